@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from harness.errors import HistoryError, PlanError
 from harness.history.documents import (
+    CONCLUSIVE,
     CellResult,
     RunResult,
     StoredRun,
@@ -31,6 +32,7 @@ from harness.plan.changes import dotted_parts
 from reports import formatting, html, junit_xml
 from reports.checks import counts_losses
 from reports.run_view import UNCHECKED, malformed_is_history_error
+from reports.wording import counted
 
 _ICONS: Final = {"valid": "✓", "invalid": "✕"}
 
@@ -116,16 +118,22 @@ class CellsView:
 
     @property
     def headline(self) -> str:
-        """How many cells are invalid, in the words of what is counted."""
+        """How many cells are invalid, in the words of what is counted; that none is, only of cells
+        that are known to be valid."""
         if self.result is None:
             return "This run has not been checked"
         cells = self.result.cells
         bad = sum(cell.verdict == "invalid" for cell in cells)
-        unknown = sum(cell.verdict not in ("valid", "invalid") for cell in cells)
+        unknown = sum(cell.verdict not in CONCLUSIVE for cell in cells)
+        if unknown == len(cells):
+            whether = "it lost acknowledged writes" if self._only_lost else "it is as it should be"
+            return f"It is not known of any of {counted(unknown, 'cell')} whether {whether}"
         what = "lost acknowledged writes" if self._only_lost else "are not as they should be"
-        none = "None" if not bad else str(bad)
+        which = counted(len(cells), "cell")
+        if unknown and not bad:
+            which = counted(len(cells) - unknown, "conclusive cell")
         more = f"; of {unknown} it is not known" if unknown else ""
-        return f"{none} of {len(cells)} cells {what}{more}"
+        return f"{bad or 'None'} of {which} {what}{more}"
 
     @property
     def _only_lost(self) -> bool:
@@ -149,6 +157,8 @@ class CellsView:
         plan = _if_there(lambda: folder.read_json(folder.plan)) or {}
         result = _if_there(lambda: read_result(folder))
         spans = (result.lost_spans or ()) if result else ()
+        if cell.verdict not in CONCLUSIVE:
+            spans = ()
         between = [span.begun_s for span in spans if span.client is None and span.begun_s]
         link = f"cells/{cell.name}/{folder.report.name}"
         return Row(
@@ -248,9 +258,11 @@ def _columns(row: Row) -> Iterator[tuple[str, Any]]:
     cell = row.cell
     yield from {"cell": cell.name, **row.values, "verdict": cell.verdict}.items()
     yield from {"expected": cell.expect, "reason": cell.reason}.items()
-    yield from asdict(cell.counts).items()
+    conclusive = cell.verdict in CONCLUSIVE
+    yield from (asdict(cell.counts) | ({} if conclusive else {"lost": None})).items()
     yield from {"planned_per_s": row.rate_per_s, "attempted_per_s": row.attempted_per_s}.items()
-    yield from ((f"{name}_rate", value) for name, value in asdict(cell.rates).items())
+    rates = asdict(cell.rates) | ({} if conclusive else {"loss": None})
+    yield from ((f"{name}_rate", value) for name, value in rates.items())
     first_s, last_s = row.between_s or (None, None)
     yield from {"first_lost_s": first_s, "last_lost_s": last_s}.items()
     yield from {"leader_met": cell.leader_met, "met_by": " ".join(cell.met_by)}.items()

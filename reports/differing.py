@@ -157,7 +157,7 @@ def _outcome(one: RunView) -> Groups:
     rates, seen = one.result.rates, one.result.availability
     first = {
         "verdict": one.verdict,
-        "loss": formatting.rate(rates.loss),
+        "loss": formatting.loss_rate(one.result),
         "acknowledged / attempted": formatting.rate(rates.ack),
         "unacknowledged success": formatting.rate(rates.unacknowledged_success),
     }
@@ -177,7 +177,8 @@ def _numbers(result: RunResult) -> Groups:
     groups = {}
     if counts_losses(result):
         counts = asdict(result.counts).items()
-        groups["writes"] = {name.replace("_", " "): formatting.number(n) for name, n in counts}
+        writes = {name.replace("_", " "): formatting.number(n) for name, n in counts}
+        groups["writes"] = writes | {"lost": formatting.lost(result)}
     for check in views(result):
         groups[check.name] = {count.label: count.value for count in check.counts}
     return groups

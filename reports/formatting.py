@@ -9,11 +9,13 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
-from harness.history.documents import Counts, RunResult, StoredRun
+from harness.history.documents import CONCLUSIVE, CellResult, Counts, RunResult, StoredRun
 from harness.protocols.clusters import SIMULATED as SIMULATED
 
 UNDEFINED: Final = "not defined"
 """A rate whose denominator is 0: never 0."""
+UNKNOWN: Final = "unknown"
+"""Losses of a run whose verdict is neither valid nor invalid: never 0."""
 NOTHING: Final = "—"
 """A value that does not exist."""
 
@@ -53,6 +55,16 @@ def share(value: float | None) -> str:
         return f"{100 * value:.0f} %"
     room = min(100 * value, abs(100 - 100 * value))
     return f"{100 * value:.{max(1, 1 - math.floor(math.log10(room)))}f} %"
+
+
+def lost(result: RunResult | CellResult) -> str:
+    """How many acknowledged writes a run lost."""
+    return number(result.counts.lost) if result.verdict in CONCLUSIVE else UNKNOWN
+
+
+def loss_rate(result: RunResult | CellResult) -> str:
+    """The share of its acknowledged writes that a run lost."""
+    return rate(result.rates.loss) if result.verdict in CONCLUSIVE else UNKNOWN
 
 
 def points(value: float) -> str:

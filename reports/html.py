@@ -120,6 +120,8 @@ def _environment() -> Environment:
         "seconds": formatting.seconds,
         "share": formatting.share,
         "rate": formatting.rate,
+        "lost": formatting.lost,
+        "loss_rate": formatting.loss_rate,
         "milliseconds": formatting.milliseconds,
         "moment": formatting.moment,
     }

@@ -65,17 +65,18 @@ def _print_clients(out: Output, result: RunResult) -> None:
 
 def _print_cells(out: Output, result: RunResult) -> None:
     """Print a line for each cell: its verdict, what it lost, and whether a fault met its leader."""
+    from harness.history.documents import CONCLUSIVE
     from reports.checks import counts_losses
-    from reports.formatting import share
+    from reports.formatting import loss_rate
 
     width = max(len(cell.name) for cell in result.cells)
     for cell in result.cells:
         counts, losses = cell.counts, counts_losses(result)
         line = f"{cell.name:<{width}}  {cell.verdict.upper():<7}"
         if losses:
-            line += f"  lost {counts.lost:,} of {counts.acknowledged:,} acknowledged"
-            line += f" ({share(cell.rates.loss)})" if counts.lost else ""
-        if not losses or cell.verdict not in ("valid", "invalid"):
+            line += f"  {_lost_of(cell.verdict, counts.lost, counts.acknowledged)}"
+            line += f" ({loss_rate(cell)})" if counts.lost and cell.verdict in CONCLUSIVE else ""
+        if not losses or cell.verdict not in CONCLUSIVE:
             line += f"  {cell.reason}"
         if cell.leader_met is False:
             line += "  (no fault met its leader)"
@@ -86,15 +87,19 @@ def _print_cells(out: Output, result: RunResult) -> None:
 
 def _print_losses(out: Output, result: RunResult) -> None:
     """Print the counts and rates of the loss check."""
+    from harness.history.documents import CONCLUSIVE
+    from reports.formatting import UNKNOWN, lost
+
     counts = result.counts
     out.say(
         f"  attempted {counts.attempted:,}  acknowledged {counts.acknowledged:,}"
-        f"  survivors {counts.survivors:,}  lost {counts.lost:,}"
+        f"  survivors {counts.survivors:,}  lost {lost(result)}"
         f"  unacknowledged found {counts.unacknowledged_found:,}"
     )
-    rates = ((name, getattr(result.rates, name)) for name in _RATES)
-    shown = (f"{name.replace('_', ' ')} rate {_rate(rate)}" for name, rate in rates)
-    out.say("  " + "  ".join(shown))
+    rates = {name: _rate(getattr(result.rates, name)) for name in _RATES}
+    if result.verdict not in CONCLUSIVE:
+        rates["loss"] = UNKNOWN
+    out.say("  " + "  ".join(f"{name.replace('_', ' ')} rate {rates[name]}" for name in _RATES))
 
 
 def print_verdict(out: Output, result: Mapping[str, Any]) -> None:
@@ -106,12 +111,20 @@ def print_verdict(out: Output, result: Mapping[str, Any]) -> None:
         verdict += " (simulated: no real system was tested)"
     losses = "lost" in counts or not result.get("checks")
     if result.get("model", "log") == "log" and losses:
-        verdict += f"  lost {counts['lost']:,} of {counts['acknowledged']:,} acknowledged"
+        verdict += f"  {_lost_of(result['verdict'], counts['lost'], counts['acknowledged'])}"
     out.say(f"{result['run_id']}  {verdict}: {result['reason']}")
     if result.get("cells"):
         from harness.history.documents import result_of
 
         _print_cells(out, result_of(result))
+
+
+def _lost_of(verdict: str, lost: int, acknowledged: int) -> str:
+    """How many acknowledged writes were lost; of a run whose verdict is unknown it is not known."""
+    from harness.history.documents import CONCLUSIVE
+
+    of = f"{acknowledged:,} acknowledged"
+    return f"lost {lost:,} of {of}" if verdict in CONCLUSIVE else f"{of}, losses unknown"
 
 
 def _rate(value: float | None) -> str:

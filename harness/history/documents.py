@@ -35,6 +35,9 @@ def _known_model(name: str) -> str:
 
 ModelName = Annotated[str, AfterValidator(_known_model)]
 
+CONCLUSIVE: Final = ("valid", "invalid")
+"""The verdicts with which it is known how many writes were lost."""
+
 LOST_KINDS: Final = ("lost", "deleted")
 """The kinds of findings that `counts.lost` counts."""
 

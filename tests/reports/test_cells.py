@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,53 @@ def test_a_missing_cell_has_a_row_and_no_link(run: RunDir) -> None:
     assert "missing: cells/early" in page.words
     assert "cells/early/report.html" not in [link["href"] for link in page.named("a")]
     assert "1 of 4 cells lost acknowledged writes; of 1 it is not known" in page.words
+
+
+def unknown(run: RunDir, *names: str) -> None:
+    """Rewrite results: these cells are unknown, and no write of theirs counts as lost."""
+    result = run.read_json(run.result)
+    result["cells"] = [
+        each | _NOT_KNOWN if each["name"] in names else each for each in result["cells"]
+    ]
+    run.write_json(run.result, result | {"verdict": "unknown"})
+    for name in names:
+        cell = run.cell(name)
+        cell.write_json(cell.result, cell.read_json(cell.result) | _NOT_KNOWN)
+
+
+_NOT_KNOWN: dict[str, Any] = {
+    "verdict": "unknown",
+    "reason": "900 acknowledged writes may stand beyond what was read",
+    "counter_examples": [],
+    "counts": {"attempted": 900, "acknowledged": 900, "lost": 0, "not_yet_visible": 900},
+    "rates": {"ack": 1.0, "loss": 0.0},
+}
+
+
+def test_losses_of_unknown_cells_are_unknown_everywhere(run: RunDir) -> None:
+    unknown(run, *CELLS)
+    write_cells(run)
+    page = parsed(run)
+    assert "It is not known of any of 4 cells whether it lost acknowledged writes" in page.words
+    assert page.words.count("900 unknown unknown") == 4
+    with run.cells_csv.open(encoding="utf-8", newline="") as file:
+        assert {(row["lost"], row["loss_rate"]) for row in csv.DictReader(file)} == {("", "")}
+    cell = run.cell("safe").path
+    shown = ackloss("show", str(run.path)).stdout + ackloss("show", str(cell)).stdout
+    assert "  safe     UNKNOWN  900 acknowledged, losses unknown" in shown
+    assert "lost unknown" in shown
+    assert "loss rate unknown" in shown
+    listed = ackloss("ls", "--out", str(cell.parent)).stdout
+    assert listed.count("900") == 4
+    for text in (page.words, shown, listed):
+        assert not re.search(r"\b0 %|\blost 0|loss rate 0|\b0 +900", text), text
+
+
+def test_a_headline_counts_only_cells_with_a_verdict(run: RunDir) -> None:
+    unknown(run, "unclean", "early")
+    write_cells(run)
+    words = "None of 2 conclusive cells lost acknowledged writes; of 2 it is not known"
+    assert words in parsed(run).words
 
 
 def test_a_run_that_was_not_checked_has_a_page_that_says_so(run: RunDir) -> None:

@@ -44,6 +44,14 @@ def test_what_differs_comes_first(runs: dict[str, RunDir], tmp_path: Path) -> No
     assert {d["key"] for d in topic} == {"min.insync.replicas", "unclean.leader.election.enable"}
 
 
+def test_losses_of_an_unknown_run_are_unknown(runs: dict[str, RunDir], tmp_path: Path) -> None:
+    page, document = compared(runs["unknown"], runs["unclean"], tmp_path / "compare.html")
+    assert "loss unknown 21.1 %" in page.words
+    assert "writes lost unknown 842" in page.words
+    losses = [d for d in document["differences"] if d["key"] in ("loss", "lost")]
+    assert [d["a"] for d in losses] == ["unknown", "unknown"]
+
+
 def test_both_share_their_axes(runs: dict[str, RunDir], tmp_path: Path) -> None:
     page, _ = compared(runs["unclean"], runs["safe"], tmp_path / "compare.html")
     (data, _) = (raw[2] for raw in page.raw if raw[0] == "script")

@@ -48,6 +48,7 @@ def ls(out: Output, folder: Path) -> None:
 
 def _summary(rundir: RunDir) -> RunSummary:
     from harness.errors import HistoryError
+    from harness.history.documents import CONCLUSIVE
 
     try:
         metadata = rundir.read_json(rundir.run)
@@ -62,7 +63,7 @@ def _summary(rundir: RunDir) -> RunSummary:
         plan=name,
         state=state,
         verdict=result.get("verdict"),
-        lost=counts.get("lost"),
+        lost=counts.get("lost") if result.get("verdict") in CONCLUSIVE else None,
         acknowledged=counts.get("acknowledged"),
         simulated=simulated,
     )
