@@ -93,10 +93,10 @@ def _in_short(one: RunView, label: str) -> str:
         return f"{label} was not checked"
     if not one.counts_losses:
         return f"{label}: {one.headline}"
-    counts = one.result.counts
-    if counts.lost and one.verdict != "unknown":
-        rate = formatting.rate(one.result.rates.loss)
-        return f"{label} lost {formatting.number(counts.lost)} acknowledged writes ({rate})"
+    acknowledged = one.result.counts.acknowledged
+    if lost := formatting.proven(one.result).get("lost"):
+        share = formatting.share(lost / acknowledged)
+        return f"{label} lost {formatting.number(lost)} acknowledged writes ({share})"
     if one.verdict == "valid":
-        return f"{label} lost none of {formatting.number(counts.acknowledged)}"
+        return f"{label} lost none of {formatting.number(acknowledged)}"
     return f"{label} is {one.verdict}"

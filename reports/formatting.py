@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
-from harness.history.documents import CONCLUSIVE, CellResult, Counts, RunResult, StoredRun
+from harness.history.documents import CONCLUSIVE, CellResult, RunResult, StoredRun
 from harness.protocols.clusters import SIMULATED as SIMULATED
 
 UNDEFINED: Final = "not defined"
@@ -89,30 +89,51 @@ def headline(result: RunResult | None) -> str:
     """The result of a run in one sentence."""
     if result is None:
         return "This run has not been checked"
-    lost, acknowledged = result.counts.lost, result.counts.acknowledged
+    acknowledged = result.counts.acknowledged
     if result.verdict == "unknown":
         return "It is not known whether acknowledged writes were lost"
     if result.counter_examples == ("replicas_differ",):
         return "Replicas hold different records"
-    if lost:
+    if lost := proven(result).get("lost"):
         of = f"{number(lost)} of {number(acknowledged)} acknowledged writes"
-        return f"{of} {'was' if lost == 1 else 'were'} lost ({rate(result.rates.loss)})"
-    if result.verdict == "invalid":
-        return f"No acknowledged write was lost, but {_other_counter_example(result.counts)}"
-    return f"None of {number(acknowledged)} acknowledged writes was lost"
+        return f"{of} {'was' if lost == 1 else 'were'} lost ({share(lost / acknowledged)})"
+    if result.verdict == "valid":
+        return f"None of {number(acknowledged)} acknowledged writes was lost"
+    other = _other_counter_example(proven(result))
+    if result.counts.lost:
+        return f"{other}; it is not known whether acknowledged writes were lost"
+    return f"No acknowledged write was lost, but {other}"
 
 
-def _other_counter_example(counts: Counts) -> str:
-    for count, one, many in (
-        (
-            counts.unexpected,
-            "value was read that was never written",
-            "values were read that were never written",
-        ),
-        (counts.failed_found, "failed write was found", "failed writes were found"),
-        (counts.duplicates, "duplicate was found", "duplicates were found"),
-    ):
-        if count:
+def proven(result: RunResult) -> Mapping[str, int]:
+    """How many writes each counter-example of the loss check has, by the name of the count: `lost`,
+    `unexpected`, `failed_found`, `duplicates`. Fewer than the count has where only one of two
+    readers saw some of them, or the log may have deleted them."""
+    if result.verdict != "invalid":
+        return {}
+    if result.checks and "confirmed" in result.checks[0].details:
+        return dict(result.checks[0].details["confirmed"])
+    # An earlier ackloss did not record how many two readers saw.
+    counts, names = result.counts, result.counter_examples
+    found = {"lost": counts.lost if names else max(counts.lost - counts.deleted, 0)}
+    found |= {name: getattr(counts, name) for name in _OTHERS}
+    return {name: n for name, n in found.items() if n and (names is None or name in names)}
+
+
+_OTHERS: Final = {
+    "unexpected": (
+        "value was read that was never written",
+        "values were read that were never written",
+    ),
+    "failed_found": ("failed write was found", "failed writes were found"),
+    "duplicates": ("duplicate was found", "duplicates were found"),
+}
+"""Counter-examples beside lost writes: one of them, and many."""
+
+
+def _other_counter_example(proven: Mapping[str, int]) -> str:
+    for name, (one, many) in _OTHERS.items():
+        if count := proven.get(name):
             return f"{number(count)} {one if count == 1 else many}"
     return "the run is invalid"
 

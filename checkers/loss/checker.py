@@ -190,7 +190,10 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
             counter_examples=tuple(statements.counter_examples(facts, basis)),
             doubts=tuple(statements.doubts(facts, basis)),
             all_well=statements.all_well(basis),
-            details={"lost_spans": [asdict(span) for span in spans]},
+            details={
+                "lost_spans": [asdict(span) for span in spans],
+                "confirmed": statements.confirmed(facts, basis),
+            },
         )
 
 

@@ -31,18 +31,32 @@ class Basis:
     disagreements: Sequence[Disagreement] = ()
     once: bool = False
 
-    def confirmed(self, name: str, number: int) -> int:
-        """How many of a count two readers saw."""
-        return number - self.unconfirmed.get(name, 0)
-
 
 def counter_examples(facts: Facts, basis: Basis) -> Iterator[Statement]:
     """What was found that must not be, as far as two readers saw it."""
-    if not basis.disagreements:
-        yield from _counter_examples(facts, basis)
-    elif facts.promises.readers_are_replicas:
+    for name, number in confirmed(facts, basis).items():
+        yield Statement(name, _counter_example(name, number, basis.counts.acknowledged))
+    if facts.promises.readers_are_replicas:
         for each in basis.disagreements:
             yield Statement(REPLICAS_DIFFER, _different(each, "hold"))
+
+
+def confirmed(facts: Facts, basis: Basis) -> dict[str, int]:
+    """How many of each counter-example two readers saw, by the name of the count; those that are
+    not there, or prove nothing in this run, are left out."""
+    if basis.disagreements:
+        return {}
+    counts, promises = basis.counts, facts.promises
+    found = {
+        "lost": counts.lost if promises.deletes else counts.lost - counts.deleted,
+        "failed_found": counts.failed_found,
+    }
+    if facts.state == DONE and not facts.gaps.history:
+        found["unexpected"] = counts.unexpected
+    if basis.once:
+        found["duplicates"] = counts.duplicates
+    seen = {name: number - basis.unconfirmed.get(name, 0) for name, number in found.items()}
+    return {name: number for name, number in seen.items() if number > 0}
 
 
 def doubts(facts: Facts, basis: Basis) -> Iterator[Statement]:
@@ -63,24 +77,19 @@ def all_well(basis: Basis) -> str:
     return f"{every}{_writes(number, 'acknowledged')} {were} found"
 
 
-def _counter_examples(facts: Facts, basis: Basis) -> Iterator[Statement]:
-    counts = basis.counts
-    lost = counts.lost if facts.promises.deletes else counts.lost - counts.deleted
-    if (number := basis.confirmed("lost", lost)) > 0:
-        share = f"{number / counts.acknowledged * 100:.3g}"
-        are = "are" if number > 1 else "is"
-        of = _writes(counts.acknowledged, "acknowledged")
-        yield Statement("lost", f"{number:,} of {of} ({share} %) {are} lost")
-    if (number := basis.confirmed("failed_found", counts.failed_found)) > 0:
-        was = "was" if number == 1 else "were"
-        yield Statement("failed_found", f"{_writes(number)} that failed {was} found in the log")
-    nothing_missing = facts.state == DONE and not facts.gaps.history
-    if (number := basis.confirmed("unexpected", counts.unexpected)) > 0 and nothing_missing:
-        values = "value was" if number == 1 else "values were"
-        yield Statement("unexpected", f"{number:,} {values} read that were never written there")
-    if basis.once and (number := basis.confirmed("duplicates", counts.duplicates)) > 0:
-        copies = "duplicate" if number == 1 else "duplicates"
-        yield Statement("duplicates", f"{number:,} {copies} of writes of an idempotent producer")
+def _counter_example(name: str, number: int, acknowledged: int) -> str:
+    """So many of a counter-example, in words."""
+    one = number == 1
+    if name == "lost":
+        share = f"{number / acknowledged * 100:.3g}"
+        of = _writes(acknowledged, "acknowledged")
+        return f"{number:,} of {of} ({share} %) {'is' if one else 'are'} lost"
+    if name == "failed_found":
+        return f"{_writes(number)} that failed {'was' if one else 'were'} found in the log"
+    if name == "unexpected":
+        values = "value was" if one else "values were"
+        return f"{number:,} {values} read that were never written there"
+    return f"{number:,} duplicate{'' if one else 's'} of writes of an idempotent producer"
 
 
 def _doubts_of_reading(facts: Facts, basis: Basis) -> Iterator[Statement]:

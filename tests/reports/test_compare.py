@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,15 @@ def test_losses_of_an_unknown_run_are_unknown(runs: dict[str, RunDir], tmp_path:
     assert "writes lost unknown 842" in page.words
     losses = [d for d in document["differences"] if d["key"] in ("loss", "lost")]
     assert [d["a"] for d in losses] == ["unknown", "unknown"]
+
+
+def test_only_proven_losses_are_in_the_headline(runs: dict[str, RunDir], tmp_path: Path) -> None:
+    run = RunDir(Path(shutil.copytree(runs["unclean"].path, tmp_path / "run")))
+    result = run.read_json(run.result) | {"counter_examples": ["duplicates"]}
+    run.write_json(run.result, result)
+    page, document = compared(run, runs["safe"], tmp_path / "compare.html")
+    assert "kafka-unclean is invalid, kafka-safe lost none" in page.words
+    assert "it is not known whether acknowledged writes were lost" in document["a"]["headline"]
 
 
 def test_both_share_their_axes(runs: dict[str, RunDir], tmp_path: Path) -> None:

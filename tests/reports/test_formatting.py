@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from analysis.visible import visible, visible_all
-from harness.history.documents import Counts, Rates, RunResult, StoredRun
+from harness.history.documents import CheckRecord, Counts, Rates, RunResult, StoredRun
 from reports import formatting
 
 
@@ -29,9 +29,24 @@ def test_a_share_reads_0_or_100_percent_only_if_it_is(part: int, whole: int, tex
     assert formatting.rate(part / whole if whole else None) == text
 
 
-def judged(verdict: str, *, acknowledged: int = 100, lost: int = 0, **more: int) -> RunResult:
+def judged(
+    verdict: str,
+    *,
+    acknowledged: int = 100,
+    lost: int = 0,
+    named: tuple[str, ...] | None = None,
+    confirmed: dict[str, int] | None = None,
+    **more: int,
+) -> RunResult:
     counts = Counts(acknowledged=acknowledged, lost=lost, **more)
-    return RunResult(verdict=verdict, counts=counts, rates=Rates.of(counts))
+    details = {} if confirmed is None else {"confirmed": confirmed}
+    return RunResult(
+        verdict=verdict,
+        counts=counts,
+        rates=Rates.of(counts),
+        counter_examples=named if confirmed is None else tuple(confirmed),
+        checks=(CheckRecord(name="loss", verdict=verdict, details=details),),
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,6 +72,31 @@ def judged(verdict: str, *, acknowledged: int = 100, lost: int = 0, **more: int)
         (
             judged("invalid", duplicates=1),
             "No acknowledged write was lost, but 1 duplicate was found",
+        ),
+        (
+            judged("invalid", lost=5, deleted=5, duplicates=1, named=("duplicates",)),
+            "1 duplicate was found; it is not known whether acknowledged writes were lost",
+        ),
+        (
+            judged("invalid", lost=5, deleted=5, duplicates=1),
+            "1 duplicate was found; it is not known whether acknowledged writes were lost",
+        ),
+        (
+            judged("invalid", lost=5, unexpected=2, duplicates=1, confirmed={"unexpected": 2}),
+            "2 values were read that were never written; it is not known whether acknowledged "
+            "writes were lost",
+        ),
+        (
+            judged("invalid", lost=5, unexpected=1, confirmed={"lost": 3}),
+            "3 of 100 acknowledged writes were lost (3.0 %)",
+        ),
+        (
+            judged("invalid", duplicates=3, confirmed={"duplicates": 2}),
+            "No acknowledged write was lost, but 2 duplicates were found",
+        ),
+        (
+            judged("invalid", lost=1, named=("replicas_differ",)),
+            "Replicas hold different records",
         ),
         (None, "This run has not been checked"),
     ],

@@ -313,8 +313,27 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-def judged(counts: dict[str, Any], given: dict[str, Any]) -> Verdict:
-    """The verdict of a good run, but for these counts and circumstances."""
+@pytest.mark.parametrize(
+    ("counts", "given", "confirmed"),
+    [
+        (
+            {"lost": 5, "failed_found": 1},
+            {"unconfirmed": {"lost": 2}},
+            {"lost": 3, "failed_found": 1},
+        ),
+        ({"lost": 5}, {"unconfirmed": {"lost": 5}}, {}),
+        ({"lost": 4, "deleted": 3, "duplicates": 2}, {"x": 1}, {"lost": 1, "duplicates": 2}),
+        ({"lost": 5}, {"apart": True}, {}),
+    ],
+)
+def test_what_two_readers_saw_is_counted(
+    counts: dict[str, Any], given: dict[str, Any], confirmed: dict[str, int]
+) -> None:
+    assert statements.confirmed(*basis_of(counts, given)) == confirmed
+
+
+def basis_of(counts: dict[str, Any], given: dict[str, Any]) -> tuple[Facts, Basis]:
+    """The facts and counts of a good run, but for these counts and circumstances."""
     promises = Promises(
         partitions=given.get("partitions", 1),
         once=bool(given.get("x")),
@@ -329,6 +348,12 @@ def judged(counts: dict[str, Any], given: dict[str, Any]) -> Verdict:
         disagreements=[DISAGREEMENT] if given.get("apart") else [],
         once=promises.once,
     )
+    return facts, basis
+
+
+def judged(counts: dict[str, Any], given: dict[str, Any]) -> Verdict:
+    """The verdict of such a run."""
+    facts, basis = basis_of(counts, given)
     result = CheckResult(
         counts={},
         counter_examples=tuple(statements.counter_examples(facts, basis)),
