@@ -22,7 +22,7 @@ from harness.faults.records import DiskRecord
 from harness.levers.commands import must
 from harness.levers.disk_changes import Change, Storage, planned, unknown_storage
 from harness.levers.equipment import unequipped
-from harness.levers.process import end_process, ended, runs_again, start_process
+from harness.levers.process import end_process, ended, runs_again, start_again
 from harness.protocols import NODE_DATA, Lever, Node, Proof, UndoRecord
 
 _DAMAGES = "ackloss-disk"
@@ -76,16 +76,16 @@ class DiskLever(Lever[DiskRecord]):
             _make(node, change, sizes.get(change.path, 0))
 
     def undo(self, record: DiskRecord) -> None:
-        """Start the process again, if it was running before, and remove our file."""
+        """Start the process again, unless it was dead before or another fault keeps it dead, and
+        remove our file."""
         node = self.nodes[record.node]
-        if record.pid is not None:
-            start_process(node)
+        start_again(node, record)
         must(node, ["rm", "-f", "--", f"{NODE_DATA}/{_path(record.fault)}"])
         node.admin(["rmdir", f"{NODE_DATA}/{_DAMAGES}"])  # fails, as it should, if others are there
 
     def probe(self, record: DiskRecord, *, applied: bool) -> Proof:
         """In force: the files are as our file says they were to become, under a dead process.
-        Undone: the process runs and our file is gone."""
+        Undone: the process runs, unless another fault keeps it dead, and our file is gone."""
         node = self.nodes[record.node]
         files = _in_force(node, record) if applied else _gone(node, record)
         process = _process(node, record, applied=applied)
@@ -99,15 +99,15 @@ class DiskLever(Lever[DiskRecord]):
 
 
 def _process(node: Node, record: DiskRecord, *, applied: bool) -> Proof:
+    if not applied:
+        return runs_again(node, record, another=not record.alive)
     if record.pid is None:
         dead = not node.process().running
-        return Proof(dead or not applied, [f"{node.name}: its process was dead before"])
+        return Proof(dead, [f"{node.name}: its process was dead before"])
     if not record.alive:
-        return ended(node, record) if applied else runs_again(node, record.pid)
-    if applied:
-        outcome = "still runs" if node.process().running else "has died of it"
-        return Proof(True, [f"{node.name}: process {record.pid} {outcome}"])
-    return runs_again(node, None)
+        return ended(node, record)
+    outcome = "still runs" if node.process().running else "has died of it"
+    return Proof(True, [f"{node.name}: process {record.pid} {outcome}"])
 
 
 def _in_force(node: Node, record: DiskRecord) -> Proof:

@@ -18,8 +18,9 @@ from harness.errors import HarnessFailure
 from harness.faults.records import FullRecord
 from harness.levers.commands import must
 from harness.levers.equipment import unequipped
+from harness.levers.process import start_again
 from harness.levers.waiting import poll_until
-from harness.levers.writing import attempt, process_state, refusals, revive, tried
+from harness.levers.writing import attempt, process_state, refusals, tried
 from harness.protocols import NODE_DATA, STORED, Lever, Node, Proof, UndoRecord
 
 _OURS = "ackloss-full."
@@ -56,12 +57,12 @@ class FullLever(Lever[FullRecord]):
 
     def undo(self, record: FullRecord) -> None:
         """Give back what this fault took, unless another fault keeps the disk full; start the
-        process again if it died and was not dead before."""
+        process again if it died, was not dead before and is not kept dead by another fault."""
         node, folder = self.nodes[record.node], record.folder
         must(node, ["rm", "-f", "--", _path(folder, record.fault)])
         for other in _faults(node, folder):
             _fill(node, folder, other)
-        revive(node, record)
+        start_again(node, record)
 
     def probe(self, record: FullRecord, *, applied: bool) -> Proof:
         """In force: no byte is free and the target cannot write a block; `met` counts how many
@@ -69,7 +70,7 @@ class FullLever(Lever[FullRecord]):
         another fault keeps the disk full."""
         node, folder = self.nodes[record.node], record.folder
         disk, block, faults = _disk(node, folder), attempt(node, folder), _faults(node, folder)
-        running, process = process_state(node)
+        in_order, process = process_state(node)
         space = f"{disk.free_bytes:,} of {disk.size_bytes:,} bytes are free in {folder}"
         evidence = f"{node.name}: {space}; writing a block: {block.output}; {process}"
         if applied:
@@ -82,7 +83,7 @@ class FullLever(Lever[FullRecord]):
             evidence += f"; still filled by {', '.join(faults)}"
         else:
             free = disk.free_bytes > 0 and block.exit_code == 0
-            proven = free and (running or record.pid is None)
+            proven = free and (in_order or record.pid is None)
         return Proof(proven, [evidence])
 
     def leftover_state(self, node: Node) -> list[str]:

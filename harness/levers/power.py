@@ -18,7 +18,7 @@ from typing import ClassVar, Final
 
 from harness.errors import HarnessFailure
 from harness.faults.records import PowerRecord
-from harness.levers.process import end_process, ended, runs_again, start_process
+from harness.levers.process import end_process, ended, runs_again, start_again
 from harness.protocols import HasOwnDisk, Lever, Node, OwnDisk, PowerLoss, Proof, UndoRecord
 
 _SHOWN: Final = 4
@@ -50,18 +50,17 @@ class PowerLever(Lever[PowerRecord]):
         _own(node).lose_power(record.fault)
 
     def undo(self, record: PowerRecord) -> None:
-        """Start the process again, if it was running before."""
+        """Start the process again, unless it was dead before or another fault keeps it dead."""
         node = self.nodes[record.node]
         _own(node).restore(record.fault)
-        if record.pid is not None:
-            start_process(node)
+        start_again(node, record)
 
     def probe(self, record: PowerRecord, *, applied: bool) -> Proof:
         """In force: the process ended by the signal, and of our own file on the disk only what was
-        fsynced is left. Undone: another process runs."""
+        fsynced is left. Undone: another process runs, or another fault keeps it dead."""
         node = self.nodes[record.node]
         if not applied:
-            return runs_again(node, record.pid) if record.pid is not None else Proof(True, [])
+            return runs_again(node, record)
         disk, process = _own(node), ended(node, record)
         lost = disk.power_loss(record.fault)
         if lost is None:

@@ -17,7 +17,8 @@ from typing import ClassVar, Literal
 from harness.faults.records import ReadOnlyRecord
 from harness.levers.commands import must
 from harness.levers.equipment import unequipped
-from harness.levers.writing import attempt, process_state, refusals, revive, tried
+from harness.levers.process import start_again
+from harness.levers.writing import attempt, process_state, refusals, tried
 from harness.protocols import NODE_DATA, Lever, Node, Proof, UndoRecord
 
 _GONE = ": No such file or directory"
@@ -45,24 +46,25 @@ class ReadOnlyLever(Lever[ReadOnlyRecord]):
         _chmod(self.nodes[record.node], record.folder, "u-w")
 
     def undo(self, record: ReadOnlyRecord) -> None:
-        """Restore it, and start the process again if it died and was not dead before."""
+        """Restore it, and start the process again if it died, was not dead before and is not kept
+        dead by another fault."""
         node = self.nodes[record.node]
         _chmod(node, record.folder, "u+w")
-        revive(node, record)
+        start_again(node, record)
 
     def probe(self, record: ReadOnlyRecord, *, applied: bool) -> Proof:
         """In force: a file can be made beside the data but not in it; `met` counts how many times
         the process itself was refused. Undone: a file can be made in the data, and the process
-        runs."""
+        runs or is kept dead by another fault."""
         node, folder = self.nodes[record.node], record.folder
         beside, inside = attempt(node, "."), attempt(node, folder)
-        running, process = process_state(node)
+        in_order, process = process_state(node)
         evidence = f"{node.name}: making a file in {folder}: {inside.output}; {process}"
         if applied:
             met, refused = tried(node, record, _REFUSED)
             proven = beside.exit_code == 0 and inside.exit_code != 0
             return Proof(proven, [f"{evidence}; {refused}"], met)
-        proven = inside.exit_code == 0 and (running or record.pid is None)
+        proven = inside.exit_code == 0 and (in_order or record.pid is None)
         return Proof(proven, [evidence])
 
     def leftover_state(self, node: Node) -> list[str]:

@@ -9,7 +9,7 @@ more lines than before with the kernel's words for the refusal.
 from __future__ import annotations
 
 from harness.faults.records import NOT_CAPTURED, StorageRecord
-from harness.levers.process import start_process
+from harness.levers.process import kept_dead_by
 from harness.protocols import NODE_DATA, STORED, Completed, Node
 
 # The target's process is root without capabilities.
@@ -30,16 +30,14 @@ def attempt(node: Node, folder: str) -> Completed:
 
 
 def process_state(node: Node) -> tuple[bool, str]:
-    """Whether the target's process runs, and the same in words."""
+    """Whether the target's process runs, or a fault that ended it keeps it dead, and in words what
+    is so."""
     state = node.process()
-    words = "runs" if state.running else f"has ended with exit code {state.exit_code}"
-    return state.running, f"its process {words}"
-
-
-def revive(node: Node, record: StorageRecord) -> None:
-    """Start the process again if it died and was not dead before (the record then has no pid)."""
-    if record.pid is not None:
-        start_process(node)
+    if state.running:
+        return True, "its process runs"
+    by = kept_dead_by(node)
+    words = f"its process has ended with exit code {state.exit_code}"
+    return bool(by), words + (f", kept dead by {', '.join(by)}" if by else "")
 
 
 def refusals(node: Node, words: str) -> int | None:

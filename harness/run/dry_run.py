@@ -93,7 +93,7 @@ class DryRunNode:
         return 7
 
     def process(self) -> ProcessState:
-        return ProcessState(running=False, exit_code=137)
+        return ProcessState(running=False, exit_code=137, started_at="START")
 
 
 @dataclass

@@ -10,13 +10,13 @@ import pytest
 
 from harness.clusters.docker.cluster import DockerCluster
 from harness.errors import HarnessFailure
-from harness.faults.records import PauseRecord, ProcessRecord, StressRecord
+from harness.faults.records import PauseRecord, ProcessRecord, ReadOnlyRecord, StressRecord
 from harness.history.run_folder import new_run_id
 from harness.images.building import infra_image
 from harness.images.daemon import connect
 from harness.levers.waiting import poll_until
 from harness.machine import state as known_runs
-from harness.protocols import Completed, Lever, Node, NodeSpec
+from harness.protocols import STORED, Completed, Lever, Node, NodeSpec
 from tests.conformance.conftest import Pods
 
 pytestmark = pytest.mark.docker
@@ -30,7 +30,8 @@ def node(pods: Pods) -> Iterator[Node]:
     yield node
     levers = pods.levers.values()
     assert [reported for lever in levers for reported in lever.leftover_state(node)] == []
-    assert not [name for name in node.admin(["ls", "/run"]).output.split() if "ackloss." in name]
+    names = node.admin(["ls", "/run", "/tmp"]).output.split()
+    assert not [name for name in names if name.startswith("ackloss.")]
     assert poll_until(lambda: processes(node) == before, within_s=5), processes(node)
 
 
@@ -50,8 +51,10 @@ def pause(node: Node, fault: str) -> PauseRecord:
     return PauseRecord(node=node.name, fault=fault, pid=node.pid())
 
 
-def kill(node: Node, signal: Literal["KILL", "TERM"] = "KILL") -> ProcessRecord:
-    return ProcessRecord(node=node.name, fault="kill", signal=signal, pid=node.pid())
+def kill(
+    node: Node, signal: Literal["KILL", "TERM"] = "KILL", *, fault: str = "kill"
+) -> ProcessRecord:
+    return ProcessRecord(node=node.name, fault=fault, signal=signal, pid=node.pid())
 
 
 def stress(
@@ -130,14 +133,49 @@ def test_a_process_that_cannot_stop_by_itself_is_killed_and_the_clean_stop_is_no
     lever(pods, "pause").undo(paused)
 
 
-def test_a_second_kill_of_a_dead_process_is_not_proven(pods: Pods, node: Node) -> None:
+def test_a_second_kill_of_a_dead_process_is_not_proven_and_starts_nothing(
+    pods: Pods, node: Node
+) -> None:
     first = kill(node)
     lever(pods, "process").apply(first)
-    second = kill(node)
+    second = kill(node, fault="second")
     lever(pods, "process").apply(second)
     assert not lever(pods, "process").probe(second, applied=True).proven
+    lever(pods, "process").undo(second)
+    assert lever(pods, "process").probe(first, applied=True).proven
     lever(pods, "process").undo(first)
     assert lever(pods, "process").probe(first, applied=False).proven
+
+
+def test_a_process_that_ran_between_two_kills_is_proven_dead_for_the_second_alone(
+    pods: Pods, node: Node
+) -> None:
+    first = kill(node)
+    lever(pods, "process").apply(first)
+    node.start()
+    assert poll_until(lambda: node.pid() is not None, within_s=5)
+    second = kill(node, fault="second")
+    lever(pods, "process").apply(second)
+    assert not lever(pods, "process").probe(first, applied=True).proven
+    assert lever(pods, "process").probe(second, applied=True).proven
+    lever(pods, "process").undo(first)
+    proof = lever(pods, "process").probe(first, applied=False)
+    assert proof.proven
+    assert "kept dead by second" in proof.evidence[0]
+    lever(pods, "process").undo(second)
+    assert lever(pods, "process").probe(second, applied=False).proven
+
+
+def test_a_process_stays_dead_when_its_data_can_be_written_again(pods: Pods, node: Node) -> None:
+    unwritable = ReadOnlyRecord(node=node.name, fault="ro", folder=STORED, pid=node.pid())
+    lever(pods, "read-only").apply(unwritable)
+    killed = kill(node)
+    lever(pods, "process").apply(killed)
+    lever(pods, "read-only").undo(unwritable)
+    assert lever(pods, "read-only").probe(unwritable, applied=False).proven
+    assert lever(pods, "process").probe(killed, applied=True).proven
+    lever(pods, "process").undo(killed)
+    assert lever(pods, "process").probe(killed, applied=False).proven
 
 
 def test_load_is_started_once_and_ended_for_one_fault_alone(pods: Pods, node: Node) -> None:

@@ -15,7 +15,7 @@ from harness.clusters.memory.process_levers import (
     ended,
     not_running,
     runs_again,
-    start_process,
+    start_again,
 )
 from harness.clusters.memory.world import World
 from harness.faults.records import DiskRecord
@@ -48,16 +48,15 @@ class MemoryDiskLever(Lever[DiskRecord]):
                 node.damage[record.fault] = damaged(node.disk, record)
 
     def undo(self, record: DiskRecord) -> None:
-        """Start the process again, if it was running before, and forget the damage."""
-        node = self.world.nodes.get(record.node)
-        if node is None:
-            return
-        if record.pid is not None:
-            start_process(self.world, record)
-        node.damage.pop(record.fault, None)
+        """Start the process again, unless it was dead before or another fault keeps it dead, and
+        forget the damage."""
+        start_again(self.world, record)
+        if (node := self.world.nodes.get(record.node)) is not None:
+            node.damage.pop(record.fault, None)
 
     def probe(self, record: DiskRecord, *, applied: bool) -> Proof:
-        """In force: the process is dead and something was lost. Undone: another process runs."""
+        """In force: the process is dead and something was lost. Undone: another process runs,
+        or another fault keeps it dead."""
         node = self.world.nodes[record.node]
         if not applied:
             return runs_again(node, record)

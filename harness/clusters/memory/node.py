@@ -41,7 +41,8 @@ Program = Callable[["MemoryNode"], Process]
 @dataclass(eq=False)
 class MemoryNode:
     """One simulated node. `stored` are the files that commands of the harness see (`put`, `get`);
-    what the process itself stores lies on `disk`."""
+    what the process itself stores lies on `disk`. `kept_dead_by` are the faults that ended the last
+    life of its process; none while it runs."""
 
     host: Host
     network: Network
@@ -50,6 +51,7 @@ class MemoryNode:
     disk: Disk = field(default_factory=Disk)
     process_now: Process | None = None
     paused_by: list[str] = field(default_factory=list)
+    kept_dead_by: list[str] = field(default_factory=list)
     damage: dict[str, list[str]] = field(default_factory=dict)
     stored: dict[str, bytes] = field(default_factory=dict)
     _program: Program | None = None
@@ -83,6 +85,7 @@ class MemoryNode:
             raise EnvironmentFailure(f"{self.name}: no program is installed on this simulated node")
         self._pid += 1
         self._started_ns, self._exit_code, self._ended_ns = self.host.now_ns(), None, None
+        self.kept_dead_by.clear()
         self.host.running = True
         self.process_now = process = self._program(self)
         self.host.receive = process.receive

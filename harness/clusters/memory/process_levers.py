@@ -81,11 +81,12 @@ class MemoryProcessLever(Lever[ProcessRecord]):
         end_process(self.world, record)
 
     def undo(self, record: ProcessRecord) -> None:
-        """Start the process again; nothing when it runs."""
-        start_process(self.world, record)
+        """Start the process again, unless it was dead before or another fault keeps it dead."""
+        start_again(self.world, record)
 
     def probe(self, record: ProcessRecord, *, applied: bool) -> Proof:
-        """In force: it ended with the signal's exit code. Undone: another process runs."""
+        """In force: it ended with the signal's exit code and was not started since. Undone: another
+        process runs, or another fault keeps it dead."""
         node = self.world.nodes[record.node]
         return ended(node, record) if applied else runs_again(node, record)
 
@@ -100,34 +101,49 @@ def not_running(node: Node) -> str | None:
 
 
 def end_process(world: World, record: Ends) -> None:
-    """End the process of a record by its signal, if it still runs."""
+    """End the process of a record by its signal, if it still runs, and note which fault it was."""
     node = world.nodes[record.node]
     with world.simulation.held():
         if record.pid is not None and node.pid() == record.pid:
             node.kill(record.signal)
+            node.kept_dead_by.append(record.fault)
 
 
-def start_process(world: World, record: Ends) -> None:
-    """Start the process of a record's node; nothing when it runs, or when the node is gone."""
+def start_again(world: World, record: Ends) -> None:
+    """Start the process of a record's node, unless it was dead before or another fault keeps it
+    dead; nothing when it runs, or when the node is gone."""
     node = world.nodes.get(record.node)
-    if node is not None:
-        with world.simulation.held():
+    if node is None:
+        return
+    with world.simulation.held():
+        node.kept_dead_by = [fault for fault in node.kept_dead_by if fault != record.fault]
+        if record.pid is not None and not node.kept_dead_by:
             node.start()
 
 
 def ended(node: MemoryNode, record: Ends) -> Proof:
-    """Whether a node's process ended by the record's signal."""
-    state = node.process()
+    """Whether a node's process ended by the record's signal and fault, and was not started
+    since."""
+    if record.pid is None:
+        return Proof(False, [f"{node.name}: its process was dead before"])
+    state, by_it = node.process(), record.fault in node.kept_dead_by
     outcome = (
         "still runs"
         if state.running
         else f"ended with exit code {state.exit_code} at {state.finished_at}"
+        f"{'' if by_it else ', but not by this fault'}"
     )
-    proven = record.pid is not None and state.exit_code == EXIT_CODES[record.signal]
+    proven = by_it and state.exit_code == EXIT_CODES[record.signal]
     return Proof(proven, [f"{node.name}: process {record.pid} {outcome}"])
 
 
 def runs_again(node: MemoryNode, record: Ends) -> Proof:
-    """Whether a node has another process than the record's."""
+    """Whether a node has another process than the record's, had none before, or is kept dead by
+    another fault."""
+    if record.pid is None:
+        return Proof(True, [f"{node.name}: its process was dead before"])
+    if others := node.kept_dead_by:
+        evidence = f"{node.name}: its process is kept dead by {', '.join(others)}"
+        return Proof(record.fault not in others, [evidence])
     evidence = f"{node.name}: process {node.pid()} runs since {node.process().started_at}"
     return Proof(node.pid() not in (None, record.pid), [evidence])

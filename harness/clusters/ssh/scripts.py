@@ -124,7 +124,7 @@ down() { # of another run nothing is touched
     fi
     rmdir $runs 2>/dev/null
     [ "$(cat $claim/run 2>/dev/null)" = "$run" ] || return 0
-    rm -f /run/ackloss.paused.* /run/ackloss.shaped.* /run/ackloss.redirected
+    rm -f /run/ackloss.paused.* /run/ackloss.shaped.* /run/ackloss.redirected /tmp/ackloss.dead.*
     rm -rf --one-file-system $claim
     echo "claim $claim"
     return 0

@@ -18,10 +18,12 @@ from harness.protocols import NODE_DATA, Completed, ProcessState
 from harness.run.dry_run import DryRunNode
 from nemeses.disk import Disk
 from targets.kafka.storage import KafkaStorage
+from tests.fixtures.noted_deaths import Notes
 
 SEGMENT = (Path(__file__).parents[2] / "targets" / "kafka" / "segment.log").read_bytes()
 LOG = f"data/ackloss-0/{0:020}.log"
 KILL = "b1# kill -KILL 7"
+NOTED = "b1# touch /tmp/ackloss.dead.7.x@START"
 
 
 @dataclass
@@ -31,9 +33,12 @@ class DiskNode(DryRunNode):
     files: dict[str, bytes] = field(default_factory=dict)
     broken: tuple[str, ...] = ()
     running: bool = True
+    notes: Notes = field(default_factory=Notes)
 
     def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
         done = super().admin(argv)
+        if (noted := self.notes.run(argv)) is not None:
+            return noted
         path = argv[-1].removeprefix(f"{NODE_DATA}/")
         if argv[0] in self.broken:
             return done
@@ -61,7 +66,8 @@ class DiskNode(DryRunNode):
         self.running = True
 
     def process(self) -> ProcessState:
-        return ProcessState(running=self.running, exit_code=None if self.running else 137)
+        code = None if self.running else 137
+        return ProcessState(running=self.running, exit_code=code, started_at="START")
 
 
 @pytest.fixture
@@ -86,6 +92,7 @@ def test_the_process_is_dead_and_our_file_written_before_anything_is_deleted(
     lever(node).apply(record(node, form="wipe"))
     assert node.commands == [
         KILL,
+        NOTED,
         f"b1# find {NODE_DATA} -type f -printf %s %P\\n",
         "b1: write ackloss-disk/x.json",
         f"b1# rm -rf -- {NODE_DATA}/data/ackloss-0",

@@ -10,6 +10,7 @@ from harness.errors import HarnessFailure
 from harness.faults.records import PowerRecord
 from harness.levers.power import PowerLever, described
 from harness.protocols import Completed, OwnDisk, PowerLoss, ProcessState, Stored
+from tests.fixtures.noted_deaths import Notes
 
 LOST = PowerLoss(
     device="/dev/loop7",
@@ -62,13 +63,17 @@ class Node:
     number: int = 7
     alive: bool = True
     dies: bool = True
+    notes: Notes = field(default_factory=Notes)
 
     def admin(self, argv: list[str], **_: object) -> Completed:
+        if (noted := self.notes.run(argv)) is not None:
+            return noted
         self.alive = self.alive and not (argv[0] == "kill" and self.dies)
         return Completed(0, "")
 
     def process(self) -> ProcessState:
-        return ProcessState(running=self.alive, exit_code=None if self.alive else 137)
+        code = None if self.alive else 137
+        return ProcessState(running=self.alive, exit_code=code, started_at=f"life-{self.number}")
 
     def pid(self) -> int | None:
         return self.number if self.alive else None

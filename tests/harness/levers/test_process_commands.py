@@ -25,11 +25,13 @@ def node() -> DryRunNode:
 
 
 @pytest.mark.parametrize("signal", ["KILL", "TERM"])
-def test_a_process_is_sent_one_signal_by_its_id(
+def test_a_process_is_sent_one_signal_by_its_id_and_which_fault_it_was_is_noted(
     node: DryRunNode, signal: Literal["KILL", "TERM"]
 ) -> None:
-    ProcessLever({"b1": node}).apply(ProcessRecord(node="b1", signal=signal, pid=7))
-    assert node.commands == [f"b1# kill -{signal} 7"]
+    record = ProcessRecord(node="b1", fault="gone", signal=signal, pid=7)
+    ProcessLever({"b1": node}).apply(record)
+    noted = "b1# touch /tmp/ackloss.dead.7.gone@START"
+    assert node.commands == [f"b1# kill -{signal} 7", noted]
 
 
 def test_whose_pause_it_is_stands_on_the_node_before_the_process_stops(node: DryRunNode) -> None:
