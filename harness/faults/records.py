@@ -208,11 +208,26 @@ class ClientRecord(UndoRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FoundConsumer:
+    """A consumer of one group before a fault: its life (None: it did not run), and whether it was
+    paused."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
+
+    life: int | None
+    paused: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class ConsumerRecord(UndoRecord):
-    """Something happens to a consumer of the run's groups, by its number."""
+    """Something happens to a consumer of the run's groups, by its number. Captured before: what was
+    there, in each group."""
 
     consumer: Annotated[int, Field(gt=0)]
     action: Literal["crash", "pause", "leave", "join"]
+    found: tuple[FoundConsumer, ...] | NotCaptured | None = field(
+        default=NOT_CAPTURED, metadata=LEFT_OUT
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,22 +3,27 @@
 If a run has several groups, the fault affects the consumer of that number in each of them.
 Consumers end with the process that runs the plan: if another process undoes a journal, there is
 nothing to do.
+
+Faults overlap. One that has nothing to do (a crash where no consumer runs, a pause of a paused one)
+does nothing, is not proven, and its end does nothing either. A consumer is started again when the
+last of the faults that ended it is healed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from harness.faults.records import ConsumerRecord
+from harness.errors import HarnessFailure
+from harness.faults.records import ConsumerRecord, FoundConsumer
 from harness.levers.waiting import poll_until
 from harness.protocols import Lever, Node, Proof, UndoRecord
 from harness.protocols.groups import Consumers, ConsumerState
 
 _SEEN_S = 10
-_THERE = {"crash": False, "leave": False, "join": True, "pause": True}
-"""By action, whether a life of the consumer runs while the fault is in force."""
+_ENDS = ("crash", "leave")
 
 
 @dataclass(frozen=True)
@@ -28,44 +33,121 @@ class ConsumerLever(Lever[ConsumerRecord]):
     groups: Sequence[Consumers]
     name: ClassVar[str] = "consumer"
     record_type: ClassVar[type[UndoRecord]] = ConsumerRecord
+    _ended_by: dict[tuple[int, int], set[str]] = field(default_factory=dict)
+    """The faults that ended a consumer and are not healed, by the group and its number."""
 
     def unavailable(self, node: Node, record: ConsumerRecord) -> str | None:  # noqa: ARG002
         """Nothing: consumers are processes of the run's."""
         return None
 
+    def capture_prior_state(self, record: ConsumerRecord) -> ConsumerRecord:
+        """What is there in each group; None when that cannot be seen."""
+        found = None
+        with suppress(HarnessFailure):
+            states = [group.state(record.consumer) for group in self.groups]
+            found = tuple(FoundConsumer(life=each.life, paused=each.paused) for each in states)
+        return replace(record, found=found)
+
     def apply(self, record: ConsumerRecord) -> None:
-        """Do it to the consumer of each group."""
-        for group in self.groups:
-            group.act(record.consumer, record.action)
+        """Do it to the consumer of each group where there is something to do."""
+        for place in self._places(record):
+            if not place.futile:
+                place.ended_by.update({record.fault} if record.action in _ENDS else ())
+                place.group.act(record.consumer, record.action)
 
     def undo(self, record: ConsumerRecord) -> None:
-        """End it."""
-        for group in self.groups:
-            group.undo(record.consumer, record.action)
+        """End it, unless it did nothing, another fault keeps the consumer down, or the life that it
+        paused is not there any more."""
+        for place in self._places(record):
+            place.ended_by.discard(record.fault)
+            down = record.action in _ENDS and place.ended_by
+            if not (place.futile or down or place.another_life()):
+                place.group.undo(record.consumer, record.action)
 
     def probe(self, record: ConsumerRecord, *, applied: bool) -> Proof:
-        """In force: its process is gone, stopped or running, by the kernel; else it runs."""
-        there = _THERE[record.action] if applied else record.action != "join"
-        paused = applied and record.action == "pause"
+        """In force: by the kernel, the process that was there is gone or stopped, or one runs where
+        none did. Undone: one runs, unless another fault keeps it down, or it has left again."""
+        places = self._places(record)
 
         def as_wanted() -> bool:
-            return all(
-                (state.life is not None) == there and state.paused == paused
-                for state in self._states(record)
-            )
+            return all(each.in_force() if applied else each.undone() for each in places)
 
-        poll_until(as_wanted, within_s=_SEEN_S)
-        return Proof(as_wanted(), [_described(record.node, each) for each in self._states(record)])
+        if not (applied and any(each.futile or each.found is None for each in places)):
+            poll_until(as_wanted, within_s=_SEEN_S)
+        return Proof(as_wanted(), [each.described(record.node) for each in places])
 
     def leftover_state(self, node: Node) -> list[str]:  # noqa: ARG002
         """Nothing: what happens to a consumer leaves nothing on any node."""
         return []
 
-    def _states(self, record: ConsumerRecord) -> list[ConsumerState]:
-        return [group.state(record.consumer) for group in self.groups]
+    def _places(self, record: ConsumerRecord) -> list[_Place]:
+        found = record.found if isinstance(record.found, tuple) else [None] * len(self.groups)
+        return [
+            _Place(group, record, each, self._ended_by.setdefault((nth, record.consumer), set()))
+            for nth, (group, each) in enumerate(zip(self.groups, found, strict=True))
+        ]
 
 
-def _described(name: str, state: ConsumerState) -> str:
-    if state.life is None:
-        return f"{name}: does not run; {state.ended}"
-    return f"{name}: life {state.life} {'is paused' if state.paused else 'runs'}; {state.ended}"
+@dataclass(frozen=True)
+class _Place:
+    """A consumer of one group, what was `found` there before a fault (None: that is not known), and
+    the faults that ended it and are not healed."""
+
+    group: Consumers
+    record: ConsumerRecord
+    found: FoundConsumer | None
+    ended_by: set[str]
+
+    @property
+    def futile(self) -> bool:
+        """Whether the fault had nothing to do."""
+        if self.found is None:
+            return False
+        if self.record.action == "join":
+            return self.found.life is not None
+        return self.found.life is None or (self.record.action == "pause" and self.found.paused)
+
+    def state(self) -> ConsumerState:
+        return self.group.state(self.record.consumer)
+
+    def another_life(self) -> bool:
+        """Whether the fault paused a life that is not there any more."""
+        if self.record.action != "pause" or self.found is None:
+            return False
+        return self.state().life != self.found.life
+
+    def in_force(self) -> bool:
+        if self.futile or self.found is None:
+            return False
+        state = self.state()
+        if self.record.action in _ENDS:
+            return state.life is None
+        if self.record.action == "pause":
+            return state.paused and state.life == self.found.life
+        return state.life is not None and not state.paused
+
+    def undone(self) -> bool:
+        state = self.state()
+        if self.futile:
+            return True
+        if self.record.action == "join":
+            return state.life is None
+        kept_down = self.ended_by or state.node_kept_dead_by
+        return bool(kept_down) or (state.life is not None and not state.paused)
+
+    def described(self, name: str) -> str:
+        state, action = self.state(), self.record.action
+        words = "does not run"
+        if state.life is not None:
+            words = f"life {state.life} {'is paused' if state.paused else 'runs'}"
+        words += f"; {state.ended}"
+        if self.found is None:
+            words += "; what was there before is not known"
+        elif self.futile:
+            what = {"join": "it was there before", "pause": "it was paused, or not there, before"}
+            words += f"; {what.get(action, 'none was there before')}"
+        if others := sorted(self.ended_by - {self.record.fault}):
+            words += f"; also kept down by {', '.join(others)}"
+        if state.node_kept_dead_by:
+            words += f"; its node is kept dead by {', '.join(state.node_kept_dead_by)}"
+        return f"{name}: {words}"

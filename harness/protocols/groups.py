@@ -75,12 +75,14 @@ Record = Callable[[Sequence[Delivery]], None]
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumerState:
-    """One consumer now: the life that runs (`None`: none does), whether it is paused, and the last
-    life that ended, in the words of what ended it."""
+    """One consumer now: the life that runs (`None`: none does), whether it is paused, the last life
+    that ended, in the words of what ended it, and the faults that keep its node dead: while they do
+    it cannot run."""
 
     life: int | None
     paused: bool = False
     ended: str = "none has ended"
+    node_kept_dead_by: tuple[str, ...] = ()
 
 
 class Consumers(Protocol):

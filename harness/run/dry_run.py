@@ -21,7 +21,14 @@ from harness.protocols import (
     Situation,
 )
 from harness.protocols.crashes import ClientState
-from harness.protocols.groups import Action, Consumers, ConsumerState, Delivery, consumer_name
+from harness.protocols.groups import (
+    Action,
+    Consumers,
+    ConsumerState,
+    Delivery,
+    GroupSettings,
+    consumer_name,
+)
 
 EXAMPLE_SUBNET = "198.18.0"
 
@@ -124,6 +131,7 @@ class DryRunConsumers(Consumers):
     """Consumers that never start: what would happen to them is reported to `say`."""
 
     say: Callable[[str], None]
+    members_count: int = GroupSettings.members_count
 
     def start(self) -> None:
         """Nothing starts."""
@@ -142,9 +150,9 @@ class DryRunConsumers(Consumers):
         """Report it."""
         self.say(f"{consumer_name(number)}: {_UNDONE[action]}")
 
-    def state(self, number: int) -> ConsumerState:  # noqa: ARG002
-        """It runs, as far as is known."""
-        return ConsumerState(life=1)
+    def state(self, number: int) -> ConsumerState:
+        """Those that are there from the start run, as far as is known."""
+        return ConsumerState(life=1 if number <= self.members_count else None)
 
     def close(self, timeout_s: float) -> None:
         """Nothing is there."""

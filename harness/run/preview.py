@@ -22,6 +22,7 @@ from harness.protocols import (
     vocabulary_of,
 )
 from harness.protocols.crashes import ClientNemesis, names_met
+from harness.protocols.groups import consumer_names
 from harness.protocols.vocabulary import Choice
 from harness.run.availability import levers_of
 from harness.run.dry_run import (
@@ -45,7 +46,7 @@ def dry_run(resolved: ResolvedPlan) -> dict[str, Any]:
     nodes = {each.name: DryRunNode(each.name, each.roles, each.address) for each in outline}
     clients = DryRunClients()
     say = clients.announced.append
-    consumers = [DryRunConsumers(say)]
+    consumers = [DryRunConsumers(say, len(consumer_names(plan)))]
     levers = levers_of(resolved, DryRunCluster(nodes), clients, consumers, say=say)
     met: dict[str, tuple[str, ...]] = {}
     cells = [{"name": each.name, "changes": dict(each.overrides)} for each in resolved.cells]

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+from harness.levers.process import kept_dead_by
 from harness.protocols import OK, Node, RunCluster, with_role
 from harness.protocols.groups import (
     KINDS,
@@ -113,7 +114,9 @@ class KafkaConsumers(Consumers):
         ended = [each for each in lives if not each.alive]
         last = f"life {ended[-1].life} has ended" if ended else "none has ended"
         if life is None:
-            return ConsumerState(life=None, ended=last)
+            node = self._node(number)
+            by = tuple(kept_dead_by(node)) if node is not None else ()
+            return ConsumerState(life=None, ended=last, node_kept_dead_by=by)
         return ConsumerState(life=life.life, paused=life.paused, ended=last)
 
     def close(self, timeout_s: float) -> None:
@@ -137,13 +140,16 @@ class KafkaConsumers(Consumers):
                 if not life.leaving:
                     return
                 life.wait(time.monotonic() + _LEAVE_S)
+            if (node := self._node(number)) is not None and kept_dead_by(node):
+                again = threading.Thread(target=self._return, args=[number, node], daemon=True)
+                again.start()
+                return
             lives = self._lives.setdefault(number, [])
             lives.append(self._new_life(number, len(lives) + 1))
 
     def _new_life(self, number: int, nth: int) -> Life:
         setup, library = self._setup(number, nth), self._plan.workload.consumer_client
-        if library == JAVA:
-            node = self._cluster.nodes[nodes.name(self._plan, number)]
+        if (node := self._node(number)) is not None:
 
             def lost() -> None:
                 self._return(number, node)
@@ -157,6 +163,12 @@ class KafkaConsumers(Consumers):
             life=nth,
             take=self._take,
         )
+
+    def _node(self, number: int) -> Node | None:
+        """Where a consumer runs; None for a process of this machine."""
+        if self._plan.workload.consumer_client != JAVA:
+            return None
+        return self._cluster.nodes[nodes.name(self._plan, number)]
 
     def _return(self, number: int, node: Node) -> None:
         """A consumer whose node was killed begins its next life when the node runs again."""
