@@ -106,7 +106,7 @@ def _process(node: Node, record: DiskRecord, *, applied: bool) -> Proof:
         return Proof(dead, [f"{node.name}: its process was dead before"])
     if not record.alive:
         return ended(node, record)
-    outcome = "still runs" if node.process().running else "has died of it"
+    outcome = "still runs" if node.process().running else "has ended"
     return Proof(True, [f"{node.name}: process {record.pid} {outcome}"])
 
 

@@ -2,7 +2,7 @@
 write, is it alive, and did it try at all?
 
 That a block of ours cannot be written shows that the mechanism works. The system has met the fault
-when its own process ended, or when what it writes beside its data (its log, on another disk) has
+when its own process ended by itself, or when what it writes beside its data (its log, on another disk) has
 more lines than before with the kernel's words for the refusal.
 """
 
@@ -16,6 +16,7 @@ from harness.protocols import NODE_DATA, STORED, Completed, Node
 _AS_TARGET = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--"]
 _OURS = "ackloss-try"
 BLOCK_BYTES = 4096
+_OF_A_SIGNAL = (137, 143)
 
 
 def attempt(node: Node, folder: str) -> Completed:
@@ -52,12 +53,21 @@ def refusals(node: Node, words: str) -> int | None:
 
 
 def tried(node: Node, record: StorageRecord, words: str) -> tuple[int | None, str]:
-    """How many times the process itself was refused since the fault began, its end included, and
-    the same in words. None for a record without the count from before."""
+    """How many times the process itself was refused since the fault began, its end included unless
+    a signal or another fault ended it, and the same in words. None for a record without the count
+    from before; where that could not be seen, no line counts."""
     if record.refusals is NOT_CAPTURED:
         return None, "whether it tried is not known"
-    lines = max(0, (refusals(node, words) or 0) - (record.refusals or 0))
-    ended = record.pid is not None and not node.process().running
+    lines = 0
+    if record.refusals is not None:
+        lines = max(0, (refusals(node, words) or 0) - record.refusals)
+    ended = record.pid is not None and _ended_by_itself(node)
     evidence = [f"its own log has {lines:,} new lines of a refused write"] if lines else []
     evidence += ["its process ended of it"] if ended else []
     return lines + ended, " and ".join(evidence) or "its own process was refused nothing so far"
+
+
+def _ended_by_itself(node: Node) -> bool:
+    state = node.process()
+    by_itself = state.exit_code not in (None, *_OF_A_SIGNAL)
+    return not state.running and by_itself and not kept_dead_by(node)

@@ -13,7 +13,7 @@ import pytest
 
 from harness.clusters.memory.cluster import MemoryCluster
 from harness.errors import HarnessFailure
-from harness.faults.injection import Faults
+from harness.faults.injection import NOTHING_MET, Faults
 from harness.faults.journal import Journal, windows
 from harness.faults.records import (
     DiskRecord,
@@ -215,3 +215,36 @@ def test_where_no_command_can_be_run_the_process_is_started() -> None:
     node = Mute("b1", frozenset({"broker"}), "198.18.0.11", running=False)
     ProcessLever({"b1": node}).undo(ProcessRecord(node="b1", fault="x", signal="KILL", pid=7))
     assert node.running
+
+
+@pytest.mark.parametrize("cannot_store", [read_only, full])
+@pytest.mark.parametrize("end", [kill, stop])
+@pytest.mark.parametrize("exit_code", [None, 0])
+def test_a_process_that_another_fault_ended_did_not_end_of_a_refused_write(
+    tmp_path: Path, cannot_store: Fault, end: Fault, exit_code: int | None
+) -> None:
+    node = Storing("b1", frozenset({"broker"}), "198.18.0.11", leaves_with=exit_code)
+    steps = [("stored", cannot_store), ("end", end), ("stored", None), ("end", None)]
+    seen = run(tmp_path, node, levers_over(node), *steps)
+    assert (seen["stored"].proven, seen["stored"].touched) == (False, 0)
+    assert "its process ended of it" not in " ".join(seen["stored"].evidence)
+    assert NOTHING_MET in seen["stored"].evidence
+
+
+@pytest.mark.parametrize("cannot_store", [read_only, full])
+@pytest.mark.parametrize(("exit_code", "met"), [(1, 1), (0, 1), (137, 0), (143, 0)])
+def test_only_an_end_without_a_signal_is_an_end_of_the_fault(
+    tmp_path: Path, cannot_store: Fault, exit_code: int, met: int
+) -> None:
+    """Who sent the signal, the kernel out of memory or a person, is not known."""
+    node = Storing("b1", frozenset({"broker"}), "198.18.0.11")
+
+    def ended(node: Node) -> Act:
+        assert isinstance(node, Storing)
+        node.running, node.exit_code = False, exit_code
+        return kill(node)
+
+    steps = [("stored", cannot_store), ("late", ended), ("late", None), ("stored", None)]
+    seen = run(tmp_path, node, levers_over(node), *steps)
+    assert (seen["stored"].proven, seen["stored"].touched) == (bool(met), met)
+    assert node.running, "it is started again, whatever ended it"

@@ -170,6 +170,25 @@ def test_the_process_itself_must_be_refused_or_end(
         assert "its own process was refused nothing so far" in proof.evidence[0]
 
 
+@pytest.mark.parametrize("running", [True, False])
+@pytest.mark.parametrize(
+    ("lever_type", "asked"),
+    [
+        (FullLever, FullRecord(node="b1", fault="x", folder="data", pid=7)),
+        (ReadOnlyLever, ReadOnlyRecord(node="b1", fault="x", folder="data", pid=7)),
+    ],
+)
+def test_lines_from_before_that_could_not_be_counted_are_not_met(
+    node: Telling, lever_type: type[Any], asked: StorageRecord, running: bool
+) -> None:
+    node.answers |= {"grep": Completed(2, ""), "df -B1": said("/var/lib/ackloss/data 1000 0\n")}
+    lever = lever_type({"b1": node})
+    record = lever.capture_prior_state(asked)
+    assert record.refusals is None
+    node.answers["grep"], node.running = said("5\n"), running
+    assert lever.probe(record, applied=True).met == (0 if running else 1)
+
+
 def test_what_somebody_else_had_stopped_is_not_paused_by_us(node: Telling) -> None:
     node.answers |= {"ps": said("T\nT\n"), "ls": said("other\n")}
     lever, asked = PauseLever({"b1": node}), PauseRecord(node="b1", fault="still", pid=7)
