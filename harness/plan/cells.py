@@ -10,19 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from harness.plan.steps import Slug
+from harness.plan.steps import OpenSection, Slug
 from harness.wrong_values import dotted
 
 MOST: Final = 32
 """Cells of one run: each has its own clients, which share one machine."""
 
 
-class Cell(BaseModel):
+class Cell(OpenSection):
     """One cell; other keys are keys of the plan, with other values than the plan has."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
 
     name: Slug = Field(description="Its name, unique in the plan.")
     expect: Literal["valid", "invalid", "unknown"] | None = Field(
@@ -32,7 +30,7 @@ class Cell(BaseModel):
     @property
     def overrides(self) -> dict[str, Any]:
         """The keys that it changes, nested as in the plan."""
-        return dict(self.model_extra or {})
+        return self.options
 
 
 def check_number(cells: Sequence[Cell]) -> Sequence[Cell]:

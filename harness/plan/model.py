@@ -11,29 +11,32 @@ import hashlib
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from harness.plan.cells import Cell, check_names, check_number
 from harness.plan.expansion import drawn
 from harness.plan.reference_figures import Reference
-from harness.plan.steps import FaultStep, Image, Mix, Section, Settings, Slug, Version
+from harness.plan.steps import (
+    FaultStep,
+    Image,
+    Mix,
+    OpenSection,
+    Option,
+    Section,
+    Settings,
+    Slug,
+    Version,
+)
 
 
-class ClusterPlan(BaseModel):
+class ClusterPlan(OpenSection):
     """Where the nodes are; other keys are the options of this kind."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
 
     kind: Slug = Field(
         "docker",
         description="The kind of cluster: docker, ssh (your hosts), external or compose (your "
         "cluster) or memory (simulated).",
     )
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The options of the kind, as given."""
-        return dict(self.model_extra or {})
 
 
 class TargetPlan(Section):
@@ -75,20 +78,13 @@ class WorkloadPlan(Section):
         100, ge=0, le=1_000_000, description="Operations per second in total; 0: no limit."
     )
     duration_s: float = Field(40, gt=0, le=86_400, description="Load duration, in seconds.")
-    options: dict[str, Any] = Field(default_factory=dict, description="Options of the plug-in.")
+    options: dict[str, Option] = Field(default_factory=dict, description="Options of the plug-in.")
 
 
-class Check(BaseModel):
+class Check(OpenSection):
     """One checker; other keys are its options."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
-
     name: Slug = Field(description="A plug-in in checkers/.")
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The checker's options, as given."""
-        return dict(self.model_extra or {})
 
 
 class FinalPlan(Section):

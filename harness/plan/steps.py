@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Annotated, Any, Literal
 
@@ -13,6 +14,7 @@ from pydantic import (
     StringConstraints,
     model_validator,
 )
+from pydantic_core import PydanticKnownError
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
@@ -29,6 +31,20 @@ Image = Annotated[
 ]
 
 
+def _finite(value: Any) -> Any:
+    """TOML has inf and nan, JSON has not: in a stored plan they would be null, the default."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise PydanticKnownError("finite_number")
+    if isinstance(value, (list, dict)):
+        for each in value.values() if isinstance(value, dict) else value:
+            _finite(each)
+    return value
+
+
+Option = Annotated[Any, AfterValidator(_finite)]
+"""An option of a plug-in; the plug-in checks the rest."""
+
+
 def _printable(value: Scalar) -> Scalar:
     if isinstance(value, str) and any(ord(c) < 32 or ord(c) == 127 for c in value):
         raise ValueError("holds a control character")
@@ -42,7 +58,8 @@ def _setting_key(key: str) -> str:
 
 
 Settings = dict[
-    Annotated[str, AfterValidator(_setting_key)], Annotated[Scalar, AfterValidator(_printable)]
+    Annotated[str, AfterValidator(_setting_key)],
+    Annotated[Scalar, AfterValidator(_printable), AfterValidator(_finite)],
 ]
 
 
@@ -50,6 +67,18 @@ class Section(BaseModel):
     """A part of a plan: unknown keys are refused, and nothing changes it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class OpenSection(BaseModel):
+    """A part of a plan whose other keys belong to others, such as the options of a plug-in."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True)
+    __pydantic_extra__: dict[str, Option] = Field(init=False)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The other keys, as given."""
+        return dict(self.model_extra or {})
 
 
 class Repeat(Section):
@@ -64,14 +93,12 @@ class Repeat(Section):
     )
 
 
-class FaultStep(BaseModel):
+class FaultStep(OpenSection):
     """One step of the schedule. Steps begin in order; faults may overlap.
 
     A step begins at `at_s`, or when `when` holds (waited for, at most `within_s`), and `after_s`
     later. It applies a nemesis, or heals earlier steps. Other keys are the nemesis' own options.
     """
-
-    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True)
 
     id: Slug = Field(description="The name of this step, unique in the plan.")
     at_s: float | None = Field(None, ge=0, description="Seconds after the first operation.")
@@ -97,11 +124,6 @@ class FaultStep(BaseModel):
         "`{n}` in `nodes` is the number. Several such steps take turns.",
     )
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """The nemesis' own options, as given."""
-        return dict(self.model_extra or {})
-
     @model_validator(mode="after")
     def _one_act(self) -> FaultStep:
         if (self.nemesis is None) == (self.heal is None):
@@ -113,21 +135,14 @@ class FaultStep(BaseModel):
         return self
 
 
-class Family(BaseModel):
+class Family(OpenSection):
     """One kind of fault in a mix; other keys are the nemesis' own options."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
 
     nemesis: Slug = Field(description="A plug-in in nemeses/.")
     nodes: str = Field(
         "random", max_length=200, description="Selector of the nodes that it affects."
     )
     weight: float = Field(1, gt=0, le=1000, description="Relative frequency among the families.")
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The nemesis' own options, as given."""
-        return dict(self.model_extra or {})
 
 
 class Mix(Section):

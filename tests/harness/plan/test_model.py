@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from pathlib import Path
 
 import pytest
 
+from harness import registry
 from harness.errors import PlanError
 from harness.plan import load_plan, parse_plan
 from harness.plan.changes import apply_change
@@ -49,6 +52,46 @@ def test_an_option_beside_the_keys_of_workload_gets_the_hint_of_its_table() -> N
         "remove it; options of the workload itself are in [workload.options]"
     )
     assert refused(final={"hot": 1}).hint == "remove it"
+
+
+@pytest.mark.parametrize(
+    ("nemesis", "option"),
+    [
+        (nemesis, option.name)
+        for nemesis, plugin in registry.plugins("nemeses").items()
+        for option in dataclasses.fields(plugin)
+        if "float" in str(option.type) or "int" in str(option.type)
+    ],
+)
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
+def test_numbers_of_faults_are_finite(nemesis: str, option: str, number: float) -> None:
+    """JSON has neither infinity nor NaN: the stored plan, and the fault, would have the default."""
+    step = {"id": "x", "at_s": 1, "nemesis": nemesis, option: number}
+    family = {"nemesis": nemesis, option: number}
+    for error, key in [
+        (refused(faults=[step]), f"faults.0.{option}"),
+        (refused(mix={"families": [family]}), f"mix.families.0.{option}"),
+    ]:
+        assert (error.key, error.hint) == (key, "use a finite number")
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"workload": {"options": {"keys": math.inf}}}, "workload.options.keys"),
+        ({"checks": [{"name": "loss", "within": math.nan}]}, "checks.0.within"),
+        ({"cluster": {"kind": "memory", "delay": math.inf}}, "cluster.delay"),
+        ({"target": {"version": "4.3.1", "settings": {"a": math.nan}}}, "target.settings.a"),
+        (
+            {"faults": [{"id": "x", "nemesis": "protocol", "rules": [{"n": math.nan}]}]},
+            "faults.0.rules",
+        ),
+        ({"cells": [{"name": "a", "topic": {"x": math.inf}}, {"name": "b"}]}, "cells.0.topic"),
+    ],
+)
+def test_numbers_of_other_options_are_finite(changes: dict[str, object], key: str) -> None:
+    error = refused(**changes)
+    assert (error.key, error.hint) == (key, "use a finite number")
 
 
 def test_a_wrong_type_is_shown() -> None:
