@@ -27,7 +27,7 @@ from typing import ClassVar, Final
 import orjson
 
 from harness.errors import EnvironmentFailure, HistoryError
-from harness.faults.journal import entries
+from harness.faults.journal import append, entries
 
 
 def _now() -> str:
@@ -113,15 +113,7 @@ class Journal:
         """Append one entry. Raises EnvironmentFailure when the disk rejects it."""
         line = orjson.dumps({"type": entry.type, **asdict(entry)}) + b"\n"
         try:
-            before = os.fstat(self._fd).st_size
-            try:
-                written = os.write(self._fd, line)
-                if written < len(line):
-                    raise OSError(28, "No space left on device")
-                os.fsync(self._fd)
-            except OSError:
-                os.ftruncate(self._fd, before)
-                raise
+            append(self._fd, line)
         except OSError as error:
             raise EnvironmentFailure(
                 f"cannot write the campaign's journal: {error.strerror}", file=str(self._path)

@@ -55,12 +55,11 @@ class Journal:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def write(self, kind: str, **fields: Any) -> None:
-        """Append one line. Raises EnvironmentFailure when the disk fails."""
+        """Append one line, or nothing. Raises EnvironmentFailure when the disk fails."""
         line = orjson.dumps({"type": kind, **fields, "time_ns": self._clock()}) + b"\n"
         try:
             with self._lock:
-                os.write(self._fd, line)
-                os.fsync(self._fd)
+                append(self._fd, line)
         except OSError as error:
             raise EnvironmentFailure(
                 f"cannot write the journal of faults: {error.strerror}", file=str(self._path)
@@ -76,6 +75,20 @@ class Journal:
 
     def close(self) -> None:
         os.close(self._fd)
+
+
+def append(fd: int, line: bytes) -> None:
+    """Append a line to a file and fsync it. Raises OSError; then nothing is left of the line, as
+    far as the disk allows: a disk that becomes full takes a part of it without an error."""
+    before = os.fstat(fd).st_size
+    rest = memoryview(line)
+    try:
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+        os.fsync(fd)
+    except OSError:
+        os.ftruncate(fd, before)
+        raise
 
 
 def entries(path: Path) -> Iterator[dict[str, Any]]:
@@ -108,6 +121,14 @@ def damaged_lines(path: Path) -> list[int]:
     *complete, _ = path.read_bytes().split(b"\n")
     lines = enumerate(complete, start=1)
     return [number for number, line in lines if line.strip() and _entry(line) is None]
+
+
+def _cut_off(path: Path) -> int | None:
+    """The number of a last line that is not complete."""
+    if not path.exists():
+        return None
+    lines = path.read_bytes().split(b"\n")
+    return len(lines) if lines[-1].strip() and _entry(lines[-1]) is None else None
 
 
 def windows(path: Path) -> list[FaultWindow]:
@@ -241,6 +262,8 @@ def open_acts(path: Path) -> OpenActs:
     that nothing here has: it is never guessed what it meant.
     """
     found = OpenActs(unreadable=[f"{path}:{number}: is damaged" for number in damaged_lines(path)])
+    if (number := _cut_off(path)) is not None:
+        found.unreadable.append(f"{path}:{number}: is cut off")
     open_: dict[object, tuple[int, dict[str, Any]]] = {}
     for number, entry in _numbered(path):
         n = entry.get("n")

@@ -2,13 +2,16 @@
 
 A process is stopped when every one of its threads is in the state T. The node itself holds the list
 of faults that stopped it: one empty file for each. So if faults overlap, the process continues only
-when the last of them is healed, and a process that something else stopped remains stopped.
+when the last of them is healed, and a process that something else stopped remains stopped. The file
+names the process by its id, its start time and the boot of the machine: another process may have
+the id later, and is sent nothing.
 
 A process that something else had stopped before was not stopped by the fault: nothing met it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,6 +25,10 @@ from harness.levers.waiting import poll_until
 from harness.protocols import Lever, Node, Proof, UndoRecord
 
 _FOLDER = "/run"
+_MARK = re.compile(r"ackloss\.paused\.(?P<pid>\d+)\.(?P<life>[^.]+)\.(?P<fault>.+)")
+_BOOT = "/proc/sys/kernel/random/boot_id"
+_START = 19
+"""The place of the start time among the fields of /proc/PID/stat that follow the name."""
 _STOPPED = "T"
 _SEEN_S = 5
 
@@ -51,7 +58,7 @@ class PauseLever(Lever[PauseRecord]):
         if record.pid is None:
             return  # it was dead before: the probe says so
         node = self.nodes[record.node]
-        must(node, ["touch", _mark(record.pid, record.fault)])
+        must(node, ["touch", _mark(node, record.pid, record.fault)])
         _signal(node, "STOP", record.pid)
 
     def undo(self, record: PauseRecord) -> None:
@@ -62,7 +69,7 @@ class PauseLever(Lever[PauseRecord]):
             return
         if faults == [fault]:
             _signal(node, "CONT", pid)
-        must(node, ["rm", "-f", _mark(pid, fault)])
+        must(node, ["rm", "-f", _mark(node, pid, fault)])
 
     def probe(self, record: PauseRecord, *, applied: bool) -> Proof:
         """In force: every thread is stopped. Undone: the same process runs, or another fault still
@@ -87,20 +94,47 @@ class PauseLever(Lever[PauseRecord]):
         states = _states(node, pid)
         return [f"{node.name}: process {pid} {_described(states)}"] if _STOPPED in states else []
 
+    def marked(self, node: Node) -> list[PauseRecord]:
+        """The acts of ours that still stop a process of a node, whether or not a journal has
+        them."""
+        marks = [match for name in _names(node) if (match := _MARK.fullmatch(name))]
+        return [
+            PauseRecord(node=node.name, fault=mark["fault"], pid=int(mark["pid"]), stopped=False)
+            for mark in marks
+            if mark["life"] == _life(node, int(mark["pid"]))
+        ]
 
-def _prefix(pid: int | None) -> str:
-    return f"ackloss.paused.{pid}."
+
+def _prefix(node: Node, pid: int | None) -> str:
+    return f"ackloss.paused.{pid}.{_life(node, pid)}."
 
 
-def _mark(pid: int, fault: str) -> str:
+def _mark(node: Node, pid: int, fault: str) -> str:
     """The file on the node that records that a fault stops a process."""
-    return f"{_FOLDER}/{_prefix(pid)}{fault}"
+    return f"{_FOLDER}/{_prefix(node, pid)}{fault}"
+
+
+def _names(node: Node) -> list[str]:
+    return must(node, ["ls", _FOLDER]).split()
 
 
 def _stopped_by(node: Node, pid: int | None) -> list[str]:
     """The faults that stop this process."""
-    names = must(node, ["ls", _FOLDER]).split()
-    return [name.removeprefix(_prefix(pid)) for name in names if name.startswith(_prefix(pid))]
+    prefix = _prefix(node, pid)
+    return [name.removeprefix(prefix) for name in _names(node) if name.startswith(prefix)]
+
+
+def _life(node: Node, pid: int | None) -> str:
+    """What tells a process from a later one of the same id: the boot, and its start time in ticks
+    since then; empty: there is no such process."""
+    if pid is None:
+        return ""
+    shown = node.admin(["cat", _BOOT, f"/proc/{pid}/stat"])
+    if shown.exit_code not in (0, 1):  # 1: there is no such process
+        raise HarnessFailure(f"{node.name}: cat failed: {shown.output.strip()[:300]}")
+    boot, _, stat = shown.output.partition("\n")
+    fields = stat.rpartition(") ")[2].split()
+    return f"{boot}-{fields[_START]}" if len(fields) > _START and not shown.exit_code else ""
 
 
 def _states(node: Node, pid: int | None) -> list[str]:

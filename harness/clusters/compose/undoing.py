@@ -1,5 +1,6 @@
 """Leaving a project as it was found, in the process of the run or in another one: from the journal
-of the run, the labels of our containers, and the note on this machine."""
+of the run, the labels of our containers, and the note on this machine. The journal may be lost,
+with the folder of the run: what our containers themselves hold is undone, too."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from harness.clusters.docker.removal import remove_run
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
 from harness.faults.journal import OpenAct, open_acts
 from harness.images.daemon import DAEMON_TROUBLE
+from harness.levers.pause import PauseLever
 from harness.levers.process import ProcessLever
 from harness.machine import reach, state
 from harness.protocols import Node
@@ -92,6 +94,11 @@ def _undo(nodes: dict[str, ComposeNode], acts: Sequence[OpenAct]) -> list[str]:
             levers[act.lever].undo(act.record)
         except AcklossError as error:
             failures.append(error)
+    for node in nodes.values():
+        try:
+            _continue(node)
+        except AcklossError as error:
+            failures.append(error)
     if failures:
         raise failures[0]
     if left := [sentence for node in nodes.values() for sentence in _left_on(node)]:
@@ -99,6 +106,13 @@ def _undo(nodes: dict[str, ComposeNode], acts: Sequence[OpenAct]) -> list[str]:
             f"is still in force: {'; '.join(left)}", hint="restart this container of yours"
         )
     return []
+
+
+def _continue(node: ComposeNode) -> None:
+    """Continue what our own marks report as paused beside a container that runs."""
+    pause = PauseLever({node.name: node})
+    for record in pause.marked(node) if node.process().running else ():
+        pause.undo(record)
 
 
 def _left_on(node: ComposeNode) -> list[str]:

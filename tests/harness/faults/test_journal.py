@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import resource
+import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -10,7 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
-from harness.errors import HistoryError
+from harness.errors import EnvironmentFailure, HistoryError
 from harness.faults.journal import NOT_COUNTED, Journal, OpenActs, open_acts, windows
 from harness.faults.records import NetRecord, Peer, ProcessRecord
 
@@ -190,6 +193,40 @@ def test_what_was_not_undone_is_open(journal: Journal, path: Path) -> None:
     assert windows(path)[0].to_s is None
     journal.write("undone", n=n)
     assert open_acts(path) == OpenActs()
+
+
+@contextmanager
+def room_for(more: int, path: Path) -> Iterator[None]:
+    """A disk on which so many bytes are left for a file."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + more, before[1]))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+
+
+def test_an_act_that_the_disk_has_no_room_for_is_not_announced(
+    journal: Journal, path: Path
+) -> None:
+    """And of its line nothing is left, to which the next would be appended."""
+    n = _play(journal, heal=False)
+    before = path.read_bytes()
+    with room_for(60, path), pytest.raises(EnvironmentFailure, match="journal of faults"):
+        journal.intent(fault="cut", lever="process", record=KILL)
+    assert path.read_bytes() == before
+    journal.write("undone", n=n)
+    assert open_acts(path) == OpenActs()
+
+
+def test_half_a_last_line_may_announce_an_act(journal: Journal, path: Path) -> None:
+    """As an older version leaves it on a full disk: it acts all the same."""
+    journal.write("step", fault="cut", nemesis="pause", nodes=["b1"], met=None, why="")
+    with path.open("ab") as stream:
+        stream.write(b'{"type":"intent","n":1,"fault":"cut","lever":"pause","token":{')
+    assert open_acts(path) == OpenActs(unreadable=[f"{path}:2: is cut off"])
 
 
 def test_a_skipped_step_is_reported_and_unproven(journal: Journal, path: Path) -> None:

@@ -197,9 +197,10 @@ def test_what_somebody_else_had_stopped_is_not_paused_by_us(node: Telling) -> No
     assert "as it was before, by something else" in proof.evidence[0]
 
 
-@pytest.mark.parametrize("files", ["ackloss.paused.7.earlier\n", ""])
+@pytest.mark.parametrize("files", ["ackloss.paused.7.boot-41.earlier\n", ""])
 def test_what_another_fault_or_nobody_had_stopped_is(node: Telling, files: str) -> None:
     node.answers |= {"ps": said("T\n" if files else "S\n"), "ls": said(files)}
+    node.answers["/proc/7/stat"] = said(f"boot\n7 (java) S {'0 ' * 18}41 0\n")
     lever, asked = PauseLever({"b1": node}), PauseRecord(node="b1", fault="still", pid=7)
     record = lever.capture_prior_state(asked)
     node.answers["ps"] = said("T\n")

@@ -3,7 +3,8 @@ tried again if it cannot be."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,7 @@ from harness.clusters.compose.undoing import leave_as_found, with_roles
 from harness.clusters.external.cluster import ExternalNode
 from harness.errors import HarnessFailure
 from harness.machine import reach
+from harness.protocols import Completed, ProcessState
 
 CLIENT: Any = SimpleNamespace(api=SimpleNamespace(containers=lambda **_: []))
 """A daemon on which nothing of ours is any more."""
@@ -68,6 +70,45 @@ def test_a_dry_run_requests_nothing(removed: list[str]) -> None:
 
     assert leave_as_found(CLIENT, "run", lambda: ["topic t"], undo_own, dry_run=True) == ["topic t"]
     assert reach.remembered(KIND, "run") is not None
+
+
+@dataclass
+class Paused:
+    """A node of a container of the user's, as its infrastructure container shows it."""
+
+    name: str = "b1"
+    running: bool = True
+    marks: list[str] = field(default_factory=lambda: ["ackloss.paused.7.boot-41.still"])
+    sent: list[str] = field(default_factory=list)
+
+    def process(self) -> ProcessState:
+        return ProcessState(running=self.running, exit_code=None if self.running else 0)
+
+    def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
+        if not self.running:
+            raise HarnessFailure("b1: its container does not run")
+        if argv[0] == "ls":
+            return Completed(0, "\n".join(self.marks))
+        if argv[0] == "cat":
+            return Completed(0, f"boot\n7 (java) T {'0 ' * 18}41 0\n")
+        if argv[0] == "rm":
+            self.marks.remove(Path(argv[-1]).name)
+        self.sent += [" ".join(argv)] if argv[0] == "kill" else []
+        return Completed(0, "")
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_pause_is_undone_without_a_journal(
+    removed: list[str], monkeypatch: pytest.MonkeyPatch, running: bool
+) -> None:
+    """The folder of the run may be gone; a process that has ended is not to be continued."""
+    node: Any = Paused(running=running)
+    monkeypatch.setattr(undoing, "attached", lambda *_: {"b1": node})
+    assert leave_as_found(CLIENT, "run", list, lambda _: None, dry_run=True) == []
+    assert node.sent == []
+    assert leave_as_found(CLIENT, "run", list, lambda _: None) == []
+    assert node.sent == (["kill -CONT 7"] if running else [])
+    assert removed[-1] == "run"
 
 
 def test_nodes_have_the_roles_that_the_cluster_reports() -> None:
