@@ -12,11 +12,13 @@ files are not touched, and all processes and mounts end with the first process o
     run        the run's id             holder     first process of the namespaces: pid, start time
     host.sh    this script              watch      the process that keeps the lease: pid, start time
     beat       the harness is there     kept       the user keeps the cluster: the lease is endless
+    over       the lease is: anyone may remove the run
     pid, rc    of the system's process  out/       what it prints
     queues     queueing disciplines that stood at the devices before
 
 The lease is the dead man's switch of every fault at once: when the harness has not been there for
-some seconds, whatever the reason, the host removes all of the run by itself.
+some seconds, whatever the reason, the host removes all of the run by itself, and tries again as
+long as something of a fault is left. Until then the claim stands, and so the run is found again.
 """
 
 from __future__ import annotations
@@ -110,11 +112,26 @@ faults_off() {
     done
 }
 
-down() { # of another run nothing is touched
+in_force() { # what of our faults is left, or cannot be seen; without the tool there is nothing
+    if command -v iptables >/dev/null; then
+        shown=$(iptables -w 5 -S 2>&1) || echo "the rules cannot be read: $shown"
+        echo "$shown" | grep ACKLOSS-
+        [ ! -e /run/ackloss.redirected ] || {
+            shown=$(iptables -w 5 -t nat -S 2>&1) || echo "the redirects cannot be read: $shown"
+            echo "$shown" | grep ACKLOSS-
+        }
+    fi
+    ! command -v tc >/dev/null || tc qdisc show >/dev/null 2>&1 || echo "the queues cannot be read"
+    queues | sed 's/^/queue at /'
+}
+
+down() { # of another run nothing is touched; what is still in force keeps the claim
     if [ "$(cat $claim/run 2>/dev/null)" = "$run" ]; then
         faults_off
         ! alive holder || echo "processes of the node"
         end holder || return 1
+        rest=$(in_force)
+        [ -z "$rest" ] || { echo "still in force: $rest"; return 1; }
         [ "$verb" = watch ] || end watch || return 1
     fi
     rm -rf $uploads/*."$run".*
@@ -155,7 +172,8 @@ watch)
         [ ! -e $claim/kept ] || left=@LEASE@
         [ "$(cat $claim/run 2>/dev/null)" = "$run" ] || exit 0
     done
-    down
+    : >$claim/over
+    until down; do sleep 2; done
     ;;
 down)
     down
@@ -163,7 +181,7 @@ down)
 list) # the runs of which something is here, and whether their lease goes on
     [ ! -d $claim ] || {
         state=dead
-        alive watch && state=alive
+        alive watch && [ ! -e $claim/over ] && state=alive
         echo "$(cat $claim/run 2>/dev/null || echo unnamed) $state"
     }
     for folder in $runs/*/; do
