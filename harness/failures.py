@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 from harness import registry
-from harness.errors import AcklossError
+from harness.errors import AcklossError, HarnessFailure
 
 _ONE = {
     "nemeses": "nemesis",
@@ -38,6 +38,11 @@ def sentence(error: BaseException) -> str:
 def reason(error: BaseException) -> str:
     """An AcklossError in its own words; of anything else, `sentence`."""
     return str(error) if isinstance(error, AcklossError) else sentence(error)
+
+
+def as_failure(error: Exception) -> AcklossError:
+    """An AcklossError as it is; anything else as a failure of the harness."""
+    return error if isinstance(error, AcklossError) else HarnessFailure(sentence(error))
 
 
 def what(error: BaseException) -> str:

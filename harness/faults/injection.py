@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
+from harness.failures import as_failure, reason
 from harness.faults.journal import Journal
 from harness.protocols import Act, CapturesPriorState, Lever, Proof, UndoRecord, Waits
 
@@ -101,8 +102,8 @@ class Faults:
         for fault in reversed(list(self.active)):
             try:
                 self.heal(fault)
-            except AcklossError as error:
-                failures.append(error)
+            except Exception as error:
+                failures.append(as_failure(error))
         if failures:
             raise failures[0]
 
@@ -127,12 +128,14 @@ class Faults:
     def _do(
         self, what: str, done: str, act: _Announced, change: Callable[[UndoRecord], None]
     ) -> AcklossError | None:
-        """Apply or undo one act and journal it; a failure is returned, not raised."""
+        """Apply or undo one act and journal it; a failure is returned, not raised, whatever raised
+        it: a lever's own mistake, or a library that it uses."""
         try:
             change(act.record)
-        except AcklossError as error:
-            self.journal.write("failed", n=act.n, what=what, error=str(error))
-            return error
+        except Exception as error:
+            failed = as_failure(error)
+            self.journal.write("failed", n=act.n, what=what, error=str(failed))
+            return failed
         self.journal.write(done, n=act.n)
         return None
 
@@ -192,8 +195,8 @@ def _probe(act: _Announced, *, applied: bool) -> Proof:
     """A lever's proof; a probe that fails has seen nothing."""
     try:
         return act.lever.probe(act.record, applied=applied)
-    except AcklossError as error:
-        return Proof(False, [f"the probe failed: {error}"])
+    except Exception as error:  # it must not prevent the undo
+        return Proof(False, [f"the probe failed: {reason(error)}"])
 
 
 def _in_parallel(calls: Sequence[Callable[[], T]]) -> list[T]:

@@ -285,6 +285,7 @@ def _run(*argv: str) -> None:
         timeout=_COMMAND_S,
         check=False,
         stdin=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C must not end an undo
     )
     if done.returncode:
         output = (done.stderr or done.stdout).strip()[:300]

@@ -16,6 +16,7 @@ from harness.clusters.compose.node import ComposeNode, attached
 from harness.clusters.compose.project import made_by_start, state_of, stop_again
 from harness.clusters.docker.removal import remove_run
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
+from harness.failures import as_failure
 from harness.faults.journal import OpenAct, open_acts
 from harness.images.daemon import DAEMON_TROUBLE
 from harness.levers.pause import PauseLever
@@ -92,13 +93,13 @@ def _undo(nodes: dict[str, ComposeNode], acts: Sequence[OpenAct]) -> list[str]:
     for act in sorted(latest_first, key=lambda act: act.lever != ProcessLever.name):
         try:
             levers[act.lever].undo(act.record)
-        except AcklossError as error:
-            failures.append(error)
+        except Exception as error:
+            failures.append(as_failure(error))
     for node in nodes.values():
         try:
             _continue(node)
-        except AcklossError as error:
-            failures.append(error)
+        except Exception as error:
+            failures.append(as_failure(error))
     if failures:
         raise failures[0]
     if left := [sentence for node in nodes.values() for sentence in _left_on(node)]:

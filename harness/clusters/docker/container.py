@@ -34,11 +34,17 @@ def enter(
     pid: int, namespaces: Sequence[str], argv: Sequence[str], *, timeout_s: float
 ) -> Completed:
     """Run a command in namespaces of a process of this machine, which takes a tenth of the time of
-    an exec. Only where `can_enter`."""
+    an exec. Only where `can_enter`. Ctrl-C at the terminal does not reach it: it may be undoing a
+    fault."""
     command = ["nsenter", "-t", str(pid), *namespaces, "--", *argv]
     try:
         done = subprocess.run(
-            command, capture_output=True, timeout=timeout_s, check=False, stdin=subprocess.DEVNULL
+            command,
+            capture_output=True,
+            timeout=timeout_s,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
         )
     except subprocess.TimeoutExpired:
         return Completed(124, f"no answer within {timeout_s:g} s")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import ClassVar
@@ -17,8 +17,10 @@ from harness.levers.pause import PauseLever
 from harness.protocols import Act, Completed, Node, Proof, UndoRecord
 from harness.run.dry_run import DryRunNode
 
+NAMES = ("b1", "b2", "b3")
 
-@dataclass(frozen=True)
+
+@dataclass
 class Counting:
     """A lever whose mechanism works, and that has met so much on the node of its record."""
 
@@ -102,6 +104,46 @@ def test_a_probe_that_cannot_look_leaves_the_fault_unproven(tmp_path: Path) -> N
     assert not window.proven
     assert "no answer" in window.evidence[0]
     assert window.to_s is not None
+
+
+@dataclass
+class Raising(Counting):
+    """A lever beside a daemon that fails at one node, with an error of its own library."""
+
+    probes: bool = False
+    undone: list[str] = field(default_factory=list)
+
+    def undo(self, record: UndoRecord) -> None:
+        self.undone.append(record.node)
+        if not self.probes and record.node == "b2":
+            raise OSError("500 Server Error: container is dead")
+
+    def probe(self, record: UndoRecord, *, applied: bool) -> Proof:
+        if self.probes and record.node == "b2":
+            raise OSError("500 Server Error: container is dead")
+        return super().probe(record, applied=applied)
+
+
+@pytest.mark.parametrize("probes", [True, False])
+def test_an_error_of_a_library_ends_neither_the_undo_nor_the_others(
+    tmp_path: Path, probes: bool
+) -> None:
+    lever, ticks = Raising("net", dict.fromkeys(NAMES, 1), probes=probes), count()
+    faults = Faults({"net": lever}, Journal(tmp_path / "faults.jsonl", lambda: next(ticks)))
+    for name in NAMES:
+        faults.journal.write("step", fault=name, nemesis="n", nodes=[name], met=None, why="")
+        faults.inject(name, "n", [Act("net", UndoRecord(node=name))])
+    if probes:
+        faults.heal_all()
+    else:
+        with pytest.raises(HarnessFailure, match="OSError: 500 Server Error: container is dead"):
+            faults.heal_all()
+    assert lever.undone == ["b3", "b2", "b1"]
+    assert list(faults.active) == ([] if probes else ["b2"])
+    by_id = {window.id: window for window in windows(tmp_path / "faults.jsonl")}
+    assert [by_id[name].proven for name in NAMES] == [True, not probes, True]
+    assert probes == ("500 Server Error" in " ".join(by_id["b2"].evidence))
+    assert any(line["type"] == "failed" for line in entries(tmp_path / "faults.jsonl")) != probes
 
 
 def test_a_record_of_another_lever_is_refused_before_anything_is_journalled(

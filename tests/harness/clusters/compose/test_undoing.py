@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from docker.errors import APIError
 
 from harness.clusters.compose import undoing
 from harness.clusters.compose.file import KIND
@@ -17,8 +18,9 @@ from harness.clusters.compose.node import ComposeNode
 from harness.clusters.compose.undoing import leave_as_found, with_roles
 from harness.clusters.external.cluster import ExternalNode
 from harness.errors import HarnessFailure
+from harness.faults.journal import OpenAct
 from harness.machine import reach
-from harness.protocols import Completed, ProcessState
+from harness.protocols import Completed, ProcessState, UndoRecord
 
 CLIENT: Any = SimpleNamespace(api=SimpleNamespace(containers=lambda **_: []))
 """A daemon on which nothing of ours is any more."""
@@ -109,6 +111,31 @@ def test_a_pause_is_undone_without_a_journal(
     assert leave_as_found(CLIENT, "run", list, lambda _: None) == []
     assert node.sent == (["kill -CONT 7"] if running else [])
     assert removed[-1] == "run"
+
+
+def test_an_error_of_dockers_client_does_not_end_the_undo(
+    removed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undone: list[str] = []
+
+    def undo(record: UndoRecord) -> None:
+        undone.append(record.node)
+        if record.node == "b2":
+            raise APIError("500 Server Error")
+
+    acts = [
+        OpenAct(n=n, fault="x", lever="net", record=UndoRecord(node=f"b{n}", fault="x"))
+        for n in (1, 2)
+    ]
+    nodes: dict[str, Any] = {act.record.node: Paused(act.record.node) for act in acts}
+    monkeypatch.setattr(undoing, "attached", lambda *_: nodes)
+    monkeypatch.setattr(undoing, "_open_acts", lambda *_: acts)
+    monkeypatch.setattr(undoing, "levers_over", lambda _: {"net": SimpleNamespace(undo=undo)})
+    with pytest.raises(HarnessFailure, match="500 Server Error"):
+        leave_as_found(CLIENT, "run", list, lambda _: None)
+    assert undone == ["b2", "b1"]
+    assert [node.sent for node in nodes.values()] == [["kill -CONT 7"]] * 2
+    assert removed == []
 
 
 def test_nodes_have_the_roles_that_the_cluster_reports() -> None:
