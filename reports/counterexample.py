@@ -68,8 +68,10 @@ class Operation:
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """One counter-example, as result.json has it."""
+    """One counter-example, as result.json has it. Results of earlier versions do not have
+    `minimal`: all of theirs are."""
 
+    minimal: bool = True
     key: str | None
     consistency: str
     any_start: bool

@@ -216,6 +216,7 @@ def _example(example: CounterExample, names: dict[int, str | None]) -> dict[str,
     return {
         "key": names[example.key],
         "consistency": example.consistency,
+        "minimal": example.minimal,
         "any_start": example.any_start,
         "start": _or_none(example.start),
         "register": _or_none(example.register),

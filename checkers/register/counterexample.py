@@ -6,6 +6,8 @@ single ones at last (Zeller and Hildebrandt, "Simplifying and isolating failure-
 IEEE TSE 28 (2), 2002). Every step keeps to the rules of `parts`, so what is left proves that the
 complete history has no legal order. It is minimal by those rules: without any one of its operations
 (and what those rules leave out with it) an order is found. It need not be the smallest of all.
+There is a budget for that: so many parts, and so many configurations that the searches of them may
+see together. Once it is spent, the part that was reached stays, and is not called minimal.
 
 To check one by hand, one needs to know of the rest of the history only that nothing else in it, in
 that span of time, stores any of the values that are read or expected.
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -23,6 +26,12 @@ from checkers.register.linearization import MAX_STATES, Outcome
 from checkers.register.operations import NULL, OK, READ, Operation, Operations
 from checkers.register.parts import Part, consumers_of, prefix, window, without
 from checkers.register.sources import constraining, sources
+
+MAX_PARTS: Final = 400
+"""How many parts are decided about for one counter-example."""
+
+SEARCHES: Final = 5
+"""What the searches of these parts may see together: so many times what one may."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +50,8 @@ class Placed:
 
 @dataclass(frozen=True, kw_only=True)
 class CounterExample:
-    """Operations of one key, by invocation, that have no legal order. `any_start`: whatever the
+    """Operations of one key, by invocation, that have no legal order. `minimal`: none can be left
+    out; not where the budget was spent before that was known. `any_start`: whatever the
     register held before them; `start`: what it held where the longest legal order was found;
     `stuck`: the row of an operation that cannot be placed after that order; `register`: what the
     register holds at its end."""
@@ -49,6 +59,7 @@ class CounterExample:
     key: int
     consistency: str
     operations: tuple[Placed, ...]
+    minimal: bool
     any_start: bool
     start: int
     stuck: int
@@ -63,7 +74,7 @@ def counter_example(
     initial: int = NULL,
     max_states: int = MAX_STATES,
 ) -> CounterExample | None:
-    """A minimal counter-example of a key; None where none is found within the budget."""
+    """A counter-example of a key, minimal if the budget suffices; None where none is found."""
     row = np.flatnonzero(operations.key == key)
     kept, f = constraining(operations.take(row))
     part = Part(operations.take(row[kept]).changed(f=f), row[kept])
@@ -75,26 +86,39 @@ def counter_example(
     return judge.drawn(operations, key, judge.minimal(part))
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Judge:
-    """Decides about parts, always in the same way."""
+    """Decides about parts, always in the same way, until its budget is spent. `parts`, `states`:
+    about how many it did, and how many configurations were seen for that."""
 
     consistency: str
     initial: int
     max_states: int
+    parts: int = 0
+    states: int = 0
+
+    @property
+    def spent(self) -> bool:
+        """Whether nothing more is decided."""
+        return self.parts >= MAX_PARTS or self.states > SEARCHES * self.max_states
 
     def wrong(self, part: Part) -> bool:
         """Whether a part has no legal order; not if that cannot be decided."""
-        return all(
-            answers(
-                part.operations,
-                consistency=self.consistency,
-                initial=start,
-                max_states=self.max_states,
-            ).verdicts
-            == (INVALID,)
-            for start in self.starts(part)
+        if self.spent:
+            return False
+        self.parts += 1
+        return all(self._wrong_from(start, part.operations) for start in self.starts(part))
+
+    def _wrong_from(self, start: int, operations: Operations) -> bool:
+        left = SEARCHES * self.max_states - self.states
+        found = answers(
+            operations,
+            consistency=self.consistency,
+            initial=start,
+            max_states=max(0, min(left, self.max_states)),
         )
+        self.states += int(found.states.sum())
+        return found.verdicts == (INVALID,)
 
     def starts(self, part: Part) -> list[int]:
         """What the register may hold at first: of what nothing consumes, one stands for all."""
@@ -135,14 +159,14 @@ class _Judge:
         return window(part, begins[high - 1])
 
     def minimal(self, part: Part) -> Part:
-        """A wrong part of a wrong part, of which nothing can be left out."""
+        """A wrong part of a wrong part, of which nothing can be left out if the budget suffices."""
         in_real_time = consistency_named(self.consistency).in_real_time
         left = dict(enumerate(part.operations))
         consumers = consumers_of(left.values())
         size = len(left)
-        while size:
+        while size and not self.spent:
             place, before = 0, len(left)
-            while place < len(left):
+            while place < len(left) and not self.spent:
                 out = list(left)[place : place + size]
                 fewer = without(left, out, consumers, in_real_time=in_real_time)
                 if fewer and self.wrong(part.take(np.array(list(fewer)))):
@@ -154,7 +178,7 @@ class _Judge:
         return part.take(np.array(list(left)))
 
     def drawn(self, operations: Operations, key: int, part: Part) -> CounterExample:
-        """A minimal part with the longest legal order of some of it."""
+        """A part that was reached, with the longest legal order of some of it."""
         search = consistency_named(self.consistency).search
         rows = list(part.operations)
         found: dict[int, Outcome] = {
@@ -169,6 +193,7 @@ class _Judge:
             key=key,
             consistency=self.consistency,
             operations=placed,
+            minimal=not self.spent,
             any_start=part.any_start,
             start=start,
             stuck=int(part.row[stuck]),

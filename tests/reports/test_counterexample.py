@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from harness.history.documents import result_of
+from reports.checks import views
 from reports.counterexample import COLUMN, LEFT, Drawing, drawings
+from reports.html import _environment
 
 MS = 1_000_000
 
@@ -104,6 +107,33 @@ def test_the_smallest_comes_first() -> None:
     few, many = example(*STALE[:2]), example(*STALE, key="k2")
     assert [len(each.bars) for each in drawings({"examples": [many, few]})] == [2, 3]
     assert drawings({}) == drawings({"examples": []}) == []
+
+
+def test_one_that_may_not_be_minimal_says_so() -> None:
+    assert "A smallest counter-example" in page(example(*STALE))
+    words = page(example(*STALE, minimal=False))
+    assert "<h3>A counter-example</h3>" in words
+    assert "Some of these operations may not matter" in words
+    assert "Nothing can be left out" not in words
+    both = page(example(*STALE[:2]), example(*STALE, minimal=False))
+    assert both.index("A smallest counter-example") < both.index("may not matter")
+
+
+def page(*examples: dict[str, Any]) -> str:
+    """The section of a register check with these counter-examples."""
+    counts = {"attempted": 1, "acknowledged": 1}
+    check = {"name": "register", "verdict": "invalid", "counts": counts}
+    result = result_of(
+        {
+            "verdict": "invalid",
+            "model": "register",
+            "counts": counts,
+            "checks": [{**check, "details": {"examples": examples}}],
+        }
+    )
+    (view,) = views(result)
+    module: Any = _environment().get_template("checks.html.j2").module
+    return str(module.register(view, "invalid"))
 
 
 def test_times_are_in_the_table_to_the_microsecond() -> None:

@@ -22,7 +22,9 @@ from checkers.register import (
     Operations,
     answers,
     counter_example,
+    counterexample,
 )
+from checkers.register.counterexample import MAX_PARTS, _Judge
 from checkers.register.parts import Part, consumed, consumers_of, prefix, window, without
 from tests.checkers.register import oracle
 from tests.checkers.register.histories import EXAMPLES, History, c, drawn, info, r, w
@@ -49,6 +51,7 @@ def test_an_old_value_takes_its_write_a_newer_one_and_the_read():
     assert (old.operation.value, stuck.operation.value) == (20, 20)
     assert newer.operation.invoke_ns > old.operation.complete_ns
     assert (found.stuck, found.start, found.any_start) == (74, 0, False)
+    assert found.minimal
     assert found.register == newer.operation.value
     assert [(one.place, one.register) for one in found.operations] == [
         *((0, 20), (1, newer.operation.value)),
@@ -105,6 +108,51 @@ def test_processes_that_go_back_are_shown_without_time():
 def test_no_key_that_is_right_has_one():
     assert counter_example(Operations.of([w(1, 1, 2), r(1, 3, 4)]), 0, initial=0) is None
     assert counter_example(Operations.of([w(1, 1, 2)]), 5, initial=0) is None
+
+
+def chain(swaps: int) -> list[Operation]:
+    """Compare-and-sets that each expect what the one before stored, and a stale read: nothing can
+    be left out."""
+    links = [c(at, at + 1, 10 * at, 10 * at + 5) for at in range(swaps)]
+    return [*links, r(swaps - 1, 10 * swaps, 10 * swaps + 5)]
+
+
+def test_the_search_for_a_smaller_one_has_a_budget(monkeypatch):
+    calls = []
+    wrong = _Judge.wrong
+
+    def counted(judge: _Judge, part: Part) -> bool:
+        calls.append(len(part.operations))
+        return wrong(judge, part)
+
+    monkeypatch.setattr(_Judge, "wrong", counted)
+    found = example(*chain(2_000))
+    assert len(calls) <= MAX_PARTS
+    assert (len(found.operations), found.stuck, found.minimal) == (2_001, 2_000, False)
+
+
+def test_what_was_left_out_within_the_budget_stays_so(monkeypatch):
+    noise = [w(at, 10 * at, 10 * at + 5, process=3) for at in range(3, 40)]
+    stale = [*noise, r(20, 399, 400, process=5)]
+    sizes = []
+    for parts in (1, 8, 16, 400):
+        monkeypatch.setattr(counterexample, "MAX_PARTS", parts)
+        found = example(*stale)
+        assert not ordered(found, shown(found))
+        sizes.append(len(found.operations))
+        assert found.minimal == (parts == 400)
+    assert (sizes[0], sizes[-1]) == (38, 3)
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_the_searches_for_a_smaller_one_have_a_budget_together():
+    back_and_forth = [w(at % 2, 10 * at, 10 * at + 5) for at in range(50)]
+    reads = [r(at % 2, 10 * at + 6, 10 * at + 7) for at in range(50)]
+    history = Operations.of([*back_and_forth, *reads, r(1, 208, 209, process=3)])
+    found = counter_example(history, 0, initial=0, max_states=1)
+    assert found is not None
+    assert not found.minimal
+    assert not ordered(found, shown(found))
 
 
 def test_what_cannot_be_decided_has_none():
