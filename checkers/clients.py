@@ -1,13 +1,14 @@
 """The client checker: what clients that are processes of the user's (`--client`) did wrong.
 
 Whether they lost, duplicated or misreported writes is the question of the other checkers; this one
-checks whether they kept to their protocol, lived, and answered everything in time. It knows nothing
-about ackloss' own clients.
+checks whether they kept to their protocol, lived, and answered everything in time. Clients of which
+nothing was ever ok have shown nothing. It knows nothing about ackloss' own clients.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -87,5 +88,13 @@ class Clients(OneShard[Counter[int]], HasPrimaryFinding):
                 for name, number in conduct.counts.items()
                 if number
             ),
+            doubts=tuple(_doubts(counted)),
             all_well=f"{conduct.software or 'the clients'} kept to the protocol",
         )
+
+
+def _doubts(counted: Counter[int]) -> Iterator[Statement]:
+    if not counted[INVOKED]:
+        yield Statement(DOUBTS.vacuous, "nothing was attempted")
+    elif not counted[OK]:
+        yield Statement(DOUBTS.vacuous, f"none of {counted[INVOKED]:,} operations was ok")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from checkers.clients import Clients
 from checkers.judging.verdict import judge
-from harness.history.rows import Rows
 from harness.protocols import CheckResult, Facts
 from harness.protocols.conduct import COUNTED, Conduct, Incident
+from tests.fixtures.operation_rows import History, Row
 
 CLEAN = Conduct(command=("x",), software="lib 1.0", started=3)
 
@@ -19,16 +20,47 @@ def facts(clients: Conduct | None) -> Facts:
     return Facts(run_id="r", history=(), reads=(), ends=(), clients=clients)
 
 
-def checked(clients: Conduct | None) -> CheckResult:
-    run, checker = Rows(facts(clients)), Clients()
+class Operated(History):
+    """A run of such clients."""
+
+    def __init__(self, rows: Sequence[Row], facts: Facts) -> None:
+        super().__init__(rows, 100)
+        self.facts = facts
+
+
+def operation(end: str) -> list[Row]:
+    return [Row(f="append"), Row(f="append", type=end)]
+
+
+def checked(clients: Conduct | None, *ends: str) -> CheckResult:
+    """What the checker reports about clients whose operations ended so."""
+    rows = [row for end in ends for row in operation(end)]
+    run, checker = Operated(rows, facts(clients)), Clients()
     return checker.merge(run, [checker.check(run, shard) for shard in checker.shards(run)])
 
 
-def test_clients_that_did_nothing_wrong_are_valid() -> None:
-    result = checked(CLEAN)
+@pytest.mark.parametrize("ends", [("ok",), ("fail", "info", "ok")])
+def test_clients_that_did_nothing_wrong_are_valid(ends: Sequence[str]) -> None:
+    result = checked(CLEAN, *ends)
     assert result.counter_examples == ()
     assert result.doubts == ()
     assert result.all_well == "lib 1.0 kept to the protocol"
+
+
+@pytest.mark.parametrize(
+    ("ends", "sentence"),
+    [
+        ((), "nothing was attempted"),
+        (("fail",), "none of 1 operations was ok"),
+        (("fail", "fail"), "none of 2 operations was ok"),
+        (("info", "info", "fail"), "none of 3 operations was ok"),
+    ],
+)
+def test_clients_that_completed_nothing_have_not_shown_that_they_are_right(
+    ends: Sequence[str], sentence: str
+) -> None:
+    assert checked(CLEAN, *ends).doubts == (("vacuous", sentence),)
+    assert checked(replace(CLEAN, started=0), *ends).doubts == (("vacuous", sentence),)
 
 
 @pytest.mark.parametrize("name", COUNTED)
