@@ -1,11 +1,13 @@
 """The sequence checker: every number is handed out once, and later requests get larger ones.
 
 A request is later than another when it began after the other had been answered. Numbers may have
-gaps: a request whose answer was lost may have taken one.
+gaps: a request whose answer was lost may have taken one. An `ok` answer without a number shows
+nothing, and is a doubt.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
@@ -21,7 +23,7 @@ from harness.protocols import (
     Run,
     Statement,
 )
-from harness.protocols.runs import INVOKED, OK, Ints, Operations
+from harness.protocols.runs import INVOKED, NULL, OK, Ints, Operations
 
 FINDINGS: Final = pa.schema(
     [
@@ -39,9 +41,11 @@ before this one began had got the larger `number_before`."""
 @dataclass
 class Numbers:
     """The answered requests of a history, in the order of their answers: when each began and was
-    answered, by the places of the rows, what it stored, and its number."""
+    answered, by the places of the rows, what it stored, and its number; and how many were answered
+    without one."""
 
     attempted: int = 0
+    unnumbered: int = 0
     rows: list[tuple[int, int, int, int]] = field(default_factory=list)
 
 
@@ -82,7 +86,7 @@ class Sequence(OneShard[Numbers], HasPrimaryFinding):
         kinds = [row[0] for row in found]
         counts = {
             "attempted": numbers.attempted,
-            "acknowledged": len(numbers.rows),
+            "acknowledged": len(numbers.rows) + numbers.unnumbered,
             "duplicated": kinds.count("duplicated"),
             "inverted": kinds.count("inverted"),
         }
@@ -92,7 +96,7 @@ class Sequence(OneShard[Numbers], HasPrimaryFinding):
             counts=counts,
             findings=pa.Table.from_pylist(rows, schema=FINDINGS),
             counter_examples=_counter_examples(counts),
-            doubts=() if numbers.rows else (Statement(DOUBTS.vacuous, "no number was handed out"),),
+            doubts=tuple(_doubts(numbers)),
             all_well=f"all {len(numbers.rows):,} numbers are unique and in order",
         )
 
@@ -103,6 +107,8 @@ def _take(numbers: Numbers, begun: dict[int, int], part: Operations) -> None:
         if mark == INVOKED:
             numbers.attempted += 1
             begun[process] = place
+        elif mark == OK and number == NULL:
+            numbers.unnumbered += 1
         elif mark == OK:
             numbers.rows.append((begun.pop(process, place), place, value, number))
 
@@ -127,9 +133,17 @@ def _inverted(numbers: Numbers) -> list[Found]:
     began, answered, value, number = np.array(numbers.rows, np.int64).T
     largest: Ints = np.maximum.accumulate(number)
     earlier = np.searchsorted(answered, began) - 1
-    before = np.where(earlier >= 0, largest[earlier], -1)
+    before = np.where(earlier >= 0, largest[earlier], NULL)
     chosen = np.flatnonzero(before > number)
     return [("inverted", int(value[i]), int(number[i]), int(before[i])) for i in chosen.tolist()]
+
+
+def _doubts(numbers: Numbers) -> Iterator[Statement]:
+    if not numbers.rows:
+        yield Statement(DOUBTS.vacuous, "no number was handed out")
+    if numbers.unnumbered:
+        sentence = f"ok answers without a number: {numbers.unnumbered:,}"
+        yield Statement(DOUBTS.incomplete, sentence)
 
 
 def _counter_examples(counts: dict[str, int]) -> tuple[Statement, ...]:

@@ -52,3 +52,20 @@ def test_numbers_may_have_gaps(how: str) -> None:
 
 def test_nothing_handed_out_is_vacuous() -> None:
     assert [each.name for each in said(begin(0, 1), end(0, 1, None, "info")).doubts] == ["vacuous"]
+
+
+def test_an_answer_without_a_number_is_a_doubt_and_nothing_else() -> None:
+    unnumbered = [begin(0, 8), end(0, 8, None), begin(0, 9), end(0, 9, None)]
+    result = said(*both(1, 3), *unnumbered, *both(2, 4))
+    assert result.counter_examples == ()
+    assert result.counts == {"attempted": 4, "acknowledged": 4, "duplicated": 0, "inverted": 0}
+    assert result.doubts == (("incomplete", "ok answers without a number: 2"),)
+    assert result.all_well == "all 2 numbers are unique and in order"
+    doubts = [each.name for each in said(*unnumbered).doubts]
+    assert doubts == ["vacuous", "incomplete"]
+
+
+def test_numbers_may_be_negative() -> None:
+    assert said(*both(1, -5), *both(2, -4), *both(3, 0)).counter_examples == ()
+    below = said(*both(1, -4), *both(2, -5))
+    assert [each.name for each in below.counter_examples] == ["inverted"]
