@@ -6,13 +6,14 @@
     assign, subscribe  the value is the list of keys that the process polls from then on
     rebalance-log      beside the value: [{"keys": [key, ...]}, ...], what was reassigned
 
-An offset may be null: it is not known. Keys and values are integers or texts; a key that is written
-as digits is a number (JSON has no other keys of objects). All become the micro-operations of
-`harness.models.micro_ops`.
+An offset may be null: it is not known. Keys and values are integers or texts. A key that is written
+as JSON writes an integer is a number (JSON has no other keys of objects): "1" is 1, "01" is a text.
+All become the micro-operations of `harness.models.micro_ops`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from harness.protocols import NULL
 
 _ASSIGNING: Final = frozenset({"assign", "subscribe"})
 _TRANSACTIONS: Final = frozenset({"txn", "send", "poll"})
+_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _FORM: Final = 'a micro-operation is ["send", key, value], ["poll"] or ["poll", {key: pairs}]'
 
 
@@ -89,7 +91,7 @@ class _Numbers:
 
     def key(self, key: Any) -> int:
         """The number of a key."""
-        if isinstance(key, str) and key.removeprefix("-").isdecimal():
+        if isinstance(key, str) and _INTEGER.fullmatch(key) and abs(int(key)) < TEXT:
             return self._number(int(key))
         return self._number(key)
 

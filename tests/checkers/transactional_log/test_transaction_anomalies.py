@@ -226,6 +226,17 @@ def test_without_the_option_or_a_group_that_is_no_error(tmp_path: Path) -> None:
     assert assigned["counts"]["output-without-offsets"] == 0
 
 
+@pytest.mark.parametrize("key", ["01", "-0", "00", "٣", "+1", "9" * 5_000, str(2**62)])
+def test_a_key_is_a_number_only_in_the_way_in_which_json_writes_it(
+    key: str, tmp_path: Path
+) -> None:
+    number = {"01": "1", "-0": "0", "00": "0", "٣": "3", "+1": "1"}.get(key, "7")
+    one = op(0, send(key, 1, 0)), op(0, poll(**{key: [(0, 1)]}), f="poll")
+    other = op(1, send(int(number), 2, 0)), op(1, poll(**{number: [(0, 2)]}), f="poll")
+    document = said(tmp_path, timed(*one, *other))
+    assert (document["verdict"], document["counter_examples"]) == ("valid", [])
+
+
 def test_texts_are_keys_and_values_as_well(tmp_path: Path) -> None:
     ops = timed(
         op(0, send("x", "a", 0), f="send"),
