@@ -86,7 +86,8 @@ class Replicas(OneShard[Ended], HasPrimaryFinding):
         )
 
     def gather(self, run: Run) -> Ended:
-        """Gather the acknowledged elements and the final reads."""
+        """Gather the acknowledged elements and the final reads. Raises HistoryError for a final
+        read that has no list."""
         ended, last_add = Ended(), -1
         for part in run.operations():
             adds = _named(part.f, _ADD)
@@ -96,7 +97,7 @@ class Replicas(OneShard[Ended], HasPrimaryFinding):
             last_add = max(last_add, int(completed.max(initial=-1)))
         begun: dict[int, int] = {}
         for part in run.operations():
-            for node, elements in _final_reads(part, begun, last_add):
+            for node, elements in _final_reads(part, begun, last_add, run.facts.source):
                 ended.by_node.setdefault(node, set()).update(elements)
         return ended
 
@@ -124,18 +125,17 @@ def _named(f: Texts, name: str) -> Bools:
 
 
 def _final_reads(
-    part: Operations, begun: dict[int, int], last_add: int
+    part: Operations, begun: dict[int, int], last_add: int, file: str
 ) -> Iterator[tuple[str, list[int]]]:
     """The ok reads that began after the last add had completed: the node that served each, and
     what it returned. `begun`: by process, where its open read began."""
     nodes = part.node.objects()
-    lists = part.elements
     for row in np.flatnonzero(~_named(part.f, _ADD)).tolist():
         process, place = int(part.process[row]), int(part.place[row])
         if part.mark[row] == INVOKED:
             begun[process] = place
         elif begun.pop(process, place) > last_add and part.mark[row] == OK and nodes[row]:
-            yield nodes[row], lists.values[lists.starts[row] : lists.starts[row + 1]].tolist()
+            yield nodes[row], part.returned(row, file=file).tolist()
 
 
 def _counter_examples(missing: Sequence[tuple[str, int]]) -> tuple[Statement, ...]:

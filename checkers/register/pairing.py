@@ -53,11 +53,13 @@ class _Columns(NamedTuple):
     value: Ints
     expected: Ints
     result: Ints
+    listed: Ints
     time_ns: Ints
 
 
 def paired(parts: Iterable[Rows], *, file: str) -> Paired:
-    """The operations of a history. Raises HistoryError for rows that no process can have made."""
+    """The operations of a history. Raises HistoryError for rows that no process can have made, and
+    for an ok read that was answered a list."""
     keys: dict[str | None, int] = {}
     rows = _Columns._make(
         np.concatenate([np.empty(0, np.int64), *columns])
@@ -70,6 +72,7 @@ def paired(parts: Iterable[Rows], *, file: str) -> Paired:
     same = np.diff(rows.process, append=-1) == 0
     answered = begins & same & ~np.append(begins[1:], True)
     _refuse_stray(rows, ~begins & ~np.insert(answered[:-1], 0, False), file)
+    _refuse_lists(rows, file)
     at, end = np.flatnonzero(begins), np.flatnonzero(begins) + 1
     ended = answered[at]
     end = np.where(ended, end, at)
@@ -115,6 +118,7 @@ def _columns(part: Rows, keys: dict[str | None, int]) -> _Columns:
         value=part.value,
         expected=part.expected,
         result=part.result,
+        listed=part.elements.present.astype(np.int64),
         time_ns=part.time_ns,
     )
 
@@ -144,4 +148,15 @@ def _refuse_stray(rows: _Columns, stray: Ints, file: str) -> None:
             file=file,
             key="type",
             hint="record an invocation for every completion; a process does one thing at a time",
+        )
+
+
+def _refuse_lists(rows: _Columns, file: str) -> None:
+    listed = (rows.f == READ) & (rows.mark == runs.OK) & (rows.listed == 1)
+    if listed.any():
+        raise HistoryError(
+            f"the ok read at {rows.place[listed].min()} has a list, not one value",
+            file=file,
+            key="elements",
+            hint="record what a read returned in 'result', null for nothing",
         )

@@ -14,7 +14,17 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.sets.columns import ABSENT, Adds, SetHistory, SetReads, history_of, refuse
-from harness.protocols.runs import INFO, INVOKED, NULL, Bits, Bools, Ints, Lists, Operations, Texts
+from harness.protocols.runs import (
+    INFO,
+    INVOKED,
+    NULL,
+    OK,
+    Bits,
+    Bools,
+    Ints,
+    Operations,
+    Texts,
+)
 
 _ADD: Final = "add"
 
@@ -29,10 +39,10 @@ def paired(
     """The adds and reads of a history; without latencies where its rows have no times. `end_ns`:
     see `history_of`.
 
-    Raises HistoryError for a value that is added twice.
+    Raises HistoryError for a value that is added twice, and for an ok read without a list.
     """
     adds: list[_Events] = []
-    reads = _Reads()
+    reads = _Reads(file)
     for part in parts:
         if not timed:
             part = part._replace(time_ns=np.full(len(part.place), NULL))
@@ -86,7 +96,8 @@ def _adds(parts: list[_Events], file: str | None) -> Adds:
 class _Reads:
     """Reads, as they come by."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: str | None) -> None:
+        self._file = file
         self._rows: list[tuple[int, ...]] = []
         self._elements: list[Ints] = []
         self._invoked = False
@@ -104,7 +115,10 @@ class _Reads:
             if begun:
                 begun.pop()
             self._rows.append((process, mark, began, place, began_ns, time_ns))
-            self._elements.append(_list(part.elements, row))
+            if mark == OK:
+                self._elements.append(part.returned(row, file=self._file))
+            else:
+                self._elements.append(part.elements.values[:0])
 
     def columns(self) -> SetReads:
         """One row a read; one that never completed is `info`."""
@@ -128,7 +142,3 @@ class _Reads:
 def _each(part: Operations, rows: Ints) -> Iterator[tuple[int, ...]]:
     columns = (part.process, part.mark, part.place, part.time_ns)
     return zip(rows.tolist(), *(column[rows].tolist() for column in columns), strict=True)
-
-
-def _list(lists: Lists, row: int) -> Ints:
-    return lists.values[lists.starts[row] : lists.starts[row + 1]]

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from harness.errors import HistoryError
 from harness.protocols.conduct import Conduct
 from harness.protocols.promises import Promises
 
@@ -146,6 +147,18 @@ class Operations(NamedTuple):
     error: Texts
     intended_ns: Ints
     time_ns: Ints
+
+    def returned(self, row: int, *, file: str | None) -> Ints:
+        """The list that the ok read of a row returned. Raises HistoryError where it has none."""
+        lists = self.elements
+        if not lists.present[row]:
+            raise HistoryError(
+                f"the ok read at {self.place[row]} has no list of elements",
+                file=file,
+                key="elements",
+                hint="record what each ok read returned; an empty set is an empty list",
+            )
+        return lists.values[lists.starts[row] : lists.starts[row + 1]]
 
 
 class Reads(NamedTuple):

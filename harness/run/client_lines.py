@@ -6,12 +6,13 @@ write raises `Lie`, with a sentence that helps its author.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 import orjson
 
-from harness.models import MODELS
+from harness.models import LOCK, MODELS, REGISTER, SET, TRANSACTION, WATCH
+from harness.models.micro_ops import WIDTH
 from harness.protocols import FAIL, INFO, NULL, OK, Completion, Invoke, Result, completion
 from harness.protocols.any_client import JSON
 
@@ -149,7 +150,7 @@ def answer_of(line: bytes, ops: Mapping[int, str], model: str) -> Answer:
     if reads != ("result" in found):
         what = "needs a 'result'" if reads else "has no 'result'"
         raise Lie(f"the 'ok' of {ops[number]!r} {what}")
-    result = _result(found["result"]) if reads else None
+    result = _result(found["result"], model) if reads else None
     return Answer(number, completion(OK, _position(found), None, node, result))
 
 
@@ -199,17 +200,41 @@ def _position(found: Mapping[str, Any]) -> int | None:
     return position
 
 
-def _result(result: Any) -> Result:
-    if result is None or _is_value(result):
-        value: int | None = result
-        return value
-    if isinstance(result, list) and len(result) <= _MAX_ELEMENTS and all(map(_is_value, result)):
-        return tuple(result)
-    raise Lie(f"'result' is {_short(result)}, not an integer, a list of integers or null")
+def _result(result: Any, model: str) -> Result:
+    what, fits = _RESULTS[model]
+    if not fits(result):
+        raise Lie(f"'result' is {_short(result)}, not {what}")
+    read: Result = tuple(result) if isinstance(result, list) else result
+    return read
 
 
 def _is_value(value: Any) -> bool:
     return type(value) is int and -_INT64 < value < _INT64
+
+
+def _are_values(value: Any) -> bool:
+    return isinstance(value, list) and len(value) <= _MAX_ELEMENTS and all(map(_is_value, value))
+
+
+def _is_flag(value: Any) -> bool:
+    return type(value) is int and value in (0, 1)
+
+
+_RESULTS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+    REGISTER.name: ("an integer or null", lambda read: read is None or _is_value(read)),
+    SET.name: (f"a list of at most {_MAX_ELEMENTS:,} integers", _are_values),
+    WATCH.name: (
+        "a list of an integer, and 1 or 0",
+        lambda read: _are_values(read) and len(read) == 2 and _is_flag(read[1]),
+    ),
+    LOCK.name: ("1 or 0", _is_flag),
+    TRANSACTION.name: (
+        f"a list of {WIDTH} integers a micro-operation, or null",
+        lambda read: read is None or (_are_values(read) and len(read) % WIDTH == 0),
+    ),
+}
+"""What the reads of each model return: words for it, and whether a value is such a thing. The other
+models have no reads."""
 
 
 def _short(value: Any) -> str:

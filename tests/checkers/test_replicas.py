@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from checkers.replicas import Replicas
+from harness.errors import HistoryError
 from harness.protocols import CheckResult
 from tests.fixtures.operation_rows import Row, checked
 
@@ -83,3 +84,10 @@ def test_a_read_that_failed_or_names_no_node_is_none(other: list[Row]) -> None:
 def test_nothing_acknowledged_is_vacuous() -> None:
     (doubt,) = said(add(1, "info"), read("n1", 1), read("n2")).doubts
     assert doubt.name == "vacuous"
+
+
+def test_a_read_without_a_list_is_refused() -> None:
+    """As an empty list it would be the loss of everything on that node."""
+    unlisted = [Row(f="read", process=9), Row(f="read", process=9, type="ok", node="n2", result=1)]
+    with pytest.raises(HistoryError, match="elements: the ok read at 5 has no list of elements"):
+        said(add(1), read("n1", 1), unlisted)

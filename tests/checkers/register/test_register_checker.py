@@ -10,9 +10,11 @@ import pytest
 
 from checkers.judging.json_models import convert_operations
 from checkers.judging.one_run import checker_of, examine, judge_history
+from checkers.register import Register
 from harness.errors import HistoryError, PlanError
 from harness.protocols import Promises
 from harness.protocols.runs import Facts
+from tests.fixtures.operation_rows import Row, checked
 
 Op = dict[str, Any]
 
@@ -232,6 +234,17 @@ def test_bad_histories_are_refused_in_one_sentence(
         judged(tmp_path, ops)
     assert refused.value.exit_code == 4
     assert Path(str(refused.value.file).partition(":")[0]).name == "h.jsonl"
+
+
+def test_a_read_that_was_answered_a_list_is_refused() -> None:
+    """As a register without a value it would prove what it does not show."""
+    written = [Row(f="write", value=7, key="k"), Row(f="write", type="fail", value=7, key="k")]
+    read = [
+        Row(f="read", process=1, key="k"),
+        Row(f="read", process=1, type="ok", key="k", elements=(99,)),
+    ]
+    with pytest.raises(HistoryError, match="elements: the ok read at 3 has a list"):
+        checked(Register(), [*written, *read])
 
 
 def test_bad_options_are_refused() -> None:

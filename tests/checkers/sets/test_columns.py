@@ -132,6 +132,18 @@ def test_a_run_that_adds_a_value_twice_is_refused(again: list[Row], size: int) -
         checked(Set(), [*once, *again, *read], size=size)
 
 
+@pytest.mark.parametrize("answer", [{}, {"result": 1}])
+def test_an_ok_read_without_a_list_is_refused(answer: dict[str, int]) -> None:
+    """As an empty set it would be the loss of all elements."""
+    once = [Row(f="add", value=1), Row(f="add", value=1, type="ok")]
+    reads = [Row(f="read", process=1), Row(f="read", process=1, type="ok", **answer)]
+    with pytest.raises(HistoryError, match="elements: the ok read at 3 has no list of elements"):
+        checked(Set(), [*once, *reads])
+    failed = [Row(f="read", process=1), Row(f="read", process=1, type="fail", **answer)]
+    empty = [Row(f="read", process=1), Row(f="read", process=1, type="ok", elements=[])]
+    assert checked(Set(), [*once, *failed, *empty]).counts["lost"] == 1
+
+
 def test_an_ok_operation_that_never_completed_is_refused() -> None:
     with pytest.raises(HistoryError, match="an ok operation has no completion"):
         history_of(adds_at((OK, 1, 2)), reads_at())

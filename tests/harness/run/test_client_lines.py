@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.models import MODELS
 from harness.protocols import completion, invoke
 from harness.run.client_lines import (
     Answer,
@@ -108,49 +109,43 @@ def test_completions_of_writes(fields: dict[str, object], ended: object) -> None
     assert answer_of(line(id=7, **fields), WRITES, "log") == Answer(7, ended)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("result", "read"), [(None, None), (5, 5), ([1, 2], (1, 2)), ([], ())])
-def test_completions_of_reads(result: object, read: object) -> None:
-    answer = answer_of(line(type="ok", id=7, result=result), READS, "set")
-    assert answer.ended == completion("ok", result=read)  # type: ignore[arg-type]
+FITTING = {
+    ("register", "read"): (None, 5, -5),
+    ("set", "read"): ([], [7], [1, 2]),
+    ("watch", "watch"): ([5, 1], [5, 0]),
+    ("lock", "confirm"): (0, 1),
+    ("transaction", "poll"): (None, [], [1, 2, 3, 4], [*range(8)]),
+}
+OTHERS = {
+    "register": ([], [7], [7, 8]),
+    "set": (None, 5),
+    "watch": (None, 5, [], [5], [5, 2], [5, 1, 1]),
+    "lock": (None, 2, -1, [], [1]),
+    "transaction": (0, 4, [1], [1, 2, 3, 4, 5]),
+}
+OF_NO_MODEL = ("5", 1.5, True, [1, "2"], [None], [True], [[1]], {"a": 1}, -(2**63), [2**63])
 
 
 @pytest.mark.parametrize(
-    "raw",
-    [
-        b"",
-        b"ok",
-        b"null",
-        b'"ok"',
-        b'{"type":"ok","id":7',
-        b'{"type":"ok","id":7}}',
-        line(id=7),
-        line(type="done", id=7),
-        line(type=None, id=7),
-        line(type=["ok"], id=7),
-        line(type="ok"),
-        line(type="ok", id=7.0),
-        line(type="ok", id=True),
-        line(type="ok", id="7"),
-        line(type="ok", id=7, position=-1),
-        line(type="ok", id=7, position=True),
-        line(type="ok", id=7, position=2**63),
-        line(type="ok", id=7, position=1.5),
-        line(type="ok", id=7, error="E"),
-        line(type="ok", id=7, result=1),
-        line(type="fail", id=7, position=1),
-        line(type="fail", id=7, error=3),
-        line(type="info", id=7, error="x" * 201),
-    ],
+    ("model", "f", "result"), [(*read, each) for read, fit in FITTING.items() for each in fit]
 )
-def test_what_no_client_may_write(raw: bytes) -> None:
-    with pytest.raises(Lie):
-        answer_of(raw, WRITES, "log")
+def test_completions_of_reads(model: str, f: str, result: object) -> None:
+    answer = answer_of(line(type="ok", id=7, result=result), {7: f}, model)
+    read = tuple(result) if isinstance(result, list) else result
+    assert answer.ended == completion("ok", result=read)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("result", ["5", 1.5, True, [1, "2"], [None], {"a": 1}, -(2**63)])
-def test_results_of_wrong_types(result: object) -> None:
-    with pytest.raises(Lie):
-        answer_of(line(type="ok", id=7, result=result), READS, "set")
+@pytest.mark.parametrize(("model", "f"), FITTING)
+def test_results_of_another_shape_than_the_models(model: str, f: str) -> None:
+    """Read as data, null would be an empty set, and a list a register without a value."""
+    for result in (*OTHERS[model], *OF_NO_MODEL):
+        with pytest.raises(Lie, match=r"'result' is .*, not "):
+            answer_of(line(type="ok", id=7, result=result), {7: f}, model)
+
+
+def test_each_model_with_reads_has_a_shape() -> None:
+    reads = {name for name, model in MODELS.items() if model.functions - model.writes}
+    assert reads == {model for model, _ in FITTING}
 
 
 def test_a_read_without_a_result_is_refused() -> None:
