@@ -82,6 +82,7 @@ class Log(NamedTuple):
     """One row a record that a second reader found, by the number of its key."""
 
     key: Ints
+    offset: Ints
     value: Ints
     committed: Bools
 
@@ -253,13 +254,13 @@ def _micro_ops(rows: _Rows, began: Ints, ended: Ints, file: str) -> tuple[Ints, 
 
 def _final_reads(ops: Ops, op: Ints, four: Ints) -> FinalReads:
     ok = ops.mark[op] == OK
-    kind, key, _, value = four.T
+    kind, key, offset, value = four.T
     log = ok & ((kind == STORED) | (kind == DISCARDED))
     return FinalReads(
         ended=np.unique(key[ok & (kind == END)]),
         reading=np.unique(op[ok & (kind == END)]),
         whole=np.unique(key[ok & (kind == WHOLE)]),
-        log=Log(key[log], value[log], kind[log] == STORED),
+        log=Log(key[log], offset[log], value[log], kind[log] == STORED),
     )
 
 

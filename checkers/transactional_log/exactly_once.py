@@ -28,7 +28,7 @@ import numpy as np
 from checkers.transactional_log.columns import ABSENT, POLLING, SUBSCRIBE, History, MicroOps
 from checkers.transactional_log.found import Found
 from checkers.transactional_log.grouping import codes_of, ordered, starts
-from checkers.transactional_log.second_reader import confirmed, states_of
+from checkers.transactional_log.second_reader import missing, states_of
 from checkers.transactional_log.shown import Shown
 from checkers.transactional_log.values import Values
 from checkers.transactional_log.versions import NOWHERE, Versions
@@ -72,9 +72,8 @@ def _undone(history: History, shown: Shown, sent: Bools) -> Bools:
     """Operations of unknown outcome that did not commit: two readers have found nothing of what
     they sent to be committed."""
     micro = history.micro
-    missing = confirmed(history, states_of(history), ours=True)
     sends = micro.take(micro.kind == SEND)
-    there = _doing(history, sends.op[~missing[sends.thing]])
+    there = _doing(history, sends.op[~missing(history, states_of(history))[sends.thing]])
     undone: Bools = sent & ~there & ~shown.committed & (history.ops.mark == INFO)
     return undone
 

@@ -22,7 +22,7 @@ from checkers.transactional_log.cycles import Cycles, cycles_of
 from checkers.transactional_log.edges import Edges, edges_of, joined
 from checkers.transactional_log.found import Found
 from checkers.transactional_log.lag import Lag, worst, worst_lag
-from checkers.transactional_log.second_reader import Second, confirmed, second_of, states_of
+from checkers.transactional_log.second_reader import Second, second_of, states_of
 from checkers.transactional_log.shown import shown_of
 from checkers.transactional_log.versions import versions_of
 from harness.models.micro_ops import POLL, SEND, UNCOMMITTED
@@ -109,7 +109,7 @@ def tally(
     became = values.values_of(part)
     states = states_of(part)
     found = [
-        *values.anomalies(part, became, versions, shown, confirmed(part, states, ours=ours)),
+        *values.anomalies(part, became, versions, shown, states, ours=ours),
         *positions.anomalies(part, versions),
         *exactly_once.anomalies(part, versions, became, shown, group),
         *taken_back.anomalies(part, became, states),

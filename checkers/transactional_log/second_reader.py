@@ -3,7 +3,7 @@
 That a value is lost rests on what one reader did not return. So a run of our own ends with another
 reader, which gets everything in a log, and reports for each record whether it committed or was
 aborted, by the log itself. A loss counts where the second reader has not found the value committed
-either. If it has, the two disagree, and the truth is unknown.
+either. If it has, or has a value at other offsets, the two disagree, and the truth is unknown.
 
 Its reads are both isolation levels at once: what committed is what a reader of read_committed is to
 get, and the rest is what transactions left that were aborted.
@@ -30,7 +30,7 @@ OUTCOMES: Final = {"acknowledged": OK, "failed": FAIL, "unknown": INFO}
 
 class Second(NamedTuple):
     """What it says of a history. `sent`: of the values of each of OUTCOMES, how many are in each of
-    STATES; `differ`: how many records one of the two readers has and the other has not."""
+    STATES; `differ`: how many values the two readers do not have at the same offsets."""
 
     sent: Ints
     differ: int
@@ -68,26 +68,34 @@ def second_of(history: History, states: Ints) -> Second:
     return Second(np.array(sent), _differing(history))
 
 
+def missing(history: History, states: Ints) -> Bools:
+    """Things that the second reader has not found to be committed, of logs that both readers have
+    read to their ends."""
+    of_both = np.isin(history.keys[history.key_of], history.final.both)
+    found: Bools = of_both & (states != COMMITTED)
+    return found
+
+
 def confirmed(history: History, states: Ints, *, ours: bool) -> Bools:
-    """Which things may be reported as lost: both readers have read their logs, and the second has
-    not found them committed. Not `ours`: all, as a history from outside has no second reader."""
-    if not ours:
-        return np.ones(history.things, np.bool_)
-    of_both = np.isin(history.keys[history.key_of], history.final.ended)
-    missing: Bools = of_both & ((states == ABORTED) | (states == ABSENT))
-    return missing
+    """Which things may be reported as lost: the second reader misses them too. Not `ours`: all, as
+    a history from outside has no second reader."""
+    return missing(history, states) if ours else np.ones(history.things, np.bool_)
 
 
 def _differing(history: History) -> int:
-    """In the logs that both have read to their ends; the first reader gets what committed."""
+    """How many values the two readers do not have at the same offsets, in the logs that both have
+    read to their ends; the first reader gets what committed."""
     micro, final = history.micro, history.final
     if not len(final.ended) or not len(final.whole):
         return 0
     polls = np.flatnonzero((micro.kind == POLL) & history.is_final[micro.op])
     key = np.concatenate([history.keys[micro.key[polls]], final.log.key])
     value = np.concatenate([micro.value[polls], final.log.value])
+    offset = np.concatenate([micro.offset[polls], final.log.offset])
     first = np.arange(len(key)) < len(polls)
     heard = np.isin(key, final.both)
     heard[len(polls) :] &= final.log.committed
     code = codes_of(value, codes_of(key).codes).codes
-    return len(np.setxor1d(code[heard & first], code[heard & ~first]))
+    record = codes_of(offset, code).codes
+    apart = np.setxor1d(record[heard & first], record[heard & ~first])
+    return len(np.unique(code[heard & np.isin(record, apart)]))

@@ -12,6 +12,7 @@ import numpy as np
 
 from checkers.transactional_log.columns import ABSENT, History
 from checkers.transactional_log.found import Found
+from checkers.transactional_log.second_reader import ABORTED, confirmed, missing
 from checkers.transactional_log.shown import Shown
 from checkers.transactional_log.versions import NOWHERE, Versions
 from harness.models.micro_ops import POLL, SEND
@@ -44,19 +45,21 @@ def values_of(history: History) -> Values:
 
 
 def anomalies(
-    history: History, values: Values, versions: Versions, shown: Shown, confirmed: Bools
+    history: History, values: Values, versions: Versions, shown: Shown, states: Ints, *, ours: bool
 ) -> Iterator[Found]:
-    """All anomalies of values, kind by kind. `confirmed`: things that are lost by what two readers
-    say, if they are."""
+    """All anomalies of values, kind by kind. `states`: what the second reader says of each thing;
+    `ours`: a loss counts where that reader misses the thing too."""
+    backed = confirmed(history, states, ours=ours)
     lost = lost_writes(history, values, versions, shown.committed)
-    yield of_things("lost-write", history, values, lost)._replace(backed=confirmed[lost])
+    yield of_things("lost-write", history, values, lost)._replace(backed=backed[lost])
     acknowledged = _by(history, values.writer, OK)
     unseen = np.flatnonzero(acknowledged & ~values.ok_read)
-    yield of_things("unseen", history, values, unseen)._replace(backed=confirmed[unseen])
+    yield of_things("unseen", history, values, unseen)._replace(backed=backed[unseen])
     yield from misplaced(history, values, versions)
     yield aborted_reads(history, values)
     yield precommitted_reads(history, values)
-    yield torn(history, values, lost, shown.by, confirmed)
+    lost = np.union1d(lost, _gone(history, values, versions, shown.committed, states))
+    yield torn(history, values, lost, shown.by, backed)
     yield zombie_commits(history, values)
 
 
@@ -129,12 +132,22 @@ def precommitted_reads(history: History, values: Values) -> Found:
     return of_things("precommitted-read", history, values, micro.thing[own])
 
 
-def torn(history: History, values: Values, lost: Ints, by: Ints, confirmed: Bools) -> Found:
+def _gone(
+    history: History, values: Values, versions: Versions, committed: Bools, states: Ints
+) -> Ints:
+    """Things that committed and that no final read has found, of logs that both readers have read
+    to their ends, though they had been sent: they were acknowledged, at an offset, or aborted."""
+    sent = _by(history, values.writer, OK) | (versions.last != NOWHERE) | (states == ABORTED)
+    unread = (values.writer != ABSENT) & ~values.ok_read & committed[values.writer]
+    return np.flatnonzero(sent & unread & missing(history, states))
+
+
+def torn(history: History, values: Values, lost: Ints, by: Ints, backed: Bools) -> Found:
     """Values that are lost of transactions of which a part is visible: an ok operation polled some
     of what they sent; `other`: who polled it."""
     part = lost[by[values.writer[lost]] != ABSENT]
     found = of_things("torn-transaction", history, values, part)
-    return found._replace(other=by[found.op], backed=confirmed[part])
+    return found._replace(other=by[found.op], backed=backed[part])
 
 
 def zombie_commits(history: History, values: Values) -> Found:

@@ -71,7 +71,7 @@ def test_an_unseen_value_is_lost_where_two_readers_say_so(
     tmp_path: Path, stored: list[int], state: str
 ) -> None:
     result = judged(tmp_path, finally_read([END, 4, 2, NULL], stored), stored=True)
-    assert [each.name for each in result.counter_examples] == ["unseen"]
+    assert [each.name for each in result.counter_examples] == ["torn-transaction", "unseen"]
     assert result.doubts == ()
     assert result.details["second_reader"]["acknowledged"][state] == 1
 
@@ -84,6 +84,55 @@ def test_a_value_that_a_second_reader_finds_is_not_lost(tmp_path: Path) -> None:
     assert result.counts["unseen"] == 1
     assert isinstance(result.findings, pa.Table)
     assert result.findings["tolerated"].to_pylist() == [True]
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        [STORED, 4, 1, 71, WHOLE, 4, 2, NULL],
+        [STORED, 4, 0, 71, STORED, 4, 1, 71, WHOLE, 4, 2, NULL],
+    ],
+    ids=["elsewhere", "twice"],
+)
+def test_readers_that_have_a_record_at_different_offsets_disagree(
+    tmp_path: Path, stored: list[int]
+) -> None:
+    result = judged(tmp_path, finally_read(POLLED_4, stored), stored=True)
+    assert (result.counter_examples, len(result.doubts)) == ((), 1)
+    assert "differ in what committed, in 1 values" in result.doubts[0].sentence
+
+
+@pytest.mark.parametrize("outcome", ["ok", "info"])
+@pytest.mark.parametrize(
+    ("sent", "stored", "torn"),
+    [
+        ([SEND, 4, 0, 71], [], True),
+        ([SEND, 4, 0, 71], [DISCARDED, 4, 0, 71], True),
+        ([SEND, 4, NULL, 71], [DISCARDED, 4, 0, 71], True),
+        ([SEND, 4, NULL, 71], [], False),
+        ([SEND, 4, 0, 71], [STORED, 4, 0, 71], False),
+    ],
+    ids=["lost", "aborted", "aborted, offset unknown", "perhaps never sent", "readers differ"],
+)
+def test_a_part_that_is_lost_at_the_end_of_a_log_tears_its_transaction(
+    tmp_path: Path, outcome: str, sent: list[int], stored: list[int], torn: bool
+) -> None:
+    """Also where nobody knows whether it committed: a part of it is there."""
+    begun: list[Row] = [
+        (0, "invoke", "txn", [SEND, 3, NULL, 70, SEND, 4, NULL, 71]),
+        (0, outcome, "txn", [SEND, 3, 0, 70, *sent]),
+        (2, "invoke", "txn", [SEND, 3, NULL, 72]),
+        (2, "ok", "txn", [SEND, 3, 1, 72]),
+        (1, "invoke", "poll", [END, 3, NULL, NULL, END, 4, NULL, NULL]),
+        (1, "ok", "poll", [POLL, 3, 0, 70, POLL, 3, 1, 72, END, 3, 2, NULL, END, 4, 2, NULL]),
+        (1, "invoke", "read-log", [WHOLE, 3, NULL, NULL, WHOLE, 4, NULL, NULL]),
+    ]
+    second = [STORED, 3, 0, 70, STORED, 3, 1, 72, *stored, WHOLE, 3, 2, NULL, WHOLE, 4, 2, NULL]
+    result = judged(tmp_path, [*begun, (1, "ok", "read-log", second)], stored=True)
+    names = {each.name for each in result.counter_examples}
+    torn |= outcome == "ok" and STORED not in stored  # what was acknowledged was sent
+    assert ("torn-transaction" in names) == torn
+    assert [each.name for each in result.doubts] == (["readers"] if STORED in stored else [])
 
 
 def test_a_record_that_only_the_second_reader_has_is_a_doubt(tmp_path: Path) -> None:
