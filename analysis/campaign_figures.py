@@ -24,6 +24,7 @@ from analysis.campaign import CampaignCell, CampaignDocument, RunRow
 from analysis.drawing import STYLE, mark_simulated, plain
 from analysis.matrix import Matrix
 from analysis.palette import LIGHT
+from harness.percent import percent
 from harness.protocols import PrimaryFinding
 
 Colours = Mapping[str, str]
@@ -103,9 +104,7 @@ def _square(panel: Axes, across: int, down: int, cell: CampaignCell, colours: Co
 
 
 def _percent(share: float) -> str:
-    if share in (0, 1):
-        return f"{100 * share:.0f}"
-    return f"{100 * share:.1f}" if 0.001 <= share <= 0.999 else f"{100 * share:.4g}"
+    return percent(share).removesuffix(" %")
 
 
 def mixed(colours: Colours, share: float) -> tuple[float, float, float]:
@@ -207,8 +206,8 @@ def _numbers(
     """Each point's number beside it: right of it if the panel has room there. Points on the same
     spot share one label. A label that would overlap another stands below its point."""
     groups: list[tuple[npt.NDArray[np.float64], list[int]]] = []
-    for gap, percent, number, _ in sorted(points):
-        at = panel.transData.transform((gap, percent))
+    for gap, share, number, _ in sorted(points):
+        at = panel.transData.transform((gap, share))
         near = next((g for g in groups if np.all(np.abs(g[0] - at) < (34, _ROW_PX))), None)
         if near is None:
             groups.append((at, [number]))

@@ -27,6 +27,7 @@ from analysis.statistics.samples import (
 )
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.progress import Progress
+from harness.percent import points
 from harness.protocols import PrimaryFinding
 from reports import formatting
 from reports.cautions import differs
@@ -302,13 +303,13 @@ def _pair(each: Comparison, finding: PrimaryFinding) -> ComparedPair:
     others = {key: label for key, label in each.a.items() if key != axis}
     interval = ""
     if each.low is not None and each.high is not None:
-        interval = f"{formatting.points(each.low)} to {formatting.points(each.high)}"
+        interval = f"{points(each.low)} to {points(each.high)}"
     return ComparedPair(
         axis=axis,
         a=str(each.a[axis]),
         b=str(each.b[axis]),
         others=", ".join(f"{key}={label}" for key, label in others.items()),
-        difference="—" if each.difference is None else formatting.points(each.difference),
+        difference="—" if each.difference is None else points(each.difference),
         interval=interval,
         p="—" if each.p_adjusted is None else formatting.p_value(each.p_adjusted),
         test=_TESTS.get(each.test or "", formatting.NOTHING),
@@ -327,7 +328,7 @@ def _in_words(each: Comparison, axis: str, finding: PrimaryFinding) -> str:
         return f"{axis}={worse[axis]} {finding.does} in more runs"
     if each.doubtful:
         ends = (each.bounds.least or 0.0, each.bounds.greatest or 0.0)
-        least, greatest = map(formatting.points, ends)
+        least, greatest = map(points, ends)
         return f"doubtful: over all runs, anything from {least} to {greatest} is possible"
     if each.runs_needed is None:
         return "no difference shown: the shares are equal"

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Final
 
 from harness.history.documents import CONCLUSIVE, CellResult, RunResult, StoredRun
+from harness.percent import percent
 from harness.protocols.clusters import SIMULATED as SIMULATED
 
 UNDEFINED: Final = "not defined"
@@ -47,14 +48,8 @@ def rate(value: float | None) -> str:
 
 
 def share(value: float | None) -> str:
-    """A number from 0 on as a percentage; it reads 0 % or 100 % only if it is exactly that. The
-    rate of unacknowledged success may be more than 1."""
-    if value is None:
-        return NOTHING
-    if value in (0, 1):
-        return f"{100 * value:.0f} %"
-    room = min(100 * value, abs(100 - 100 * value))
-    return f"{100 * value:.{max(1, 1 - math.floor(math.log10(room)))}f} %"
+    """A share as a percentage; a dash if it does not exist."""
+    return NOTHING if value is None else percent(value)
 
 
 def lost(result: RunResult | CellResult) -> str:
@@ -65,11 +60,6 @@ def lost(result: RunResult | CellResult) -> str:
 def loss_rate(result: RunResult | CellResult) -> str:
     """The share of its acknowledged writes that a run lost."""
     return rate(result.rates.loss) if result.verdict in CONCLUSIVE else UNKNOWN
-
-
-def points(value: float) -> str:
-    """A difference of two shares in percentage points, with its sign."""
-    return f"{100 * value:+.1f}".replace("-", "−")
 
 
 def p_value(p: float) -> str:

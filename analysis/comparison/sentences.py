@@ -16,6 +16,7 @@ from analysis.comparison.model import (
     Side,
 )
 from analysis.statistics.contrasts import ALPHA
+from harness.percent import points
 from harness.protocols import PrimaryFinding
 
 Cells = Sequence[ComparedCell]
@@ -110,7 +111,7 @@ def _limits(names: Sequence[str], cells: Cells, finding: PrimaryFinding) -> Iter
         yield (
             "A difference that is not shown may still exist: in cells with enough conclusive "
             f"runs, the share of {finding.adjective} runs may have risen by up to "
-            f"{max(rises) * 100:.0f} points"
+            f"{points(max(rises)).removeprefix('+')} points"
         )
 
 
@@ -147,15 +148,14 @@ def _equivalent(cell: ComparedCell) -> str:
     test = cell.equivalence
     if test is None or not test.equivalent:
         return ""
-    within = f"equivalent within {test.margin * 100:.0f} points"
+    within = f"equivalent within {test.margin * 100:g} points"
     if test.doubtful:
         return f"; {within}, but doubtful: the runs that do not count could refute it"
     return f"; {within} ({_p(test.p)}, two one-sided exact tests)"
 
 
 def _interval(cell: ComparedCell) -> str:
-    low, high = (cell.low or 0.0) * 100, (cell.high or 0.0) * 100
-    return f"{low:+.0f} to {high:+.0f} points (95 %)"
+    return f"{points(cell.low or 0.0)} to {points(cell.high or 0.0)} points (95 %)"
 
 
 def _lossy(side: Side, finding: PrimaryFinding) -> str:

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import scipy
 
+from harness.percent import percent
+
 CONFIDENCE: Final = 0.95
 CLOPPER_PEARSON: Final = "Clopper-Pearson"
 WILSON: Final = "Wilson"
@@ -74,11 +76,7 @@ def share_in_words(share: Share) -> str:
     low, high = bounds(share, method=CLOPPER_PEARSON, confidence=CONFIDENCE)
     of = f"{share.part} of {share.whole}"
     if not share.part:
-        return f"{of}: at most {_percent(high)}"
+        return f"{of}: at most {percent(high)}"
     if share.part == share.whole:
-        return f"{of}: at least {_percent(low)}"
-    return f"{of}: {_percent(share.part / share.whole)} ({_percent(low)} to {_percent(high)})"
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.1f} %"
+        return f"{of}: at least {percent(low)}"
+    return f"{of}: {percent(share.part / share.whole)} ({percent(low)} to {percent(high)})"

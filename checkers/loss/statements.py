@@ -12,6 +12,7 @@ from typing import Final
 
 from checkers.loss.counts import Counts
 from checkers.loss.readers import Disagreement
+from harness.percent import percent
 from harness.protocols import DONE, DOUBTS, Facts, Statement
 
 REPLICAS_DIFFER: Final = "replicas_differ"
@@ -81,9 +82,8 @@ def _counter_example(name: str, number: int, acknowledged: int) -> str:
     """So many of a counter-example, in words."""
     one = number == 1
     if name == "lost":
-        share = f"{number / acknowledged * 100:.3g}"
-        of = _writes(acknowledged, "acknowledged")
-        return f"{number:,} of {of} ({share} %) {'is' if one else 'are'} lost"
+        of, share = _writes(acknowledged, "acknowledged"), percent(number / acknowledged)
+        return f"{number:,} of {of} ({share}) {'is' if one else 'are'} lost"
     if name == "failed_found":
         return f"{_writes(number)} that failed {'was' if one else 'were'} found in the log"
     if name == "unexpected":

@@ -87,8 +87,7 @@ def _print_cells(out: Output, result: RunResult) -> None:
 
 def _print_losses(out: Output, result: RunResult) -> None:
     """Print the counts and rates of the loss check."""
-    from harness.history.documents import CONCLUSIVE
-    from reports.formatting import UNKNOWN, lost
+    from reports.formatting import loss_rate, lost, rate
 
     counts = result.counts
     out.say(
@@ -96,9 +95,8 @@ def _print_losses(out: Output, result: RunResult) -> None:
         f"  survivors {counts.survivors:,}  lost {lost(result)}"
         f"  unacknowledged found {counts.unacknowledged_found:,}"
     )
-    rates = {name: _rate(getattr(result.rates, name)) for name in _RATES}
-    if result.verdict not in CONCLUSIVE:
-        rates["loss"] = UNKNOWN
+    rates = {name: rate(getattr(result.rates, name)) for name in _RATES}
+    rates["loss"] = loss_rate(result)
     out.say("  " + "  ".join(f"{name.replace('_', ' ')} rate {rates[name]}" for name in _RATES))
 
 
@@ -125,10 +123,6 @@ def _lost_of(verdict: str, lost: int, acknowledged: int) -> str:
 
     of = f"{acknowledged:,} acknowledged"
     return f"lost {lost:,} of {of}" if verdict in CONCLUSIVE else f"{of}, losses unknown"
-
-
-def _rate(value: float | None) -> str:
-    return "not defined" if value is None else f"{value:.6g}"
 
 
 def merged_exit_code(verdicts: Iterable[str], *, errors: Sequence[AcklossError] = ()) -> int:

@@ -49,7 +49,7 @@ def test_a_case_for_each_cell_and_check(tmp_path: Path) -> None:
     }
     (silent,) = found["loss", OFF].result
     assert silent.message == "no conclusive run of 2: nothing is known of this cell"
-    assert "3 of 4: 75.0 % (19.4 % to 99.4 %)" in found["loss", ON].system_out
+    assert "3 of 4: 75.0 % (19.4 % to 99.37 %)" in found["loss", ON].system_out
     assert "loss 3, none 1, harness failure 1" in found["loss", ON].system_out
     assert found["loss", ON].time == 4 * 12.5
     (error,) = found["harness", ON].result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from analysis.comparison.document import cells_compared, compare_campaigns
 from analysis.comparison.model import ComparedCell
 from analysis.comparison.sampled import SampledCampaign
+from analysis.comparison.sentences import cell_in_words
 from analysis.comparison.trend import trend
 from analysis.statistics.samples import sample_of
 from checkers.loss import Loss
@@ -138,6 +140,15 @@ def test_too_few_runs_are_reported_as_such() -> None:
     cell = compared({"x": runs(0, 2)}, {"x": runs(2, 0)})["x"]
     assert cell.status == "no difference shown"
     assert "so few runs cannot show a difference" in cell.in_words
+
+
+def test_a_small_difference_does_not_read_0() -> None:
+    cell = compared({"x": runs(5, 45)}, {"x": runs(6, 44)})["x"]
+    for low, high, text in (
+        (0.003, 0.04, "; +0.3 to +4.0 points (95 %)"),
+        (-0.003, 0.004, "; −0.3 to +0.4 points (95 %)"),
+    ):
+        assert text in cell_in_words(replace(cell, low=low, high=high), Loss().primary, cells=1)
 
 
 def test_new_and_vanished_verdict_classes_and_flaky_cells() -> None:

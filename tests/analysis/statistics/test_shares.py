@@ -56,6 +56,9 @@ def test_a_share_in_words() -> None:
     assert share_in_words(Share(0, 50)) == "0 of 50: at most 7.1 %"
     assert share_in_words(Share(50, 50)) == "50 of 50: at least 92.9 %"
     assert share_in_words(Share(3, 20)) == "3 of 20: 15.0 % (3.2 % to 37.9 %)"
+    assert share_in_words(Share(0, 7402)) == "0 of 7402: at most 0.050 %"
+    assert share_in_words(Share(1, 2100)) == "1 of 2100: 0.048 % (0.0012 % to 0.27 %)"
+    assert share_in_words(Share(4999, 5000)) == "4999 of 5000: 99.980 % (99.89 % to 99.99949 %)"
     assert share_in_words(Share(0, 0)) == "no conclusive run"
 
 

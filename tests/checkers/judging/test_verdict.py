@@ -86,12 +86,18 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
         {"windows": (CUT,), "faults": ONE},
     ),
     ("invalid", "3,347 of 4,799 acknowledged writes (69.7 %) are lost", {"lost": 3347}, {}),
-    ("invalid", "1 of 4,799 acknowledged writes (0.0208 %) is lost", {"lost": 1}, {}),
+    ("invalid", "1 of 4,799 acknowledged writes (0.021 %) is lost", {"lost": 1}, {}),
     (
         "invalid",
-        "2 of 4,799 acknowledged writes (0.0417 %) are lost; 3 values were read that were never "
+        "2 of 4,799 acknowledged writes (0.042 %) are lost; 3 values were read that were never "
         "written there",
         {"lost": 2, "unexpected": 3},
+        {},
+    ),
+    (
+        "invalid",
+        "4,798 of 4,799 acknowledged writes (99.979 %) are lost",
+        {"lost": 4798},
         {},
     ),
     ("invalid", "1 write that failed was found in the log", {"failed_found": 1}, {}),
@@ -100,14 +106,14 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("valid", "all 4,799 acknowledged writes were found", {"duplicates": 7}, {}),
     (
         "invalid",
-        "5 of 4,799 acknowledged writes (0.104 %) are lost (at least: the run, its final read or "
+        "5 of 4,799 acknowledged writes (0.10 %) are lost (at least: the run, its final read or "
         "its folder is not complete)",
         {"lost": 5},
         {"ends": (HALF,)},
     ),
     (
         "invalid",
-        "5 of 4,799 acknowledged writes (0.104 %) are lost (at least: the run, its final read or "
+        "5 of 4,799 acknowledged writes (0.10 %) are lost (at least: the run, its final read or "
         "its folder is not complete)",
         {"lost": 5},
         {"state": "interrupted"},
@@ -145,13 +151,13 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ),
     (
         "invalid",
-        "3 of 4,799 acknowledged writes (0.0625 %) are lost",
+        "3 of 4,799 acknowledged writes (0.063 %) are lost",
         {"lost": 3, "deleted": 3},
         {"deletes": True},
     ),
     (
         "invalid",
-        "1 of 4,799 acknowledged writes (0.0208 %) is lost",
+        "1 of 4,799 acknowledged writes (0.021 %) is lost",
         {"lost": 4, "deleted": 3},
         {},
     ),
@@ -278,7 +284,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ),
     (
         "invalid",
-        "5 of 4,799 acknowledged writes (0.104 %) are lost (at least: the run, its final read or "
+        "5 of 4,799 acknowledged writes (0.10 %) are lost (at least: the run, its final read or "
         "its folder is not complete)",
         {"lost": 5},
         {"gaps": Gaps(history=("missing: x",))},
@@ -293,7 +299,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ),
     (
         "invalid",
-        "3 of 4,799 acknowledged writes (0.0625 %) are lost",
+        "3 of 4,799 acknowledged writes (0.063 %) are lost",
         {"lost": 5},
         {"unconfirmed": {"lost": 2}},
     ),
