@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -23,6 +24,7 @@ from analysis.statistics.samples import CLASSES
 from harness.history.run_folder import write_atomically
 from reports import formatting, html, markdown
 from reports.formatting import SIMULATED
+from reports.wording import counted
 
 _MARKS: Final = {REGRESSION: "▲", IMPROVEMENT: "▼", DOUBTFUL: "?", NOT_JUDGED: "–"}
 _ORDER: Final = (REGRESSION, DOUBTFUL, NOT_JUDGED, IMPROVEMENT, NOT_SHOWN)
@@ -74,10 +76,18 @@ def write_page(comparison: CampaignComparison, path: Path) -> None:
 
 
 def headline(comparison: CampaignComparison) -> str:
-    """The result in a few words."""
-    worse, better = comparison.regressions, comparison.improvements
-    counts = [f"{worse} regression{'s' if worse > 1 else ''}"] if worse else ["No regression"]
-    counts += [f"{better} improvement{'s' if better > 1 else ''}"] if better else []
+    """The result in a few words: what changed, and of how many cells that is not known."""
+    cells = len(comparison.cells)
+    of = Counter(cell.status for cell in comparison.cells)
+    if of[NOT_JUDGED] == cells:
+        counts = ["Nothing could be compared"]
+    else:
+        worse, better = of[REGRESSION], of[IMPROVEMENT]
+        counts = [counted(worse, "regression") if worse else "No regression"]
+        counts += [counted(better, "improvement")] if better else []
+        unjudged = f"{of[NOT_JUDGED]} of {counted(cells, 'cell')} cannot be compared"
+        counts += [unjudged] if of[NOT_JUDGED] else []
+        counts += [f"{of[DOUBTFUL]} doubtful"] if of[DOUBTFUL] else []
     found = f"{', '.join(counts)}: {comparison.current} against {comparison.baseline}"
     return f"Simulated: {found}" if comparison.simulated else found
 

@@ -46,6 +46,16 @@ def test_the_page_has_the_contents_of_the_document(
     assert page.count("data:image/svg+xml,") == 2
 
 
+def test_the_headline_counts_doubtful_cells(tmp_path: Path) -> None:
+    unknown = [run("unknown", doubts=("incomplete",))] * 25
+    campaigns = [
+        build(tmp_path / "old", {ON: [lossy()] * 25 + [run()] * 25, OFF: [run()] * 5}),
+        build(tmp_path / "new", {ON: [run()] * 25 + unknown, OFF: unknown}),
+    ]
+    first, *_ = as_markdown(compare_campaigns(campaigns)).splitlines()
+    assert first == "# No regression, 1 of 2 cells cannot be compared, 1 doubtful: new against old"
+
+
 def test_untrusted_text_is_not_markup(comparison: CampaignComparison, tmp_path: Path) -> None:
     write_page(comparison, tmp_path / "p.html")
     page = (tmp_path / "p.html").read_text()

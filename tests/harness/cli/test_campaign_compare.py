@@ -117,6 +117,11 @@ def test_a_comparison_without_conclusive_runs_on_one_side_is_not_green(
         done = compare(*pair)
         assert done.exit_code == 3, done.output
         assert "one of the two has no conclusive run" in done.output
+        assert "No regression, 1 of 2 cells cannot be compared: " in done.output
+    none = build(tmp_path / "none", {ON: inconclusive, OFF: inconclusive}).path
+    nothing = compare(old, none)
+    assert nothing.exit_code == 3
+    assert nothing.output.startswith("Nothing could be compared: none against old")
     worse = build(tmp_path / "worse", {**WORSE, ON: inconclusive}, head="repetitions = 20").path
     assert compare(old, worse).exit_code == 1, "a regression goes first"
 
