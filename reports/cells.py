@@ -30,6 +30,7 @@ from harness.history.documents import (
 from harness.history.run_folder import RunDir, write_atomically
 from harness.plan.changes import dotted_parts
 from reports import formatting, html, junit_xml
+from reports.callouts import Callout, callouts
 from reports.checks import counts_losses
 from reports.run_view import UNCHECKED, malformed_is_history_error
 from reports.wording import counted
@@ -110,6 +111,11 @@ class CellsView:
     @property
     def simulated(self) -> bool:
         return self.metadata.simulated
+
+    @property
+    def callouts(self) -> list[Callout]:
+        """The warnings above the verdict."""
+        return list(callouts(self.metadata, self.result))
 
     @property
     def counts_losses(self) -> bool:

@@ -147,6 +147,32 @@ def test_a_run_that_was_not_checked_has_a_page_that_says_so(run: RunDir) -> None
     assert "This run has not been checked" in parsed(run).words
 
 
+def test_warnings_and_an_unhealed_fault_are_on_the_page(run: RunDir) -> None:
+    forced = {"key": "min.insync.replicas", "what": "is ignored", "source": "KAFKA-1"}
+    metadata = run.read_json(run.run) | {
+        "forced": [forced],
+        "load": {"starved": True, "why": "the disk was full"},
+        "warnings": ["the clock was set back"],
+        "state": "interrupted",
+    }
+    run.write_json(run.run, metadata)
+    result = run.read_json(run.result)
+    result["faults"][0] |= {"to_s": None, "ops_begun": None}
+    run.write_json(run.result, result)
+    write_cells(run)
+    words = parsed(run).words
+    for said in (
+        "Forced: this version does not honour a requested setting. min.insync.replicas: is ignored",
+        "The load generator starved. The disk was full.",
+        "Note. the clock was set back",
+        "This run was interrupted",
+        "not healed — ✓ proven",
+    ):
+        assert said in words
+    assert words.index("This run was interrupted") < words.index("2 of 4 cells lost")
+    assert "not defined" not in words
+
+
 def test_untrusted_names_are_text(run: RunDir) -> None:
     plan = run.read_json(run.plan)
     run.write_json(run.plan, {**plan, "name": "<script>alert(1)</script>\x1b[31m"})
