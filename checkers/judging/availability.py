@@ -7,8 +7,10 @@ exceed.
 
 Recovery is counted from the instant at which the last fault was undone to the first acknowledgement
 from which on no two of them, up to the last attempt, lie further apart than what this load showed
-before the first fault (or a second, where that is longer). So a first answer that is followed by
-another stall is not a recovery. Where the load ended before the fault did, it is unknown.
+before the first fault was begun (or a second, where that is longer). So a first answer that is
+followed by another stall is not a recovery. The last fault is the last that is proven, or that an
+operator claims; the first is the first of which any act was begun: what a node does while it stops
+is no part of the load without faults. Where the load ended before the fault did, it is unknown.
 """
 
 from __future__ import annotations
@@ -169,11 +171,12 @@ class _Recovery(NamedTuple):
 
 
 def _recovery(windows: Sequence[FaultWindow], load: _Load, acknowledged: Ints) -> _Recovery:
-    on_s = [window.from_s for window in windows if window.from_s is not None]
     undone_ns = _undone_ns(windows)
     if undone_ns is None or undone_ns >= load.attempted_until_ns:
         return _Recovery()
-    first, after = np.searchsorted(acknowledged, [round(min(on_s) * 1e9), undone_ns])
+    begun_s = [w.from_s if w.begun_s is None else w.begun_s for w in windows]
+    first_s = min(at_s for at_s in begun_s if at_s is not None)
+    first, after = np.searchsorted(acknowledged, [round(first_s * 1e9), undone_ns])
     calm_ns = int(_gaps_ns(acknowledged[:first]).max(initial=_CALM_GAP_NS))
     late = np.flatnonzero(_gaps_ns(acknowledged[after:], [load.to_ns]) > calm_ns)
     place = after + (int(late[-1]) + 1 if late.size else 0)
@@ -183,10 +186,13 @@ def _recovery(windows: Sequence[FaultWindow], load: _Load, acknowledged: Ints) -
 
 
 def _undone_ns(windows: Sequence[FaultWindow]) -> int | None:
-    """When the last fault was undone; None where there was none, or one never was."""
-    ends_s = [window.to_s for window in windows if window.from_s is not None]
-    undone_s = [end_s for end_s in ends_s if end_s is not None]
-    return round(max(undone_s) * 1e9) if undone_s and len(undone_s) == len(ends_s) else None
+    """When the last fault that is proven or claimed was undone; None where there was none, or any
+    fault that came into force never was."""
+    in_force = [window for window in windows if window.from_s is not None]
+    if any(window.to_s is None for window in in_force):
+        return None
+    undone_s = [w.to_s for w in in_force if w.to_s is not None and (w.proven or w.claimed)]
+    return round(max(undone_s) * 1e9) if undone_s else None
 
 
 def _seconds(span_ns: int) -> float:

@@ -73,8 +73,8 @@ class Faults:
             begun = [self._announce(fault, act) for act in acts]
             active = self.active[fault] = _Active(nemesis, begun)
             self.note("invoke", nemesis, fault, active.nodes, "inject")
-            _in_parallel([partial(self._apply, act) for act in begun])
-            self.journal.write("on", fault=fault)
+            if not all(_in_parallel([partial(self._apply, act) for act in begun])):
+                self.journal.write("on", fault=fault)  # at least one act did not fail
             self.note("info", nemesis, fault, active.nodes, "inject")
         active.met = self._prove(fault, begun, phase="applied", applied=True)
 

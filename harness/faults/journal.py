@@ -11,7 +11,7 @@ see `harness.faults.records`), never as a command.
     {"type": "undone",  "n", "time_ns"}                                        undone
     {"type": "failed",  "n", "what", "error", "time_ns"}                       apply or undo failed
     {"type": "proof",   "fault", "phase", "proven", "evidence", "met", "time_ns"}  a probe's result
-    {"type": "on",      "fault", "time_ns"}   every act of the fault is applied
+    {"type": "on",      "fault", "time_ns"}   its acts are applied: at least one of them
     {"type": "healed",  "fault", "time_ns"}   every act of the fault is undone
     {"type": "heal",    "faults", "step", "met", "why", "time_ns"}             a step heals these
 
@@ -41,7 +41,7 @@ from harness.protocols import FaultWindow, UndoRecord
 PHASES: Final = ("applied", "held", "undone")
 NOT_COUNTED: Final = "its journal does not record how much of the system it affected"
 
-_KEPT: Final = ("proofs", "evidence", "acts", "failed")
+_KEPT: Final = ("proofs", "evidence", "acts", "failed", "begun")
 
 
 class Journal:
@@ -159,6 +159,7 @@ def windows(path: Path) -> list[FaultWindow]:
             evidence=[*seen["evidence"], *([NOT_COUNTED] if _uncounted(seen) else [])],
             why=seen.get("why") or "",
             touched=_touched(seen["proofs"]),
+            begun_s=seen["begun"],
         )
         for fault, seen in begun.items()
     ]
@@ -168,12 +169,15 @@ def _take(entry: dict[str, Any], begun: dict[str, dict[str, Any]]) -> None:
     """Note what one line says about the faults that have begun."""
     kind, fault = entry["type"], entry.get("fault", "")
     if kind in ("step", "skip"):
-        seen = begun.get(fault, {"proofs": [], "evidence": [], "acts": {}, "failed": False})
+        seen = begun.get(fault, {**dict.fromkeys(_KEPT), "proofs": [], "evidence": [], "acts": {}})
         named = {name: entry[name] for name in ("nemesis", "met")}
         kept = {name: seen[name] for name in _KEPT}  # of a fault that began twice
         begun[fault] = {**entry, **named, **kept, "on": None, "healed": None}
     elif fault in begun and kind == "intent":
-        begun[fault]["acts"][entry["n"]] = entry["lever"]
+        seen = begun[fault]
+        seen["acts"][entry["n"]] = entry["lever"]
+        if seen["begun"] is None and "time_ns" in entry:
+            seen["begun"] = entry["time_ns"] / 1e9
     elif kind == "failed" and entry["what"] == "apply":
         for seen in begun.values():
             seen["failed"] = seen["failed"] or entry["n"] in seen["acts"]

@@ -118,7 +118,8 @@ class Availability:
 
 @dataclass(frozen=True, kw_only=True)
 class FaultResult:
-    """One fault of the run: when it was in force, and whether it is proven."""
+    """One fault of the run: when it was in force, and whether it is proven. `begun_s`: not in the
+    results of older versions."""
 
     id: str
     proven: bool
@@ -132,6 +133,7 @@ class FaultResult:
     ops_begun: int | None = None
     ops_acknowledged: int | None = None
     claimed: bool = False
+    begun_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,8 @@
 write, is it alive, and did it try at all?
 
 That a block of ours cannot be written shows that the mechanism works. The system has met the fault
-when its own process ended by itself, or when what it writes beside its data (its log, on another disk) has
-more lines than before with the kernel's words for the refusal.
+when its own process ended by itself, or when what it writes beside its data (its log, on another
+disk) has more lines than before with the kernel's words for the refusal.
 """
 
 from __future__ import annotations

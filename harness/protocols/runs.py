@@ -195,10 +195,12 @@ class FaultWindow:
     """One fault as result.json and the page show it; times in seconds since the run's start.
 
     `from_s` is null when the fault was skipped or never came into force, `to_s` when it was never
-    seen to heal. `met` is null for a step that waited for nothing. `proven` holds only if every
-    probe, while it was in force and after it was healed, confirmed it, and it affected something of
-    the system: `touched` is how much, in the unit of its lever (null: its lever does not count).
-    `claimed`: an operator states that it was in force, and nothing proves it.
+    seen to heal. `begun_s` is when its first act was begun: before `from_s`, by as long as its acts
+    took; null when it was skipped or had no act. `met` is null for a step that waited for nothing.
+    `proven` holds only if every probe, while it was in force and after it was healed, confirmed it,
+    and it affected something of the system: `touched` is how much, in the unit of its lever (null:
+    its lever does not count). `claimed`: an operator states that it was in force, and nothing
+    proves it.
     """
 
     id: str
@@ -212,6 +214,7 @@ class FaultWindow:
     why: str
     touched: int | None = None
     claimed: bool = False
+    begun_s: float | None = None
 
 
 class Gaps(NamedTuple):

@@ -15,10 +15,17 @@ from harness.protocols import FaultWindow, Texts, Writes
 from harness.protocols.runs import FAIL, INFO, INVOKED, OK
 
 
-def window(from_s: float | None, to_s: float | None, *, proven: bool = True) -> FaultWindow:
+def window(
+    from_s: float | None,
+    to_s: float | None,
+    *,
+    proven: bool = True,
+    claimed: bool = False,
+    begun_s: float | None = None,
+) -> FaultWindow:
     return FaultWindow(
         id="cut", nemesis="partition", from_s=from_s, to_s=to_s, nodes=["b1"], met=None,
-        proven=proven, evidence=[], why="",
+        proven=proven, claimed=claimed, begun_s=begun_s, evidence=[], why="",
     )  # fmt: skip
 
 
@@ -78,9 +85,42 @@ def test_recovery(stalls: list[tuple[float, float]], recovery_s: float) -> None:
     assert (reported.recovered, reported.recovery_s) == (True, recovery_s)
 
 
-def test_recovery_is_from_the_last_fault_that_was_undone() -> None:
-    reported = seen(STEADY, stalled((5, 16)), window(4, 10), window(6, 14, proven=False))
-    assert reported.recovery_s == 2
+@pytest.mark.parametrize(
+    ("second", "recovery_s"),
+    [
+        (window(6, 14), 2),
+        (window(6, 14, proven=False, claimed=True), 2),
+        (window(6, 14, proven=False), 6),
+        (window(None, 30, proven=False, begun_s=6), 6),  # given up when the load was over
+    ],
+)
+def test_recovery_is_from_the_last_fault_that_is_proven_or_claimed(
+    second: FaultWindow, recovery_s: float
+) -> None:
+    reported = seen(STEADY, stalled((5, 16)), window(4, 10), second)
+    assert reported.recovery_s == recovery_s
+
+
+def test_no_fault_that_is_proven_or_claimed_has_no_recovery() -> None:
+    reported = seen(STEADY, stalled((5, 12)), window(4, 10, proven=False))
+    assert (reported.recovered, reported.recovery_s) == (None, None)
+
+
+def test_a_stall_while_a_node_stops_is_no_gap_of_the_load_without_faults() -> None:
+    """It is requested to stop at 10 s and gone at 16 s; the same stall after it is a stall."""
+    load = [at / 10 for at in range(400)]
+    answers = [at for at in load if not (10 <= at < 14 or 19 <= at < 22.5)]
+    stop = window(16, 18, begun_s=10)
+    assert seen(load, answers, stop).recovery_s == 4.5
+    of_an_older_version = window(16, 18)
+    assert seen(load, answers, of_an_older_version).recovery_s == 0.0
+
+
+def test_a_fault_that_failed_disturbs_the_load_without_faults_too() -> None:
+    stall = stalled((2, 4.5), (12, 14.5))
+    failed = window(None, 3, proven=False, begun_s=2)
+    assert seen(STEADY, stall, window(8, 10)).recovery_s == 0
+    assert seen(STEADY, stall, failed, window(8, 10)).recovery_s == 4.5
 
 
 def test_a_cluster_that_never_answers_again_has_not_recovered() -> None:

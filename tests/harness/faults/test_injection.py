@@ -81,6 +81,36 @@ def test_a_fault_without_acts_is_unproven_and_says_so(tmp_path: Path) -> None:
     (window,) = windows(tmp_path / "faults.jsonl")
     assert not window.proven
     assert NO_ACTS in window.evidence
+    assert (window.begun_s, window.from_s) == (None, None)
+
+
+@dataclass(frozen=True)
+class Refusing(Counting):
+    """It cannot be applied on some nodes."""
+
+    refused: tuple[str, ...] = ()
+
+    def apply(self, record: UndoRecord) -> None:
+        if record.node in self.refused:
+            raise HarnessFailure(f"{record.node}: refused")
+
+
+@pytest.mark.parametrize(("refused", "from_s"), [((), 5.0), (("b2",), 5.0), (("b1", "b2"), None)])
+def test_a_fault_none_of_whose_acts_was_applied_never_came_into_force(
+    tmp_path: Path, refused: tuple[str, ...], from_s: float | None
+) -> None:
+    ticks = count(0, 10**9)
+    journal = Journal(tmp_path / "faults.jsonl", lambda: next(ticks))
+    lever = Refusing("net", {"b1": None, "b2": None}, refused)
+    faults = Faults({"net": lever}, journal)
+    journal.write("step", fault="cut", nemesis="n", nodes=["b1", "b2"], met=None, why="")
+    faults.inject("cut", "n", [Act("net", UndoRecord(node=node)) for node in ("b1", "b2")])
+    (window,) = windows(tmp_path / "faults.jsonl")
+    assert (window.begun_s, window.from_s) == (1.0, from_s)
+    assert not (refused and window.proven)
+    assert faults.active
+    faults.heal("cut")
+    assert not faults.active, "what may have been done is undone"
 
 
 class Unseen(DryRunNode):

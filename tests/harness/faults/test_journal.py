@@ -58,7 +58,8 @@ def test_a_window_has_its_times_and_its_proof(journal: Journal, path: Path) -> N
     _play(journal)
     (window,) = windows(path)
     assert (window.id, window.nemesis, window.nodes) == ("cut", "partition", ["b1"])
-    assert (window.from_s, window.to_s, window.proven) == (3.0, 7.0, True)
+    assert (window.begun_s, window.from_s, window.to_s) == (1.0, 3.0, 7.0)
+    assert window.proven
     assert window.evidence == ["seen", "seen"]
 
 

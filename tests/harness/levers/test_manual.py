@@ -101,6 +101,7 @@ def test_what_nobody_reports_is_no_claim_and_is_not_undone(journal: Journal, pat
     assert len(operator.asked) == 1  # nobody is asked to undo what nobody did
     assert (window.claimed, window.proven) == (False, False)
     assert "it was not reported: pull the plug" in window.evidence
+    assert window.from_s is None
 
 
 def test_an_end_that_nobody_reports_does_not_break_the_run(journal: Journal, path: Path) -> None:
