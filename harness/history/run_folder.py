@@ -21,7 +21,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +29,7 @@ from typing import Any, Final
 import orjson
 
 from harness.errors import EnvironmentFailure, HistoryError
+from harness.machine.files import replace_file
 
 SCHEMA_VERSION = 1
 CELLS: Final = "cells"
@@ -57,17 +57,10 @@ def parts_of(run_id: str) -> tuple[str, str]:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write `content` under a dot name beside `path`, fsync it, and rename it into place."""
-    partial = path.with_name(f".{path.name}.partial")
+    """Replace a file of a run folder (`replace_file`). Raises EnvironmentFailure."""
     try:
-        with partial.open("wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        partial.replace(path)
+        replace_file(path, content)
     except OSError as error:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
         raise EnvironmentFailure(
             f"cannot write the run folder: {error.strerror}", file=str(path)
         ) from error

@@ -204,12 +204,17 @@ def remove(run_id: str, *, dry_run: bool = False) -> list[str]:
     names = [f"disk {run_id}/{path.name}" for path in sorted(folder.iterdir())]
     if dry_run:
         return names
-    for at, _ in reversed([each for each in _mounts() if each[0].is_relative_to(folder)]):
+    for at in reversed(_mounted_below(folder)):
         _until_done(lambda at=at: _run("umount", str(at)))  # type: ignore[misc]
     for device, image in _loops():
         if image.is_relative_to(folder):
             _run("losetup", "-d", device)
-    shutil.rmtree(folder)
+    if left := _mounted_below(folder):
+        raise HarnessFailure(f"{left[-1]} is still mounted", hint="run `ackloss clean` again")
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise HarnessFailure(f"{folder} cannot be removed: {error.strerror}") from error
     return names
 
 
@@ -240,6 +245,11 @@ def _mounts() -> Iterator[tuple[Path, str]]:
         fields, _, rest = line.partition(" - ")
         at = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), fields.split()[4])
         yield Path(at), rest.split()[1]
+
+
+def _mounted_below(folder: Path) -> list[Path]:
+    """Where something is mounted in a folder, in the order of the mounts."""
+    return [at for at, _ in _mounts() if at.is_relative_to(folder)]
 
 
 def _device_at(at: Path) -> str | None:

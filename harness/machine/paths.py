@@ -14,5 +14,6 @@ def cache_dir() -> Path:
 
 
 def state_dir() -> Path:
-    """The register of this machine's runs, which `ackloss clean` works from."""
-    return Path(os.environ.get("ACKLOSS_STATE") or user_state_dir("ackloss"))
+    """The register of this machine's runs, which `ackloss clean` works from. Without symbolic
+    links: the kernel names mounts and the files of loop devices so."""
+    return Path(os.environ.get("ACKLOSS_STATE") or user_state_dir("ackloss")).resolve()

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from harness.errors import EnvironmentFailure
+from harness.machine.files import replace_state
 from harness.machine.paths import state_dir
 
 
@@ -23,17 +23,8 @@ Note = str | Sequence[str] | Mapping[str, Sequence[str]]
 
 def remember(kind: str, run_id: str, entry: Mapping[str, Note]) -> None:
     """Note how the cluster of a run is reached, before anything of the run is there. Never a
-    secret. Raises EnvironmentFailure."""
-    path = _entry(kind, run_id)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(orjson.dumps(entry))
-    except OSError as error:
-        raise EnvironmentFailure(
-            f"cannot write the state folder: {error.strerror}",
-            file=str(path),
-            hint="set ACKLOSS_STATE to a writable folder",
-        ) from error
+    secret. Raises EnvironmentFailure; what was noted before is then still there."""
+    replace_state(_entry(kind, run_id), orjson.dumps(entry))
 
 
 def remembered(kind: str, run_id: str) -> dict[str, Any] | None:

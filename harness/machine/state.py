@@ -17,6 +17,7 @@ import orjson
 from filelock import FileLock, Timeout
 
 from harness.errors import EnvironmentFailure
+from harness.machine.files import replace_state
 from harness.machine.paths import state_dir
 
 
@@ -41,9 +42,9 @@ class Registered:
             return None
 
     def write(self) -> None:
-        """Write the entry."""
+        """Write the entry. Raises EnvironmentFailure; the entry is then as it was."""
         entry = {**asdict(self), "folder": str(self.folder)}
-        _entry_path(self.run_id).write_bytes(orjson.dumps(entry))
+        replace_state(entry_path(self.run_id), orjson.dumps(entry))
 
 
 def _runs_dir() -> Path:
@@ -54,7 +55,8 @@ def _lock_path(run_id: str) -> Path:
     return _runs_dir() / f"{run_id}.lock"
 
 
-def _entry_path(run_id: str) -> Path:
+def entry_path(run_id: str) -> Path:
+    """The file of a run's entry."""
     return _runs_dir() / f"{run_id}.json"
 
 
@@ -84,26 +86,27 @@ def write_entry(run_id: str, folder: Path, *, keep: bool = False, kind: str = "d
 
 
 def keep(run_id: str) -> None:
-    """Mark the cluster of a run of this process as one that the user keeps."""
-    if (entry := Registered.read(_entry_path(run_id))) is not None:
+    """Mark the cluster of a run of this process as one that the user keeps. Raises
+    EnvironmentFailure."""
+    if (entry := Registered.read(entry_path(run_id))) is not None:
         replace(entry, keep=True).write()
 
 
 def kind_of(run_id: str) -> str | None:
     """The kind of a registered run's cluster; `None` for a run that is not registered."""
-    entry = Registered.read(_entry_path(run_id))
+    entry = Registered.read(entry_path(run_id))
     return entry.kind if entry is not None else None
 
 
 def folder_of(run_id: str) -> Path | None:
     """The folder of a registered run; `None` for a run that is not registered."""
-    entry = Registered.read(_entry_path(run_id))
+    entry = Registered.read(entry_path(run_id))
     return entry.folder if entry is not None else None
 
 
 def forget(run_id: str) -> None:
     """Remove a run's entry: nothing of the run is left."""
-    _entry_path(run_id).unlink(missing_ok=True)
+    entry_path(run_id).unlink(missing_ok=True)
     _lock_path(run_id).unlink(missing_ok=True)
 
 
@@ -111,6 +114,12 @@ def registrations() -> list[Registered]:
     """Every registered run, oldest first, except entries that cannot be read."""
     entries = (Registered.read(path) for path in sorted(_runs_dir().glob("*.json")))
     return [entry for entry in entries if entry is not None]
+
+
+def unreadable() -> list[str]:
+    """The ids of the runs whose entries cannot be read."""
+    paths = sorted(_runs_dir().glob("*.json"))
+    return [path.stem for path in paths if Registered.read(path) is None]
 
 
 @contextmanager

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import resource
-import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ import pytest
 from harness.errors import EnvironmentFailure, HistoryError
 from harness.faults.journal import NOT_COUNTED, Journal, OpenActs, open_acts, windows
 from harness.faults.records import NetRecord, Peer, ProcessRecord
+from tests.fixtures.small_disk import no_file_above
 
 KILL = ProcessRecord(node="b1", fault="cut", signal="KILL", pid=7)
 CUT = NetRecord(node="b1", fault="cut", peers=(Peer(name="b2", address="198.18.0.12"),))
@@ -196,26 +194,16 @@ def test_what_was_not_undone_is_open(journal: Journal, path: Path) -> None:
     assert open_acts(path) == OpenActs()
 
 
-@contextmanager
-def room_for(more: int, path: Path) -> Iterator[None]:
-    """A disk on which so many bytes are left for a file."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + more, before[1]))
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, ignored)
-
-
 def test_an_act_that_the_disk_has_no_room_for_is_not_announced(
     journal: Journal, path: Path
 ) -> None:
     """And of its line nothing is left, to which the next would be appended."""
     n = _play(journal, heal=False)
     before = path.read_bytes()
-    with room_for(60, path), pytest.raises(EnvironmentFailure, match="journal of faults"):
+    with (
+        no_file_above(path.stat().st_size + 60),
+        pytest.raises(EnvironmentFailure, match="journal of faults"),
+    ):
         journal.intent(fault="cut", lever="process", record=KILL)
     assert path.read_bytes() == before
     journal.write("undone", n=n)

@@ -118,6 +118,34 @@ def test_a_new_process_removes_what_a_killed_one_left(disk: LoopDisk) -> None:
     assert loop_disks.remove(RUN) == []
 
 
+def test_disks_below_a_link_lose_power_and_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    monkeypatch.setenv("ACKLOSS_STATE", str(tmp_path / "link"))
+    made = LoopDisk(loop_disks.disks_of(RUN) / "n1", "data")
+    made.make(64)
+    try:
+        assert made.why_not() is None
+        made.lose_power("f")
+        assert loop_disks.remove(RUN) == ["disk r1/n1"]
+        assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
+        assert not loop_disks.runs_with_disks()
+    finally:
+        subprocess.run(["umount", "-R", tmp_path / "real/disks/r1/n1/node"], check=False)
+
+
+def test_nothing_is_deleted_on_a_disk_that_stays_mounted(
+    disk: LoopDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as changed:
+        changed.setattr(loop_disks, "_run", lambda *_: None)
+        with pytest.raises(HarnessFailure, match=f"{disk.mounted_at} is still mounted"):
+            loop_disks.remove(RUN)
+    assert (disk.mounted_at / CANARY).exists()
+
+
 def test_a_loop_device_that_nothing_mounts_is_detached(disk: LoopDisk) -> None:
     subprocess.run(["umount", disk.mounted_at], check=True)
     subprocess.run(["losetup", "-f", disk.image], check=True)

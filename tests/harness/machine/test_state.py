@@ -8,7 +8,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from harness.machine import state
+from harness.errors import EnvironmentFailure
+from harness.machine import reach, state
+from harness.machine.paths import state_dir
+from tests.fixtures.small_disk import no_file_above
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +29,7 @@ def test_an_entry_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert state.registrations()[0].keep
 
 
-def test_entries_of_earlier_versions_are_read_and_broken_ones_ignored(tmp_path: Path) -> None:
+def test_entries_of_earlier_versions_are_read_and_broken_ones_are_named(tmp_path: Path) -> None:
     with state.registered("run", tmp_path):
         pass
     (entry,) = tmp_path.glob("runs/*.json")
@@ -37,6 +40,29 @@ def test_entries_of_earlier_versions_are_read_and_broken_ones_ignored(tmp_path: 
     entry.with_name("broken.json").write_bytes(b'{"run_id": "x"')
     entry.with_name("other.json").write_bytes(b"[]")
     assert [run.run_id for run in state.registrations()] == ["run"]
+    assert state.unreadable() == ["broken", "other"]
+
+
+def test_a_full_disk_loses_no_entry(tmp_path: Path) -> None:
+    with state.registered("run", tmp_path):
+        pass
+    before = state.registrations()
+    with no_file_above(10), pytest.raises(EnvironmentFailure, match="cannot write the state"):
+        state.keep("run")
+    assert state.registrations() == before
+    assert sorted(path.name for path in tmp_path.glob("runs/*.json*")) == ["run.json"]
+    reach.remember("compose", "run", {"project": "p"})
+    with no_file_above(10), pytest.raises(EnvironmentFailure, match="cannot write the state"):
+        reach.remember("compose", "run", {"project": "p", "changed": ["a container"]})
+    assert reach.remembered("compose", "run") == {"project": "p"}
+
+
+def test_the_folder_is_where_links_lead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel names mounts and loop devices so."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    monkeypatch.setenv("ACKLOSS_STATE", str(tmp_path / "link"))
+    assert state_dir() == tmp_path / "real"
 
 
 def test_only_a_dead_run_can_be_claimed(tmp_path: Path) -> None:
