@@ -22,13 +22,20 @@ PlanOf = TypeVar("PlanOf", bound=Plan, contravariant=True)
 @dataclass(frozen=True, kw_only=True)
 class PartitionView:
     """What one node reports about one partition, the subject of an observation. Nodes are named; no
-    leader: `None`. `members` are in sync; the first of the replicas is the preferred leader."""
+    leader: `None`. `members` are in sync, and so are `unnamed` more, of which the node does not
+    know which they are; `None`: nor how many. The first of the replicas is the preferred leader."""
 
     partition: int
     leader: str | None
     leader_epoch: int
     members: tuple[str, ...]
     replicas: tuple[str, ...] = ()
+    unnamed: int | None = 0
+
+    @property
+    def in_sync(self) -> int | None:
+        """How many are in sync; `None` where the node does not know."""
+        return None if self.unnamed is None else len(self.members) + self.unnamed
 
 
 @dataclass(frozen=True, kw_only=True)

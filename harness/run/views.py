@@ -54,6 +54,8 @@ def _wrong_partition(view: object) -> Iterator[str]:
     for name, names in (("members", view.members), ("replicas", view.replicas)):
         if not isinstance(names, tuple) or not all(isinstance(each, str) for each in names):
             yield f"{name} = {_shown(names)}, not a tuple of names"
+    if view.unnamed is not None and not _is_number(view.unnamed):
+        yield f"unnamed = {_shown(view.unnamed)}"
 
 
 def _is_number(value: object) -> bool:

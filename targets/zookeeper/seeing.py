@@ -4,7 +4,8 @@ A server reports by `srvr` whether it leads, follows or observes, and has its ep
 (`currentEpoch`). No word names its leader, or the followers of a leader. But a follower holds one
 connection to port 2888 of its leader, so the node's table of connections names them. A leader also
 counts the followers that are in sync (`mntr`): if that differs from the number of connected
-followers, it is not known which they are, and only the leader itself is shown as a member.
+followers, it is not known which they are, and only the leader itself is shown as a member. A
+follower does not know how many are in sync, nor does a leader that does not report it.
 """
 
 from __future__ import annotations
@@ -63,8 +64,12 @@ def view(
     epoch = status.epoch if shown.epoch is None else shown.epoch
     leader: str | None = None
     members: tuple[str, ...] = ()
-    if status.mode in (words.LEADER, words.STANDALONE):
-        leader, members = name, (name, *_in_sync(plan, figures, shown))
+    unnamed: int | None = None
+    if status.mode == words.STANDALONE:
+        leader, members, unnamed = name, (name,), 0
+    elif status.mode == words.LEADER:
+        followers, unnamed = _in_sync(plan, figures, shown)
+        leader, members = name, (name, *followers)
     elif status.mode is not None and len(shown.leaders) == 1:
         leader = shown.leaders[0]
     seen = PartitionView(
@@ -73,6 +78,7 @@ def view(
         leader_epoch=epoch,
         members=tuple(sorted(members)),
         replicas=voters(plan),
+        unnamed=unnamed,
     )
     return NodeView(answered_by=name, partitions=(seen,), authority=leader == name)
 
@@ -82,11 +88,15 @@ def voters(plan: ZooKeeperPlan) -> tuple[str, ...]:
     return tuple(f"z{number}" for number in range(1, plan.ensemble.servers + 1))
 
 
-def _in_sync(plan: ZooKeeperPlan, figures: Mapping[str, str], shown: Shown) -> tuple[str, ...]:
-    """The followers with a vote that are in sync, if they are known."""
+def _in_sync(
+    plan: ZooKeeperPlan, figures: Mapping[str, str], shown: Shown
+) -> tuple[tuple[str, ...], int | None]:
+    """The followers with a vote that are in sync, or else how many, as far as either is known."""
     connected = tuple(sorted(set(shown.followers) & set(voters(plan))))
     synced = figures.get("synced_followers", "").partition(".")[0]
-    return connected if synced == str(len(connected)) else ()
+    if synced == str(len(connected)):
+        return connected, 0
+    return (), int(synced) if synced.isdecimal() else None
 
 
 def shown_by(output: str) -> Shown:

@@ -15,7 +15,9 @@
     in sync == N        the number of servers in sync, the leader included; also `in sync < N`,
                         `in sync > N`
 
-"Different" compares with the moment when the last fault began.
+"Different" compares with the moment when the last fault began. How many are in sync is what the
+leader reports: where that is unknown, `fully replicated` and `in sync` do not hold, and `quorum
+lost` only while no server leads.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ def _nth_follower(choice: Choice, number: int) -> set[str]:
 
 
 def _lost(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
-    return view.leader is None or 2 * len(view.members) <= since.replication_factor
+    in_sync = view.in_sync
+    return view.leader is None or (in_sync is not None and 2 * in_sync <= since.replication_factor)
 
 
 def _replicated(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
@@ -46,9 +49,10 @@ def _replicated(view: PartitionView, groups: Groups, since: Since) -> bool:  # n
 
 
 def _size(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
-    left, right = len(view.members), int(groups["size"] or 0)
-    compared = {"<": left < right, ">": left > right, "==": left == right}
-    return view.leader is not None and compared[groups["compare"] or ""]
+    left, right = view.in_sync, int(groups["size"] or 0)
+    if view.leader is None or left is None:
+        return False
+    return {"<": left < right, ">": left > right, "==": left == right}[groups["compare"] or ""]
 
 
 VOCABULARY: Final = Vocabulary(

@@ -6,11 +6,15 @@ from typing import Any
 
 import pytest
 
+from harness.faults import conditions
 from harness.plan import parse_plan
 from harness.protocols import PartitionView
+from harness.protocols.vocabulary import Since
+from harness.run.observer import merge
 from targets.zookeeper import seeing
 from targets.zookeeper.plan import ZooKeeperPlan
 from targets.zookeeper.seeing import Shown
+from targets.zookeeper.vocabulary import VOCABULARY
 from targets.zookeeper.words import Status
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n"
@@ -91,16 +95,61 @@ def test_a_leader_names_the_followers_that_are_in_sync() -> None:
     assert seen.replicas == ("z1", "z2", "z3")
 
 
-@pytest.mark.parametrize("figures", [{}, {"synced_followers": "1"}])
+@pytest.mark.parametrize(
+    ("figures", "in_sync"),
+    [({}, None), ({"synced_followers": "1"}, 2), ({"synced_followers": ""}, None)],
+)
 def test_where_nobody_knows_which_are_in_sync_the_leader_is_the_only_member(
-    figures: dict[str, str],
+    figures: dict[str, str], in_sync: int | None
 ) -> None:
-    assert viewed("leader", FOLLOWED, figures).members == ("z2",)
+    seen = viewed("leader", FOLLOWED, figures)
+    assert (seen.members, seen.in_sync) == (("z2",), in_sync)
 
 
 def test_a_follower_names_its_leader_and_no_members() -> None:
     seen = viewed("follower", Shown(epoch=3, leaders=("z1",), followers=()))
-    assert (seen.leader, seen.leader_epoch, seen.members) == ("z1", 3, ())
+    assert (seen.leader, seen.leader_epoch, seen.members, seen.in_sync) == ("z1", 3, (), None)
+
+
+def test_a_server_that_is_alone_is_in_sync_with_itself() -> None:
+    assert viewed("standalone", Shown(epoch=3, leaders=(), followers=())).in_sync == 1
+
+
+@pytest.mark.parametrize(
+    ("condition", "counted", "uncounted"),
+    [
+        ("quorum lost", False, False),
+        ("in sync == 1", False, False),
+        ("in sync < 3", False, False),
+        ("in sync == 4", True, False),
+        ("in sync > 3", True, False),
+        ("fully replicated", False, False),
+    ],
+)
+def test_unknown_members_satisfy_no_condition(
+    condition: str, counted: bool, uncounted: bool
+) -> None:
+    """Of four followers that are connected three are in sync, or nobody knows how many; nor does
+    a follower whose leader does not answer."""
+    plan, status = plan_of(servers=5), Status(mode="leader", zxid=7 << 32)
+    shown = Shown(epoch=3, leaders=(), followers=("z1", "z3", "z4", "z5"))
+    views = [
+        seeing.view("z2", plan, status, {"synced_followers": "3"}, shown),
+        seeing.view("z2", plan, status, {}, shown),
+        seeing.view(
+            "z1",
+            plan,
+            Status(mode="follower", zxid=7 << 32),
+            {},
+            Shown(epoch=3, leaders=("z2",), followers=()),
+        ),
+    ]
+    seen = [merge(0, [(0, view)]) for view in views]
+    wanted = conditions.parse(condition, VOCABULARY, key="when")
+    held = [
+        wanted.holds(now, Since(nodes=("z5",), situation=now, replication_factor=5)) for now in seen
+    ]
+    assert held == [counted, uncounted, uncounted]
 
 
 @pytest.mark.parametrize("leaders", [(), ("z1", "z3")])
