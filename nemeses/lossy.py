@@ -23,7 +23,7 @@ class Lossy(Nemesis, HasSelectors):
     rate_kbit        limit what the node sends, to all destinations
     delay_ms         delay what it sends, to all destinations, by this much ...
     jitter_ms        ... plus or minus this (where the kernel has netem, as for the next three)
-    duplicate_share  send this share of packets twice
+    duplicate_share  send this share of packets twice, from 0.01, as for the next two
     corrupt_share    flip a bit in this share of packets
     reorder_share    send this share of packets immediately, ahead of the delayed ones
     peers            share and reset only: the other end, a selector or clients
@@ -62,8 +62,8 @@ class Lossy(Nemesis, HasSelectors):
         for name, value in self._netem.items():
             if name.endswith("_ms") and not 0 < value <= 10_000:
                 raise ValueError(f"{name} is from above 0 to 10000")
-            if name.endswith("_share") and not 0 < value <= 1:
-                raise ValueError(f"{name} is from above 0 to 1")
+            if name.endswith("_share") and not 0.01 <= value <= 1:
+                raise ValueError(f"{name} is from 0.01 to 1")
         if self.delay_ms is None and (self.jitter_ms or self.reorder_share):
             raise ValueError("jitter_ms and reorder_share need delay_ms")
 

@@ -15,6 +15,7 @@ from there. Answers to the observer are counted too: they leave through the same
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections.abc import Mapping
@@ -34,7 +35,7 @@ _LEAST_BURST_BYTES = 16_384  # more than one full packet, and many ticks of the 
 _BURST_S = 0.02
 _PING_BYTES = 1400
 _AT_ONCE = 16
-_PROBE_S = 3
+_SENDING_S = 2
 _SLACK = 1.1
 _KEPT = "/run/ackloss.shaped."
 _USUAL_DEVICE = "eth0"
@@ -266,10 +267,12 @@ def _keep(node: Node, record: ShapingRecord, met: int) -> None:
         must(node, ["sh", "-c", script, *words])
 
 
-def _ping(node: Node, *argv: str) -> str:
-    """Send packets through the device to where clients are, for a few seconds at most."""
-    ping = ["timeout", str(_PROBE_S), "ping", "-n", "-q", "-W", "1", *argv]
-    return node.admin([*ping, clients_address(node) or ""]).output
+def _ping(node: Node, *argv: str, wait_s: int = 1) -> str:
+    """Send packets through the device to where clients are, for a few seconds at most, and then
+    wait so long for a first answer."""
+    limit_s = _SENDING_S + wait_s
+    ping = ["timeout", str(limit_s), "ping", "-n", "-q", "-W", str(wait_s), *argv]
+    return node.admin([*ping, clients_address(node) or ""], timeout_s=limit_s + 7).output
 
 
 def _limited(node: Node, record: ShapingRecord) -> Proof:
@@ -300,7 +303,8 @@ def _limited(node: Node, record: ShapingRecord) -> Proof:
 def _unruly(node: Node, record: ShapingRecord) -> Proof:
     """Packets go through netem; where they are delayed, answers take as long."""
     before = _ours(node, record)
-    summary = _ping(node, "-i", "0.1", "-c", "10")
+    latest_s = math.ceil((record.delay_ms + record.jitter_ms) / 1000)
+    summary = _ping(node, "-i", "0.1", "-c", "10", wait_s=1 + latest_s)
     after = _ours(node, record)
     if before is None or after is None:
         return Proof(False, [f"{node.name}: {_handle(record)} is gone"])

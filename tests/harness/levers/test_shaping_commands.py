@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -83,3 +84,28 @@ def test_the_trial_takes_its_own_away(node: Shaped) -> None:
         "b1# tc qdisc add dev lo root handle 5fff: netem",
         "b1# tc qdisc del dev lo root handle 5fff:",
     ]
+
+
+@pytest.mark.parametrize(
+    ("delay_ms", "jitter_ms"), [(100, 0), (1900, 0), (5000, 0), (10_000, 2000)]
+)
+def test_a_ping_waits_for_answers_that_are_as_late_as_requested(
+    delay_ms: int, jitter_ms: int
+) -> None:
+    """The first of ten is sent 0.9 s before the last, after which `ping` waits."""
+
+    class Late(Shaped):
+        def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
+            if argv[0] != "timeout":
+                return Completed(1, "") if argv[0] == "cat" else super().admin(argv)
+            ends_s, waits_s = int(argv[1]), int(argv[argv.index("-W") + 1])
+            latest_s = (delay_ms + jitter_ms) / 1000
+            assert 0.9 + waits_s > latest_s
+            assert 0.9 + latest_s < ends_s < timeout_s
+            return Completed(0, f"rtt min/avg/max/mdev = 1.0/{delay_ms}.0/1.0/1.0 ms")
+
+    late = Late("b1", frozenset({"broker"}), "198.18.0.11")
+    late.standing = ({"kind": "netem", "handle": "5289:", "dev": "eth0", "packets": 20},)
+    record = replace(DELAY, delay_ms=float(delay_ms), jitter_ms=float(jitter_ms))
+    proof = ShapingLever({"b1": late}).probe(record, applied=True)
+    assert f"answers took {delay_ms}.0 ms" in proof.evidence[0]
