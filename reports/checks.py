@@ -6,7 +6,7 @@ that is not known here (a plug-in's) is shown by the names of its counts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -192,11 +192,15 @@ class CheckView:
     final: bool
 
 
+def shown(result: RunResult) -> Sequence[CheckRecord]:
+    """The checks that are shown by themselves: all but a loss check whose counts are the run's."""
+    return result.checks[1:] if counts_losses(result) else result.checks
+
+
 def views(result: RunResult) -> list[CheckView]:
-    """The checks that need a section: all but a loss check whose counts are the run's. Raises
-    ValueError or TypeError for details that no check writes."""
-    shown = result.checks[1:] if counts_losses(result) else result.checks
-    return [_view(check) for check in shown]
+    """The checks that need a section. Raises ValueError or TypeError for details that no check
+    writes."""
+    return [_view(check) for check in shown(result)]
 
 
 def _view(check: CheckRecord) -> CheckView:
@@ -235,6 +239,11 @@ def counts_losses(result: RunResult) -> bool:
     """Whether the counts of a result are those of the loss check."""
     checks = result.checks
     return result.model == LOG.name and (not checks or checks[0].name == LOG.check)
+
+
+def states_losses(result: RunResult) -> bool:
+    """Whether any of the checks that the counts of a result are of looks for losses."""
+    return counts_losses(result) or any("lost" in check.counts for check in result.checks[:1])
 
 
 def counted(check: CheckRecord) -> list[Count]:

@@ -116,14 +116,14 @@ class Output:
             self.console.print(Text(plain(text), style=style))
 
     def table(self, names: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
-        """Print all of a table: a value that is cut off is not an answer. `None` is an empty
-        cell."""
+        """Print all of a table, a line for each row: a value that is cut off is not an answer.
+        `None` is an empty cell."""
         table = Table(*map(plain, names), box=None)
         for row in rows:
             table.add_row(*("" if value is None else plain(value) for value in row))
         wide = self.console.options.update(width=_WIDEST)
-        width = self.console.measure(table, options=wide).maximum
-        self.console.print(table, width=width, crop=False)
+        table.width = self.console.measure(table, options=wide).maximum
+        self.console.print(table)
 
     def ask(self, text: str) -> None:
         """Print one line for a user whose action is awaited, even if the command is quiet."""

@@ -17,40 +17,45 @@ _RATES = ("ack", "loss", "unacknowledged_success")
 _STYLES = {"valid": "bold green", "invalid": "bold red"}
 
 
-def print_result(out: Output, result: Mapping[str, Any], rundir: RunDir) -> None:
+def print_result(out: Output, result: RunResult, rundir: RunDir) -> None:
     """Print the verdict, the counts and rates, the faults, and the path of the page."""
-    from harness.history.documents import result_of
-    from harness.models import LOG
-    from reports.checks import counts_losses, views
+    from reports.checks import counts_losses, in_short, shown
     from reports.formatting import SIMULATED
 
-    style = _STYLES.get(result["verdict"], "bold yellow")
-    out.say(f"{result['verdict'].upper()}: {result['reason']}", style=style)
-    if result.get("simulated"):
+    style = _STYLES.get(result.verdict, "bold yellow")
+    out.say(f"{result.verdict.upper()}: {result.reason or 'no reason is recorded'}", style=style)
+    if result.simulated:
         out.say(f"  {SIMULATED}", style="yellow")
-    known = result_of(result, file=rundir.result)
-    if known.cells:
-        _print_cells(out, known)
-    elif counts_losses(known):
-        _print_losses(out, known)
-    for check in views(known):
-        counted = "  ".join(f"{count.label} {count.value}" for count in check.short)
+    if result.cells:
+        _print_cells(out, result)
+    elif counts_losses(result):
+        _print_losses(out, result)
+    for check in shown(result):
+        counted = "  ".join(f"{count.label} {count.value}" for count in in_short(check))
         out.say(f"  {check.name}: {counted or 'no result'}")
-    for kind, codes in result.get("errors", {}).items():
+    for kind, codes in vars(result.errors).items():
         if codes:
             counted = "  ".join(f"{code} {number:,}" for code, number in codes.items())
             out.say(f"  {kind} with {counted}")
-    _print_clients(out, known)
-    begun = "writes" if known.model == LOG.name else "operations"
-    for fault in result["faults"]:
-        claimed = "claimed, not proven" if fault.get("claimed") else "NOT PROVEN"
-        proven = "proven" if fault["proven"] else claimed
-        writes = f", {fault['ops_begun']:,} {begun} begun" if "ops_begun" in fault else ""
-        if fault.get("ops_begun") and fault.get("ops_acknowledged") == 0:
+    _print_clients(out, result)
+    _print_faults(out, result)
+    seed = "" if result.seed is None else f"  seed {result.seed}"
+    out.say(f"  page {rundir.report}{seed}")
+
+
+def _print_faults(out: Output, result: RunResult) -> None:
+    """Print for each fault whether it is proven, and what was begun while it was in force."""
+    from harness.models import LOG
+
+    begun = "writes" if result.model == LOG.name else "operations"
+    for fault in result.faults:
+        claimed = "claimed, not proven" if fault.claimed else "NOT PROVEN"
+        proven = "proven" if fault.proven else claimed
+        writes = "" if fault.ops_begun is None else f", {fault.ops_begun:,} {begun} begun"
+        if fault.ops_begun and fault.ops_acknowledged == 0:
             writes += ", none acknowledged meanwhile"
-        nodes = ", ".join(fault["nodes"])
-        out.say(f"  fault {fault['id']} ({fault['nemesis']}) on {nodes}: {proven}{writes}")
-    out.say(f"  page {rundir.report}  seed {result['seed']}")
+        on = f" on {', '.join(fault.nodes)}" if fault.nodes else ""
+        out.say(f"  fault {fault.id} ({fault.nemesis or 'unknown nemesis'}){on}: {proven}{writes}")
 
 
 def _print_clients(out: Output, result: RunResult) -> None:

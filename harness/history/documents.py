@@ -33,6 +33,14 @@ def _known_model(name: str) -> str:
     return name
 
 
+def _known_verdict(name: str) -> str:
+    if name not in VERDICTS:
+        raise ValueError(f"no verdict that this ackloss knows: {', '.join(VERDICTS)}")
+    return name
+
+
+VERDICTS: Final = ("valid", "invalid", "unknown")
+VerdictName = Annotated[str, AfterValidator(_known_verdict)]
 ModelName = Annotated[str, AfterValidator(_known_model)]
 
 CONCLUSIVE: Final = ("valid", "invalid")
@@ -176,7 +184,7 @@ class CellResult:
     """One cell of a run that holds several. `overrides`: the keys of the plan that it changes."""
 
     name: str
-    verdict: str
+    verdict: VerdictName
     counts: Counts
     overrides: Mapping[str, Any] = field(default_factory=dict)
     reason: str | None = None
@@ -224,7 +232,7 @@ class RunResult:
     during each fault; `None` for a run without cells, and where it was not recorded.
     """
 
-    verdict: str
+    verdict: VerdictName
     counts: Counts
     run_id: str | None = None
     plan: str | None = None

@@ -20,7 +20,7 @@ class RunSummary:
 
     run_id: str
     plan: str | None = None
-    state: str
+    state: str | None = None
     verdict: str | None = None
     lost: int | None = None
     acknowledged: int | None = None
@@ -47,23 +47,25 @@ def ls(out: Output, folder: Path) -> None:
 
 
 def _summary(rundir: RunDir) -> RunSummary:
+    """A run; of one that cannot be read, what is wrong is in place of its state."""
     from harness.errors import HistoryError
-    from harness.history.documents import CONCLUSIVE
+    from harness.history.documents import CONCLUSIVE, read_result, read_run
+    from reports.checks import states_losses
 
     try:
-        metadata = rundir.read_json(rundir.run)
-        state, simulated = metadata["state"], metadata.get("simulated") is True
-        name = rundir.read_json(rundir.plan).get("name")
+        metadata, plan = read_run(rundir), rundir.read_json(rundir.plan)
+        result = read_result(rundir) if rundir.result.exists() else None
     except HistoryError as error:
-        return RunSummary(run_id=rundir.run_id, state=error.what)
-    result = rundir.read_json(rundir.result) if rundir.result.exists() else {}
-    counts = result.get("counts", {})
+        return RunSummary(
+            run_id=rundir.run_id, state=f"{Path(error.file or '').name}: {error.what}"
+        )
+    is_known = result and result.verdict in CONCLUSIVE and states_losses(result)
     return RunSummary(
         run_id=rundir.run_id,
-        plan=name,
-        state=state,
-        verdict=result.get("verdict"),
-        lost=counts.get("lost") if result.get("verdict") in CONCLUSIVE else None,
-        acknowledged=counts.get("acknowledged"),
-        simulated=simulated,
+        plan=str(plan["name"]) if "name" in plan else None,
+        state=metadata.state,
+        verdict=result.verdict if result else None,
+        lost=result.counts.lost if result and is_known else None,
+        acknowledged=result.counts.acknowledged if result else None,
+        simulated=metadata.simulated,
     )

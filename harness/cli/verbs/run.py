@@ -201,6 +201,7 @@ def _run_one(
 ) -> _Finished:
     """Run, check and report one plan."""
     from harness.cli.live import watching
+    from harness.history.documents import result_of
     from harness.history.run_folder import new_run_id
     from harness.models import LOG
     from harness.run.before import clean_before, require
@@ -236,7 +237,7 @@ def _run_one(
         write_report(rundir)
         result["timings"]["report_s"] = round(time.monotonic() - begun_s, 3)
         rundir.write_json(rundir.result, result)
-    print_result(out, result, rundir)
+    print_result(out, result_of(result), rundir)
     out.document(result)
     return _Finished(rundir, result)
 

@@ -15,17 +15,18 @@ from harness.cli.output import Output, with_output
 def show(out: Output, run: Path) -> None:
     """Show the result of a run, from its folder."""
     from harness.cli.results import print_result
+    from harness.history.documents import read_run, result_of
     from harness.history.run_folder import RunDir
 
     rundir = RunDir.open(run)
     if not rundir.result.exists():
-        metadata = rundir.read_json(rundir.run)
-        out.document(metadata)
+        state = read_run(rundir).state or "its state is not recorded"
+        out.document(rundir.read_json(rundir.run))
         if not out.json:
-            state = metadata["state"]
             out.say(f"{rundir.run_id}: {state}, not checked yet: `ackloss check {run}`")
         return
-    result = rundir.read_json(rundir.result)
-    out.document(result)
+    document = rundir.read_json(rundir.result)
+    result = result_of(document, file=rundir.result)
+    out.document(document)
     if not out.json:
         print_result(out, result, rundir)

@@ -12,7 +12,13 @@ from harness.cli import main
 from harness.cli.output import plain
 from tests.fixtures.synthetic_campaign import Chances, Synthetic, build_campaign
 
-NAMES = ("plan [red]with[/red] [bold]", "[/x]", ":smile:", "when=isr == [leader]")
+NAMES = (
+    "a plan whose name is wider than a terminal is: " + 60 * "x",
+    "plan [red]with[/red] [bold]",
+    "[/x]",
+    ":smile:",
+    "when=isr == [leader]",
+)
 WHEN = """
 [axes.when]
 key = "faults.1.when"
