@@ -181,6 +181,10 @@ class CellsView:
     def command(self) -> str:
         return formatting.command(self.metadata, self.metadata.seed)
 
+    @property
+    def repeats(self) -> str:
+        return formatting.repeats(self.metadata)
+
 
 def cells_view(run: RunDir) -> CellsView:
     """Read a run with cells. Raises HistoryError when the run's own files cannot be read."""

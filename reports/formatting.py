@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import pairwise
 from typing import Final
 
 from harness.history.documents import CONCLUSIVE, CellResult, RunResult, StoredRun
@@ -151,20 +150,43 @@ def value_text(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-_PLACES: Final = frozenset({"--inventory", "--cluster"})
-"""Options that name a file of the user's that is not a plan."""
+FLAGS: Final = frozenset(
+    {
+        *("--as-expected", "--compare", "--dry-run", "--force", "--json", "--keep-cluster"),
+        *("--no-color", "--quiet", "--verbose", "-h", "--help", "-q", "-v"),
+    }
+)
+"""The options of `ackloss run` that take no value."""
+_OF_A_CAMPAIGN: Final = "campaign"
+"""The plan's file in the run.json of a campaign's run that an earlier version has run."""
 
 
 def command(run: StoredRun, seed: int | None) -> str:
     """The command that runs this plan again with the same random choices: the original command
     with the seed, and without the other plans that it ran."""
     plan = run.plan_file or "PLAN"
-    given = list(run.command) or ["ackloss", "run", plan]
-    words = [
-        word
-        for before, word in pairwise(["", *given])
-        if word == plan or before in _PLACES or not word.endswith(".toml")
-    ]
+    if plan == _OF_A_CAMPAIGN and not run.command:
+        plan = "plan.json"  # in its folder
+    words = list(run.command) or ["ackloss", "run", plan]
+    words[2:] = _without_other_plans(words[2:], plan)
     if seed is not None and not any(word.split("=")[0] == "--seed" for word in words):
         words[2:2] = ["--seed", str(seed)]
     return shlex.join(words)
+
+
+def repeats(run: StoredRun) -> str:
+    """What the command repeats, and for a run of a campaign where its plan is."""
+    same = "The same plan with the same random choices"
+    if run.cluster.id is None:  # only campaigns note it
+        return f"{same}:"
+    return f"{same}. This is a run of a campaign: plan.json in its folder has its cell's settings."
+
+
+def _without_other_plans(words: Sequence[str], plan: str) -> Iterator[str]:
+    """The options with their values, and of what is neither the plan."""
+    is_value = False
+    for word in words:
+        is_option = word.startswith("-") and not is_value
+        if is_value or is_option or word == plan:
+            yield word
+        is_value = is_option and "=" not in word and word not in FLAGS

@@ -218,6 +218,10 @@ class RunView:
         return formatting.command(self.metadata, self.seed)
 
     @property
+    def repeats(self) -> str:
+        return formatting.repeats(self.metadata)
+
+    @property
     def fates(self) -> list[Fate]:
         """The outcome of the attempted writes; the counts add up to the attempts."""
         if (counts := self.counts) is None:

@@ -260,8 +260,8 @@ class _Worker:
         record = RunMetadata.begin(
             rundir,
             plan.plan,
-            command=[],
-            file="campaign",
+            command=self._command(rundir),
+            file=str(rundir.plan),
             simulated=plan.provider.simulated,
         )
         record.update(cluster={"id": kept.cluster.run_id, "runs_before": kept.runs})
@@ -277,6 +277,12 @@ class _Worker:
         whole = NOT_FULLY_REPLICATED not in record.document["warnings"]
         kept.reusable = whole and may_be_kept(plan) and _left_reusable(kept.cluster, plan)
         return rundir
+
+    def _command(self, rundir: RunDir) -> list[str]:
+        """The command that repeats a run, from its stored plan."""
+        options = [] if self.client is None else ["--client", str(self.client)]
+        options += [] if self.inventory is None else ["--inventory", str(self.inventory)]
+        return ["ackloss", "run", str(rundir.plan), *options]
 
 
 def folders_of(rundir: RunDir, assignment: Assignment) -> dict[str, RunDir]:

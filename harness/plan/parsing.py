@@ -1,4 +1,5 @@
-"""Reads plans: TOML, changes from the command line, named schedules and mixes written out."""
+"""Reads plans: TOML or a stored plan.json, changes from the command line, named schedules and mixes
+written out."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import orjson
 from pydantic import ValidationError
 
 from harness import registry
@@ -67,15 +69,28 @@ def load_plan(path: Path, changes: Iterable[str] = ()) -> Plan:
 
 
 def read_plan(path: Path, changes: Iterable[str] = ()) -> dict[str, Any]:
-    """The raw document of a TOML plan with changes applied, not yet validated."""
+    """The raw document of a plan with changes applied, not yet validated: of a TOML file, or of the
+    plan.json of a run's folder."""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = _read(path)
     except tomllib.TOMLDecodeError as error:
         raise PlanError(f"is not TOML: {error}", file=str(path)) from error
+    except orjson.JSONDecodeError as error:
+        raise PlanError(f"is not JSON: {error}", file=str(path)) from error
     except UnicodeDecodeError as error:
         raise PlanError("is not UTF-8 text", file=str(path)) from error
     except OSError as error:
         raise PlanError(f"cannot be read: {error.strerror}", file=str(path)) from error
     for change in changes:
         apply_change(document, change)
+    return document
+
+
+def _read(path: Path) -> dict[str, Any]:
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".json":
+        return tomllib.loads(text)
+    document = orjson.loads(text)
+    if not isinstance(document, dict):
+        raise PlanError("is not a JSON object", file=str(path))
     return document

@@ -147,6 +147,7 @@ def test_settings_are_flat_and_as_kafka_writes_them() -> None:
             ),
             "ackloss run --seed=7 q.toml",
         ),
+        (StoredRun(plan_file="campaign"), "ackloss run --seed 7 plan.json"),
     ],
 )
 def test_the_command_that_repeats_one_run(run: StoredRun, command: str) -> None:

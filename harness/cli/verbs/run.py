@@ -107,7 +107,7 @@ class _Options:
 def run(out: Output, plans: tuple[Path, ...], **chosen: Any) -> None:
     """Run PLANS, count the lost writes, and write a page for each.
 
-    A plan is a file, or a name that `ackloss list plans` shows.
+    A plan is a file, a name that `ackloss list plans` shows, or the plan.json of a stored run.
 
     The exit code is the verdict's: 0 valid, 1 invalid, 3 unknown.
     """
