@@ -86,7 +86,7 @@ def test_a_run_that_cannot_be_read_has_a_row_that_says_so(
     _, bad, good = done.stdout.splitlines()
     assert bad.startswith(" r1")
     assert words in bad
-    assert good.split() == ["r2", "fine", "done", "unknown", "0", "10"]
+    assert good.split() == ["r2", "fine", "done", "unknown", "10"]
     listed = json.loads(ackloss("ls", "--out", tmp_path, "--json").stdout)["runs"]
     assert listed[0]["state"].startswith(words)
     assert (listed[0]["verdict"], listed[1]["verdict"]) == (None, "unknown")
