@@ -180,10 +180,10 @@ class _Judge:
     def drawn(self, operations: Operations, key: int, part: Part) -> CounterExample:
         """A part that was reached, with the longest legal order of some of it."""
         search = consistency_named(self.consistency).search
-        rows = list(part.operations)
+        rows, starts = list(part.operations), self.starts(part)
+        share = self.max_states // len(starts)
         found: dict[int, Outcome] = {
-            start: search(rows, initial=start, max_states=self.max_states)
-            for start in self.starts(part)
+            start: search(rows, initial=start, max_states=share) for start in starts
         }
         start = max(found, key=lambda each: len(found[each].order))
         placed, register = _placed(rows, part, operations, start, found[start].order)
