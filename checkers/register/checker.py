@@ -117,7 +117,11 @@ class Register(Checker[Slice, Part], HasPrimaryFinding):
         rows = [(wrong, code) for code in whole.invalid]
         rows += [(DOUBTS.undecided, code) for code in whole.undecided]
         return CheckResult(
-            counts={**ended, **asdict(whole.counts), **_ages(whole.staleness)},
+            counts={
+                **ended,
+                **asdict(whole.counts),
+                **_ages(whole.staleness, timed=run.facts.timed),
+            },
             findings=pa.Table.from_pylist(
                 [
                     {"run_id": run.facts.run_id, "kind": kind, "key": names[code]}
@@ -190,9 +194,11 @@ def _ended(operations: Operations) -> dict[str, int]:
     }
 
 
-def _ages(stale: Staleness) -> dict[str, Number]:
-    """How many reads were stale, and the age of the oldest and the median one."""
-    median_ns, oldest_ns = quantile(stale.age_ns, 0.5), quantile(stale.age_ns, 1)
+def _ages(stale: Staleness, *, timed: bool) -> dict[str, Number]:
+    """How many reads were stale, and the age of the oldest and the median one, if rows have
+    times."""
+    age_ns = stale.age_ns if timed else stale.age_ns[:0]
+    median_ns, oldest_ns = quantile(age_ns, 0.5), quantile(age_ns, 1)
     return {
         "stale_reads": stale.stale,
         "undated_reads": stale.undated,

@@ -86,6 +86,15 @@ def test_the_order_of_lines_counts_whatever_the_times_are(
     assert document["counts"]["stale_s_max"] == pytest.approx(age_ns / 1e9)
 
 
+def test_a_history_without_times_has_no_ages(tmp_path: Path) -> None:
+    ops = done(0, "write", 1) + done(0, "write", 2) + done(1, "read", None, 1)
+    file = tmp_path / "h.jsonl"
+    file.write_bytes(b"".join(orjson.dumps(each) + b"\n" for each in ops))
+    counts = judge_history(file, {"register": checker_of("register", {})})["counts"]
+    assert (counts["stale_reads"], counts["stale_versions_max"]) == (1, 1)
+    assert (counts["stale_s_p50"], counts["stale_s_max"]) == (None, None)
+
+
 @pytest.mark.parametrize("time", [2**62, -(2**62), -(2**63), 2**63 - 1])
 def test_a_time_that_no_clock_shows_is_refused(time: int, tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="is not a time") as refused:
