@@ -56,7 +56,7 @@ def anomalies(
     unseen = np.flatnonzero(acknowledged & ~values.ok_read)
     yield of_things("unseen", history, values, unseen)._replace(backed=backed[unseen])
     yield from misplaced(history, values, versions)
-    yield aborted_reads(history, values)
+    yield aborted_reads(history, values, any_outcome=ours)
     yield precommitted_reads(history, values)
     lost = np.union1d(lost, _gone(history, values, versions, shown.committed, states))
     yield torn(history, values, lost, shown.by, backed)
@@ -114,12 +114,16 @@ def lost_writes(history: History, values: Values, versions: Versions, committed:
     return np.flatnonzero(unread & (passed | ((versions.last == NOWHERE) & before)))
 
 
-def aborted_reads(history: History, values: Values) -> Found:
-    """G1a: records that an ok operation polled though the operation that sent them failed."""
+def aborted_reads(history: History, values: Values, *, any_outcome: bool = False) -> Found:
+    """G1a: records that an ok operation polled though the operation that sent them failed.
+
+    Beyond Jepsen: by an operation of `any_outcome`, as a client of our own reports what it polled
+    whether its transaction commits or not."""
     micro = history.micro
     failed = _by(history, values.writer, FAIL)
     polls = np.flatnonzero(micro.kind == POLL)
-    polls = polls[failed[micro.thing[polls]] & (history.ops.mark[micro.op[polls]] == OK)]
+    by_ok = history.ops.mark[micro.op[polls]] == OK
+    polls = polls[failed[micro.thing[polls]] & (by_ok | any_outcome)]
     things = micro.thing[polls]
     return of_things("G1a", history, values, things)._replace(other=micro.op[polls])
 

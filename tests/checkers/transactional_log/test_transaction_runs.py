@@ -222,6 +222,28 @@ def test_nothing_is_taken_back_by_what_one_reader_did_not_read(tmp_path: Path) -
     assert [each.name for each in result.doubts] == ["incomplete"]
 
 
+@pytest.mark.parametrize("outcome", ["ok", "info", "fail"])
+@pytest.mark.parametrize("kind", [POLL, UNCOMMITTED])
+def test_an_aborted_value_is_not_polled_in_any_transaction(
+    tmp_path: Path, outcome: str, kind: int
+) -> None:
+    """What a consumer of our own polled, it polled, whatever became of its transaction. A failed
+    operation of a history from outside has perhaps polled nothing."""
+    consumes: list[Row] = [
+        (6, "invoke", "txn", None),
+        (6, outcome, "txn", [POLL, 3, 0, 70, kind, 3, 1, 71, SEND, 4, 7, 80]),
+    ]
+    read: list[Row] = [
+        (1, "invoke", "poll", [END, 3, NULL, NULL]),
+        (1, "ok", "poll", [POLL, 3, 0, 70, POLL, 3, 2, 72, END, 3, 4, NULL]),
+    ]
+    for stored, found in ((True, kind == POLL), (False, kind == POLL and outcome == "ok")):
+        (folder := tmp_path / str(stored)).mkdir()
+        result = judged(folder, [*ABORTED, *consumes, *read], stored=stored)
+        assert result.counts["G1a"] == found
+        assert ("G1a" in {each.name for each in result.counter_examples}) == found
+
+
 def test_a_commit_of_a_producer_that_was_taken_over_is_a_zombies(tmp_path: Path) -> None:
     """Where it was acknowledged; one that failed is a G1a where it is visible."""
     fenced = [SEND, 3, 0, 70, SEND, 3, 1, 71, FENCE, NULL, NULL, NULL]
