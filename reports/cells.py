@@ -280,7 +280,8 @@ def _columns(row: Row) -> Iterator[tuple[str, Any]]:
 
 def _junit(view: CellsView) -> bytes:
     """A test case for each cell: it fails if it is invalid, or not as expected."""
-    return junit_xml.cases_of(view.name, [_case(row) for row in view.rows])
+    stated = {"run": view.run.run_id, "simulated": str(view.metadata.simulated).lower()}
+    return junit_xml.cases_of(view.name, [_case(row) for row in view.rows], stated)
 
 
 def _case(row: Row) -> junit_xml.Case:

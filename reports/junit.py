@@ -95,18 +95,14 @@ class Junit:
 
     def _properties(self) -> ET.Element:
         policy = self.campaign.plan.policy
-        properties = {
+        stated = {
             "campaign": self.campaign.plan.name,
             "plan_hash": self.campaign.digest,
             "simulated": str(self.campaign.simulated).lower(),
             "policy": f"{policy.fail_on}, share {policy.share:g}",
             **{f"version.{name}": ", ".join(sorted(v)) for name, v in self._versions.items()},
         }
-        parent = ET.Element("properties")
-        parent.extend(
-            xml.element("property", name=name, value=value) for name, value in properties.items()
-        )
-        return parent
+        return xml.properties(stated)
 
     def _tally(self, runs: Sequence[Run]) -> Tally:
         invalid = {run.run_id for run in runs if self._classes[run.run_id] in (LOSS, WRONG)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
@@ -19,8 +19,8 @@ class Case:
     output: str = ""
 
 
-def cases_of(suite: str, cases: Sequence[Case]) -> bytes:
-    """The junit.xml of one run: a test case each."""
+def cases_of(suite: str, cases: Sequence[Case], stated: Mapping[str, str]) -> bytes:
+    """The junit.xml of one run: a test case each, and what is stated about all of them."""
     made = []
     for each in cases:
         made.append(case := test_case(suite, each.name, 0))
@@ -30,6 +30,7 @@ def cases_of(suite: str, cases: Sequence[Case]) -> bytes:
             result(case, "error", each.error, type="verdict")
         element("system-out", case).text = visible(each.output)
     whole = element("testsuite", name=suite, **totals(made))
+    whole.append(properties(stated))
     whole.extend(made)
     return document(whole)
 
@@ -41,6 +42,13 @@ def document(suite: ET.Element) -> bytes:
     ET.indent(suites)
     body: bytes = ET.tostring(suites, encoding="utf-8", xml_declaration=True)
     return body + b"\n"
+
+
+def properties(stated: Mapping[str, str]) -> ET.Element:
+    """What a suite states about all of its cases."""
+    parent = ET.Element("properties")
+    parent.extend(element("property", name=name, value=value) for name, value in stated.items())
+    return parent
 
 
 def totals(cases: Sequence[ET.Element]) -> dict[str, str]:

@@ -47,6 +47,7 @@ class CampaignStatus:
 
     schema: int = 1
     name: str
+    simulated: bool
     alive: bool
     ended: str | None
     cells: list[CellStatus]
@@ -147,9 +148,12 @@ def _print_sharing(out: Output, by_axis: Mapping[str, Along]) -> None:
 
 def print_progress(out: Output, where: CampaignDir, campaign: Campaign, progress: Progress) -> None:
     """Print the runs of each cell, by verdict, and whether the campaign is running."""
+    from reports.formatting import SIMULATED
+
     cells = [_status(cell.name, cell.repetitions, progress) for cell in campaign.possible]
     current = CampaignStatus(
         name=campaign.plan.name,
+        simulated=campaign.simulated,
         alive=where.alive,
         ended=progress.ended,
         cells=cells,
@@ -158,6 +162,8 @@ def print_progress(out: Output, where: CampaignDir, campaign: Campaign, progress
     out.document(current)
     if out.json:
         return
+    if campaign.simulated:
+        out.say(SIMULATED, style="yellow")
     names = ("cell", "runs", *_VERDICTS, "failed", "left")
     out.table(names, (vars(cell).values() for cell in cells))
     left = sum(cell.left for cell in cells)

@@ -66,6 +66,15 @@ def test_it_is_run_judged_and_reported(finished: tuple[Result, CampaignDir]) -> 
     assert SIMULATED in folder.summary.read_text(encoding="utf-8")
 
 
+def test_its_status_says_what_it_is(finished: tuple[Result, CampaignDir], tmp_path: Path) -> None:
+    real, _ = build_campaign(tmp_path / "real", Synthetic(axes=ONE_AXIS, runs=1))
+    for folder, simulated in ((finished[1], True), (real, False)):
+        shown = ackloss("campaign", "status", str(folder.path)).stdout
+        assert (SIMULATED in shown) is simulated
+        document = json.loads(ackloss("campaign", "status", str(folder.path), "--json").stdout)
+        assert document["simulated"] is simulated
+
+
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, CampaignDir]:
     """Three cells that share their runs, one of which loses writes, and one that shares with none

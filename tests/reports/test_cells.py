@@ -196,6 +196,8 @@ def test_the_tables_have_a_row_and_a_case_for_each_cell(judged: RunDir) -> None:
     (suite,) = JUnitXml.fromfile(str(judged.junit))
     assert [case.name for case in suite] == list(CELLS)
     assert (suite.failures, suite.errors) == (0, 0), "all is as expected"
+    stated = {each.name: each.value for each in suite.properties()}
+    assert stated == {"run": judged.run_id, "simulated": "true"}
 
 
 def test_a_case_fails_that_is_invalid_or_not_as_expected(run: RunDir) -> None:
