@@ -7,6 +7,7 @@ import csv
 import hashlib
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -221,6 +222,16 @@ def test_counts_of_incomplete_evidence_are_lower_bounds(tmp_path: Path) -> None:
     page = rewritten(build(tmp_path, Story(rate_per_s=10)), complete=False)
     assert "The counts below are lower bounds" in page.words
     assert re.search(r"at least \d+ of \d+ acknowledged writes", page.words)
+
+
+def test_a_pruned_run_has_no_timeline_and_still_its_writes(tmp_path: Path) -> None:
+    run = build(tmp_path, Story(rate_per_s=5))
+    for name in ("history", "reads", "observations", "nodes"):
+        shutil.rmtree(run.path / name)
+    write_report(run)
+    words = parsed(run).words
+    assert "The history of this run is not here" in words
+    assert "No write was attempted" not in words
 
 
 def test_a_setting_with_another_effective_value_is_marked(tmp_path: Path) -> None:
