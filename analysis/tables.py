@@ -1,13 +1,14 @@
-"""The tables of a campaign as files: `cells`, `runs` and `comparisons`, as CSV and as Parquet.
+"""The tables of a campaign as files: `cells`, `runs` and `comparisons`, as CSV and as Parquet; and
+any other table as CSV.
 
 A nested field of campaign.json becomes a column with dots: `lossy_share.estimate`. The CSV is safe
-to open in a spreadsheet: no text of a run becomes a formula.
+to open in a spreadsheet: no text of a run, and no name of a column, becomes a formula.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +63,10 @@ def _parquet(table: pa.Table, stream: Any) -> None:
 
 
 def _csv(table: pa.Table, stream: Any) -> None:
-    columns = {name: _cell(table[name]) for name in table.column_names}
-    pyarrow.csv.write_csv(pa.table(columns), stream)
+    names = _texts(table.column_names).to_pylist()
+    pyarrow.csv.write_csv(
+        pa.Table.from_arrays([_cell(column) for column in table.columns], names), stream
+    )
 
 
 def _cell(column: pa.ChunkedArray) -> Any:
@@ -71,7 +74,10 @@ def _cell(column: pa.ChunkedArray) -> Any:
         return column.cast(pa.string())
     if not pa.types.is_string(column.type):
         return column
-    texts = pa.array(
-        [None if text is None else visible(text) for text in column.to_pylist()], pa.string()
-    )
-    return without_formulas(pc.fill_null(texts, ""))
+    return _texts(column.to_pylist())
+
+
+def _texts(texts: Iterable[str | None]) -> pa.Array:
+    """Texts that are all visible, and no formula; empty where there is none."""
+    shown = pa.array([None if text is None else visible(text) for text in texts], pa.string())
+    return without_formulas(pc.fill_null(shown, ""))

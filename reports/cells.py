@@ -10,14 +10,13 @@ independent. What is shown of it is when the writes that were lost began and wer
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from analysis.tables import csv_of, frame
 from harness.errors import HistoryError, PlanError
 from harness.history.documents import (
     CONCLUSIVE,
@@ -252,16 +251,10 @@ def _number(plan: Mapping[str, Any], key: str) -> float | None:
 
 
 def _csv(view: CellsView) -> bytes:
-    """A row for each cell: name, keys, verdict, counts, load, rates, who was met."""
-    table = io.StringIO()
-    writer: csv.DictWriter[str] | None = None
-    for row in view.rows:
-        cells = dict(_columns(row))
-        if writer is None:
-            writer = csv.DictWriter(table, list(cells))
-            writer.writeheader()
-        writer.writerow(cells)
-    return table.getvalue().encode("utf-8", "backslashreplace")
+    """A row for each cell: name, keys, verdict, counts, load, rates, who was met, and whether it is
+    simulated."""
+    rows = ({**dict(_columns(row)), "simulated": view.simulated} for row in view.rows)
+    return csv_of(frame(list(rows)))
 
 
 def _columns(row: Row) -> Iterator[tuple[str, Any]]:

@@ -34,6 +34,11 @@ def test_both_files_hold_the_same_and_no_text_is_a_formula(tmp_path: Path) -> No
     assert pq.read_table(tmp_path / "runs.parquet").to_pylist()[0]["why"] == '=cmd("x")'
 
 
+def test_no_name_of_a_column_is_a_formula(tmp_path: Path) -> None:
+    write_tables({"runs": [{"=x": 1, "a\u202eb": 2}]}, tmp_path)
+    assert (tmp_path / "runs.csv").read_text().startswith('"\'=x","a\\u202eb"\n')
+
+
 def test_a_table_without_rows_is_an_empty_file(tmp_path: Path) -> None:
     write_tables({"runs": []}, tmp_path)
     assert (tmp_path / "runs.csv").read_text() == ""

@@ -81,7 +81,7 @@ def test_the_load_of_each_cell_is_shown(run: RunDir) -> None:
     assert "50 of 100 planned" in words
     with run.cells_csv.open(encoding="utf-8", newline="") as file:
         loads = [row["attempted_per_s"] for row in csv.DictReader(file)]
-    assert loads == ["100.0", "50.0", "100.0", ""], "of a plan that is damaged it is not known"
+    assert loads == ["100", "50", "100", ""], "of a plan that is damaged it is not known"
 
 
 def test_a_missing_cell_has_a_row_and_no_link(run: RunDir) -> None:
@@ -190,14 +190,30 @@ def test_the_tables_have_a_row_and_a_case_for_each_cell(judged: RunDir) -> None:
     assert rows[3]["target.min_insync"] == "2"
     assert int(rows[1]["lost"]) == 25
     assert float(rows[1]["loss_rate"]) == pytest.approx(25 / 600)
-    assert rows[1]["leader_met"] == "True"
-    assert {(row["planned_per_s"], row["attempted_per_s"]) for row in rows} == {("100.0", "100.0")}
+    assert rows[1]["leader_met"] == "true"
+    assert {row["simulated"] for row in rows} == {"true"}
+    assert {(row["planned_per_s"], row["attempted_per_s"]) for row in rows} == {("100", "100")}
     assert int(rows[1]["attempted"]) == 600, "in 6 s"
     (suite,) = JUnitXml.fromfile(str(judged.junit))
     assert [case.name for case in suite] == list(CELLS)
     assert (suite.failures, suite.errors) == (0, 0), "all is as expected"
     stated = {each.name: each.value for each in suite.properties()}
     assert stated == {"run": judged.run_id, "simulated": "true"}
+
+
+def test_no_text_of_a_run_is_a_formula_or_hidden(run: RunDir) -> None:
+    result = run.read_json(run.result)
+    cell = result["cells"][0]
+    cell |= {"reason": '=HYPERLINK("http://x")\u202e', "overrides": {"=x": "=cmd|/C calc!A0"}}
+    run.write_json(run.result, result)
+    plan = run.cell("safe").read_json(run.cell("safe").plan)
+    run.cell("safe").write_json(run.cell("safe").plan, plan | {"=x": "=cmd|/C calc!A0"})
+    write_cells(run)
+    with run.cells_csv.open(encoding="utf-8", newline="") as file:
+        row = next(csv.DictReader(file))
+    assert row["reason"] == '\'=HYPERLINK("http://x")\\u202e'
+    assert row["'=x"] == "'=cmd|/C calc!A0"
+    assert not [name for name in row if name.startswith("=")]
 
 
 def test_a_case_fails_that_is_invalid_or_not_as_expected(run: RunDir) -> None:
