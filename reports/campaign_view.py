@@ -13,10 +13,6 @@ from typing import Final, NamedTuple
 
 from analysis.campaign import CampaignCell, CampaignDocument, RunRow
 from analysis.matrix import Matrix, matrix
-from analysis.statistics.clusters import WITHIN
-from analysis.statistics.comparisons import Comparison
-from analysis.statistics.contrasts import BARNARD, FISHER
-from analysis.statistics.pairs import MCNEMAR
 from analysis.statistics.samples import (
     HARNESS_FAILURE,
     LOSS,
@@ -27,15 +23,14 @@ from analysis.statistics.samples import (
 )
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.progress import Progress
-from harness.percent import points
 from harness.protocols import PrimaryFinding
 from reports import formatting
 from reports.cautions import differs
+from reports.compared_pairs import PairsByKind, pairs_by_kind
 from reports.conclusions import Conclusions, conclusions
 from reports.references import Reference
 
 SHADES: Final = 10
-_COMPARED_AT_MOST: Final = 200
 _FAILURES_AT_MOST: Final = 50
 
 
@@ -46,32 +41,6 @@ class State:
     icon: str
     name: str
     sentence: str
-
-
-_TESTS: Final = {
-    BARNARD: "Barnard's exact test",
-    FISHER: "Fisher's exact test",
-    WITHIN: "exact test within clusters",
-    MCNEMAR: "paired, McNemar's exact test",
-}
-
-
-@dataclass(frozen=True)
-class ComparedPair:
-    """Two cells that differ in one axis. `significant`: they differ beyond chance and doubt."""
-
-    axis: str
-    a: str
-    b: str
-    others: str
-    difference: str
-    interval: str
-    p: str
-    test: str
-    significant: bool
-    doubtful: bool
-    verdict: str
-    size: float
 
 
 @dataclass(frozen=True)
@@ -278,11 +247,9 @@ class CampaignView:
         ]
 
     @cached_property
-    def compared(self) -> list[ComparedPair]:
-        """Significant pairs first, then doubtful ones; the largest difference first."""
-        pairs = (_pair(each, self.finding) for each in self.document.comparisons)
-        ordered = sorted(pairs, key=lambda p: (not p.significant, not p.doubtful, -p.size))
-        return ordered[:_COMPARED_AT_MOST]
+    def compared(self) -> PairsByKind:
+        """The pairs of cells that are listed."""
+        return pairs_by_kind(self.document.comparisons, self.finding)
 
     @property
     def by_axis(self) -> Iterator[AxisSummary]:
@@ -296,42 +263,3 @@ class CampaignView:
         for axis in self.document.axes:
             if pairs[axis]:
                 yield AxisSummary(axis, significant[axis], doubtful[axis], pairs[axis])
-
-
-def _pair(each: Comparison, finding: PrimaryFinding) -> ComparedPair:
-    axis = str(each.axis)
-    others = {key: label for key, label in each.a.items() if key != axis}
-    interval = ""
-    if each.low is not None and each.high is not None:
-        interval = f"{points(each.low)} to {points(each.high)}"
-    return ComparedPair(
-        axis=axis,
-        a=str(each.a[axis]),
-        b=str(each.b[axis]),
-        others=", ".join(f"{key}={label}" for key, label in others.items()),
-        difference="—" if each.difference is None else points(each.difference),
-        interval=interval,
-        p="—" if each.p_adjusted is None else formatting.p_value(each.p_adjusted),
-        test=_TESTS.get(each.test or "", formatting.NOTHING),
-        significant=differs(each),
-        doubtful=each.doubtful,
-        verdict=_in_words(each, axis, finding),
-        size=abs(each.difference or 0.0),
-    )
-
-
-def _in_words(each: Comparison, axis: str, finding: PrimaryFinding) -> str:
-    if each.difference is None:
-        return f"not known: {each.why}"
-    if differs(each):
-        worse = each.b if each.difference > 0 else each.a
-        return f"{axis}={worse[axis]} {finding.does} in more runs"
-    if each.doubtful:
-        ends = (each.bounds.least or 0.0, each.bounds.greatest or 0.0)
-        least, greatest = map(points, ends)
-        return f"doubtful: over all runs, anything from {least} to {greatest} is possible"
-    if each.runs_needed is None:
-        return "no difference shown: the shares are equal"
-    needed = formatting.number(each.runs_needed)
-    runs = "shared runs" if each.pairs.complete else "runs of each"
-    return f"no difference shown; {needed} {runs} would show it if this difference is true"

@@ -21,7 +21,7 @@ from checkers.judging.one_run import judge_run
 from harness.campaigns.folder import CampaignDir
 from harness.cli import main
 from harness.errors import EnvironmentFailure, HistoryError
-from reports import run_table
+from reports import campaign, run_table
 from reports.campaign import write_campaign, write_run_pages
 from tests.fixtures import campaign_folder, result_documents
 from tests.fixtures.long import LONG
@@ -115,6 +115,32 @@ def test_the_losses_of_a_run_are_shown_only_if_they_are_known(
     runs = data_of(matrix36[0])["runs"]
     known = [lost is not None for lost in runs["lost"]]
     assert known == [name in (0, 1, 2) for name in runs["class"]]
+
+
+def test_the_limit_of_pairs_hides_no_doubtful_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = campaign_folder.build(
+        tmp_path / "c",
+        {
+            campaign_folder.ON: [result_documents.lossy()] * 2,
+            campaign_folder.OFF: [result_documents.run()] * 2,
+        },
+    )
+    view = campaign._view(folder)
+    (pair,) = view.document.comparisons
+    significant = replace(pair, difference=0.5, p_adjusted=0.001, doubtful=False)
+    doubtful = replace(significant, difference=0.4, doubtful=True)
+    pairs = [significant] * 250 + [doubtful] * 10 + [replace(pair, p_adjusted=1.0)] * 5
+    many = replace(view, document=replace(view.document, comparisons=pairs))
+    monkeypatch.setattr(campaign, "_view", lambda _: many)
+    words = Parsed(write_campaign(folder).read_text(encoding="utf-8")).words
+    assert "unclean 250 of 265, 10 doubtful" in words
+    assert "238 more significant differences, of which 188 are listed" in words
+    assert "10 doubtful differences" in words
+    assert words.count("doubtful: over all runs") == 10
+    assert "pairs without a significant difference" not in words
+    assert "Showing 210 of 265" in words
 
 
 def test_figures_are_written(matrix36: tuple[Parsed, Truth, CampaignDir]) -> None:
