@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from harness.faults.records import ClockRecord
-from harness.protocols import FAKETIME, Act, Nemesis, Node, Select
+from harness.protocols import FAKETIME, Act, EndsInTime, Nemesis, Node, Select
 
 _LONGEST_S = 20 * 365 * 86_400
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clock(Nemesis):
+class Clock(Nemesis, EndsInTime):
     """Move the wall clock of the target's process; its monotonic clock, the host's clock and those
     of other nodes stay correct. Healing puts it back.
 
@@ -44,6 +44,11 @@ class Clock(Nemesis):
             raise ValueError("period_s is from 4 s (a process sees a change within 1 s) to an hour")
         if not 1 <= self.limit_s <= 86_400:
             raise ValueError("limit_s is from 1 s to a day")
+
+    @property
+    def limit(self) -> tuple[str, float] | None:
+        """How long a drift or strobe lasts; a jump stays."""
+        return None if self.form == "jump" else ("limit_s", self.limit_s)
 
     def requires(self, node: str) -> list[Act]:
         """A process whose clock can be moved."""

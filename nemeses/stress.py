@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.records import StressRecord
-from harness.protocols import Act, Nemesis, Node, Select
+from harness.protocols import Act, EndsInTime, Nemesis, Node, Select
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stress(Nemesis):
+class Stress(Nemesis, EndsInTime):
     """Busy loops and held memory on the chosen nodes, inside the node's own limits.
 
     Where memory beyond the node's limit is requested, the kernel ends the process that holds it and
@@ -37,6 +37,11 @@ class Stress(Nemesis):
             raise ValueError(f"at_most_s is from 1 to 86400, not {self.at_most_s:g}")
         if not (self.busy_count or self.memory_mb):
             raise ValueError("busy_count and memory_mb are both 0: there is nothing to do")
+
+    @property
+    def limit(self) -> tuple[str, float] | None:
+        """How long the load lasts."""
+        return "at_most_s", self.at_most_s
 
     def requires(self, node: str) -> list[Act]:
         """Processes beside the target's."""

@@ -1,7 +1,8 @@
 """Conditions that a step of the schedule can wait for: each target has its own.
 
 A condition about a change, such as that of a leader, compares with the moment when the last fault
-began. A plan with a condition that its target does not have is refused when it is read.
+began. A plan with a condition that its target does not have, or that can never hold (of a partition
+that there is not), is refused when it is read.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ class Condition:
     def holds(self, now: Situation, since: Since) -> bool:
         """Whether it holds. What was not observed never satisfies it."""
         return self.form.holds(self.groups, now, since)
+
+    def why_never(self, partitions: int, replicas: int) -> str | None:
+        """Why it can never hold with so many partitions of so many replicas; `None`: it can."""
+        return self.form.why_never(self.groups, partitions, replicas)
 
 
 def parse(text: str, vocabulary: Vocabulary, *, key: str) -> Condition:

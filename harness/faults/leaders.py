@@ -18,6 +18,9 @@ from harness.protocols.vocabulary import Choice, ConditionForm, Groups, Since
 PARTITION: Final = r"(?:\((?P<partition>\d+)\))?"
 """In a condition's pattern: a partition in brackets, or none."""
 
+SIZE: Final = r"(?P<compare><|>|==) (?P<size>\d+)"
+"""In a condition's pattern: what the number of in-sync members is compared with (`has_size`)."""
+
 Test = Callable[[PartitionView, Groups, Since], bool]
 """Whether a condition holds for one partition."""
 
@@ -82,7 +85,27 @@ def on_partitions(form: str, pattern: str, test: Test, *, of_all: bool = False) 
         form=form,
         pattern=re.compile(pattern),
         holds=partial(_hold_all, test=test, of_all=of_all),
+        why_never=_why_never,
     )
+
+
+def has_size(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
+    """Whether as many members are in sync as a condition with `SIZE` requests."""
+    return view.in_sync is not None and _compared(view.in_sync, groups)
+
+
+def _compared(size: int, groups: Groups) -> bool:
+    wanted = int(groups["size"] or 0)
+    return {"<": size < wanted, ">": size > wanted, "==": size == wanted}[groups["compare"] or ""]
+
+
+def _why_never(groups: Groups, partitions: int, replicas: int) -> str | None:
+    partition = groups.get("partition")
+    if partition is not None and int(partition) >= partitions:
+        return f"there is no partition {partition}, they are 0 to {partitions - 1}"
+    if groups.get("size") and not any(_compared(size, groups) for size in range(replicas + 1)):
+        return f"a partition has {replicas} replicas"
+    return None
 
 
 def _hold_all(groups: Groups, now: Situation, since: Since, *, test: Test, of_all: bool) -> bool:

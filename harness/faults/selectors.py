@@ -11,7 +11,8 @@
 
 Nodes that hold a client are selected only by `role:client` and by name, so a node that is cut from
 `all` keeps its clients. A plan with a word that its target does not have, or the name of a node,
-role or rack that its cluster does not have, is refused when it is read.
+role or rack that its cluster does not have, is refused when it is read; so are a number that none
+has (`leader(99)`), and nodes of which a fault could never affect any.
 """
 
 from __future__ import annotations
@@ -178,6 +179,11 @@ def possible(text: str, roles: Roles) -> AbstractSet[str]:
         else:
             found = found & names if operator == "&" else found | names
     return found
+
+
+def numbered_terms(text: str) -> list[str]:
+    """The terms with a number: `leader(0)`."""
+    return [term for _, term in _terms(text, "nodes") if "(" in term]
 
 
 def earlier_steps(text: str) -> list[str]:

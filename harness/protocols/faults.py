@@ -235,6 +235,18 @@ class HasSelectors(Protocol):
 
 
 @runtime_checkable
+class EndsInTime(Protocol):
+    """A nemesis whose fault ends by itself after some time, in case nothing heals it."""
+
+    @property
+    @abstractmethod
+    def limit(self) -> tuple[str, float] | None:
+        """The option that limits it, and the seconds; `None`: not with these options. A plan whose
+        step heals it no earlier (`for_s`) is refused: the fault would not be in force then."""
+        ...
+
+
+@runtime_checkable
 class SingleUse(Protocol):
     """A nemesis after which a cluster may not be used for another run, healed or not."""
 

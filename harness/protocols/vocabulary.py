@@ -34,11 +34,14 @@ class Since:
 @dataclass(frozen=True, kw_only=True)
 class ConditionForm:
     """One form of condition. `form` is how messages show it (`isr < N`); `holds` compares the
-    situation now with that of the last fault, and never holds for what was not observed."""
+    situation now with that of the last fault, and never holds for what was not observed.
+    `why_never`: why it can never hold with so many partitions of so many replicas; `None`: it
+    can."""
 
     form: str
     pattern: re.Pattern[str]
     holds: Callable[[Groups, Situation, Since], bool]
+    why_never: Callable[[Groups, int, int], str | None] = lambda *_: None
 
 
 @dataclass(frozen=True, kw_only=True)

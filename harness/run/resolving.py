@@ -85,7 +85,7 @@ def resolve(
         _check_client(plan, target)
         target.check(plan)
         cells = checked_cells(plan, target)
-        steps = resolved_steps(plan, target, provider)
+        steps = resolved_steps(plan, target, provider, cells)
     except PlanError as error:
         error.file = error.file or file
         raise

@@ -19,6 +19,7 @@ from harness.levers.manual import ManualLever
 from harness.models import GROUP
 from harness.plan import Family, FaultStep, Plan
 from harness.protocols import (
+    EndsInTime,
     HasLevers,
     HasSelectors,
     Nemesis,
@@ -30,13 +31,17 @@ from harness.protocols import (
     vocabulary_of,
 )
 from harness.protocols.crashes import CONSUMERS, ClientNemesis, KnowsCrashes, names_met
+from harness.run.cells import CellPlan
 from harness.run.schedule import ResolvedStep
+from harness.run.vacuous import Trial
 
 
-def resolved_steps(plan: Plan, target: Target[Any], provider: Provider) -> tuple[ResolvedStep, ...]:
+def resolved_steps(
+    plan: Plan, target: Target[Any], provider: Provider, cells: Sequence[CellPlan] = ()
+) -> tuple[ResolvedStep, ...]:
     """The scripted faults of a plan; those of its mix are checked too. Raises PlanError, with the
     key of what is wrong."""
-    here = _Here(plan, target, provider)
+    here = _Here(plan, target, provider, tuple(cell.plan for cell in cells) or (plan,))
     _check_mix(here)
     steps = tuple(_resolve_step(here, place, step) for place, step in enumerate(plan.faults))
     _check_same(steps)
@@ -50,20 +55,31 @@ class _Here:
     plan: Plan
     target: Target[Any]
     provider: Provider
+    plans: tuple[Plan, ...]
 
     @cached_property
+    def trial(self) -> Trial:
+        """The nodes that would start, on which faults are tried."""
+        outline = self.provider.outline(Order(plan=self.plan, target=self.target))
+        return Trial(outline, self.plans, vocabulary_of(self.target))
+
+    @property
     def roles(self) -> selectors.Roles:
         """The nodes that would start."""
-        outline = self.provider.outline(Order(plan=self.plan, target=self.target))
-        return {node.name: node.roles for node in outline}
+        return {node.name: node.roles for node in self.trial.outline}
+
+    @property
+    def knows_nodes(self) -> bool:
+        """Whether the nodes are known before the cluster is queried."""
+        return not isinstance(self.provider, TakesClusterFile) and (
+            not isinstance(self.provider, TakesInventory) or self.provider.inventory is not None
+        )
 
     def check_selector(self, text: str, *, key: str) -> None:
         """Refuse words that the target does not have, and names that the cluster does not have, as
         far as its nodes are known."""
         selectors.check(text, vocabulary_of(self.target), key=key)
-        if not isinstance(self.provider, TakesClusterFile) and (
-            not isinstance(self.provider, TakesInventory) or self.provider.inventory is not None
-        ):
+        if self.knows_nodes:
             selectors.check_names(text, lambda: self.roles, key=key)
 
 
@@ -72,11 +88,13 @@ def _resolve_step(here: _Here, place: int, step: FaultStep) -> ResolvedStep:
     condition = None
     if step.when is not None:
         condition = conditions.parse(step.when, words, key=f"{where}.when")
+        _check_condition(condition, here, where)
     if step.nemesis is None:
         return ResolvedStep(step=step, condition=condition, nemesis=None)
     nemesis = _nemesis(step.nemesis, step.nodes, step.options, here, where)
     if isinstance(nemesis, ClientNemesis):
         _check_clients(here.plan, step, nemesis, here.target, where)
+    _check_limit(step, nemesis, where)
     return ResolvedStep(step=step, condition=condition, nemesis=nemesis)
 
 
@@ -96,7 +114,30 @@ def _nemesis(
         for key, text in nemesis.selectors.items():
             here.check_selector(text, key=f"{where}.{key}")
     _check_gateways(nodes, nemesis, here, where)
+    if here.knows_nodes:
+        here.trial.check(nodes, nemesis, where=where)
     return nemesis
+
+
+def _check_condition(condition: conditions.Condition, here: _Here, where: str) -> None:
+    """It can hold, in a cell at least."""
+    partitions = max(plan.partitions for plan in here.plans)
+    replicas = max(plan.replicas for plan in here.plans)
+    if why := condition.why_never(partitions, replicas):
+        raise PlanError(f"{condition.text!r} never holds: {why}", key=f"{where}.when")
+
+
+def _check_limit(step: FaultStep, nemesis: Nemesis | ClientNemesis, where: str) -> None:
+    """A fault that ends by itself is in force until it is healed, or is not proven."""
+    limit = nemesis.limit if isinstance(nemesis, EndsInTime) else None
+    if limit is None or step.for_s is None or limit[1] > step.for_s:
+        return
+    raise PlanError(
+        f"{step.nemesis} ends by itself after {limit[1]:g} s, before it is healed: for_s is "
+        f"{step.for_s:g}",
+        key=f"{where}.{limit[0]}",
+        hint="use a longer one, or a shorter for_s",
+    )
 
 
 def _check_mix(here: _Here) -> None:

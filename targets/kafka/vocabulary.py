@@ -31,7 +31,7 @@ from __future__ import annotations
 from typing import Final
 
 from harness.faults import leaders
-from harness.faults.leaders import PARTITION, on_partitions
+from harness.faults.leaders import PARTITION, SIZE, has_size, on_partitions
 from harness.protocols import PartitionView
 from harness.protocols.vocabulary import Groups, Since, Vocabulary
 
@@ -42,11 +42,6 @@ def _leader_alone(view: PartitionView, groups: Groups, since: Since) -> bool:  #
 
 def _whole(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
     return len(view.members) == since.replication_factor
-
-
-def _size(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
-    left, right = len(view.members), int(groups["size"] or 0)
-    return {"<": left < right, ">": left > right, "==": left == right}[groups["compare"] or ""]
 
 
 VOCABULARY: Final = Vocabulary(
@@ -68,7 +63,7 @@ VOCABULARY: Final = Vocabulary(
     conditions=(
         on_partitions("isr == [leader]", rf"isr{PARTITION} == \[leader\]", _leader_alone),
         on_partitions("isr whole", rf"isr{PARTITION} whole", _whole, of_all=True),
-        on_partitions("isr < N", rf"isr{PARTITION} (?P<compare><|>|==) (?P<size>\d+)", _size),
+        on_partitions("isr < N", rf"isr{PARTITION} {SIZE}", has_size),
         leaders.LEADER_MOVED,
         leaders.NO_LEADER,
         leaders.CONTROLLER_MOVED,

@@ -25,7 +25,7 @@ from __future__ import annotations
 from typing import Final
 
 from harness.faults import leaders
-from harness.faults.leaders import on_partitions
+from harness.faults.leaders import SIZE, has_size, on_partitions
 from harness.protocols import PartitionView
 from harness.protocols.vocabulary import Choice, Groups, Since, Vocabulary
 from targets.zookeeper.layout import VOTER
@@ -48,11 +48,8 @@ def _replicated(view: PartitionView, groups: Groups, since: Since) -> bool:  # n
     return view.leader is not None and len(view.members) == since.replication_factor
 
 
-def _size(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
-    left, right = view.in_sync, int(groups["size"] or 0)
-    if view.leader is None or left is None:
-        return False
-    return {"<": left < right, ">": left > right, "==": left == right}[groups["compare"] or ""]
+def _size(view: PartitionView, groups: Groups, since: Since) -> bool:
+    return view.leader is not None and has_size(view, groups, since)
 
 
 VOCABULARY: Final = Vocabulary(
@@ -65,9 +62,7 @@ VOCABULARY: Final = Vocabulary(
         leaders.NO_LEADER,
         on_partitions("quorum lost", "quorum lost", _lost, of_all=True),
         on_partitions("fully replicated", "fully replicated", _replicated, of_all=True),
-        on_partitions(
-            "in sync == N", r"in sync (?P<compare><|>|==) (?P<size>\d+)", _size, of_all=True
-        ),
+        on_partitions("in sync == N", rf"in sync {SIZE}", _size, of_all=True),
     ),
 )
 """ZooKeeper's words."""

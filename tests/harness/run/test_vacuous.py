@@ -1,0 +1,137 @@
+"""Plans whose faults could meet nothing, or could not be proven, are refused when they are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import PlanError
+from harness.plan import load_plan, parse_plan
+from harness.run.resolving import resolve
+
+PLANS = sorted((Path(__file__).parents[3] / "plans").rglob("*.toml"))
+
+STEP = {"id": "x", "at_s": 1, "for_s": 3}
+KILL = {**STEP, "nemesis": "kill"}
+CUT = {**STEP, "nemesis": "partition"}
+
+
+def plan(system: str = "kafka", **keys: Any) -> dict[str, Any]:
+    target, workload = {"system": system}, {}
+    if system != "memory":
+        target |= {"version": {"kafka": "4.3.1", "zookeeper": "3.9.4"}[system]}
+    if system == "zookeeper":
+        workload = {"workload": {"name": "set"}}
+    cluster = {"kind": "memory" if system == "memory" else "docker"}
+    return {"schema": 1, "name": "p", "cluster": cluster, "target": target, **workload, **keys}
+
+
+def refused(document: dict[str, Any]) -> PlanError:
+    with pytest.raises(PlanError) as error:
+        resolve(parse_plan(document), file="plan.toml")
+    assert (error.value.exit_code, error.value.file) == (4, "plan.toml")
+    return error.value
+
+
+@pytest.mark.parametrize(
+    ("step", "key", "what"),
+    [
+        ({**KILL, "nodes": "broker(7)"}, "nodes", "'broker(7)' is no node of this cluster"),
+        ({**KILL, "nodes": "broker(0)"}, "nodes", "'broker(0)' is no node of this cluster"),
+        ({**KILL, "nodes": "broker(1) + broker(7)"}, "nodes", "'broker(7)' is no node"),
+        ({**KILL, "nodes": "all - leader(99)"}, "nodes", "'leader(99)' is no node"),
+        ({**KILL, "nodes": "leader - leader"}, "nodes", "is never a node of this cluster"),
+        ({**CUT, "peers": "broker(7)"}, "peers", "'broker(7)' is no node of this cluster"),
+        ({**CUT, "nodes": "all", "groups": ["broker(1)", "broker(9)"]}, "groups.1", "'broker(9)'"),
+        ({**CUT, "groups": ["broker(1)", "broker(2)"]}, "nodes", "would affect nothing"),
+        ({**CUT, "form": "ring"}, "nodes", "partition of 'leader' would affect nothing"),
+        ({**CUT, "form": "halves", "nodes": "all"}, "nodes", "would affect nothing"),
+        ({**CUT, "nodes": "node:b1", "peers": "node:b1"}, "nodes", "would affect nothing"),
+        (
+            {**STEP, "nemesis": "lossy", "nodes": "node:b1", "peers": "node:b1"},
+            "nodes",
+            "lossy of 'node:b1' would affect nothing",
+        ),
+        ({"id": "x", "nemesis": "kill", "when": "isr(9) == [leader]"}, "when", "no partition 9"),
+        ({"id": "x", "nemesis": "kill", "when": "leader(1) moved"}, "when", "no partition 1"),
+        ({"id": "x", "nemesis": "kill", "when": "isr == 9"}, "when", "'isr == 9' never holds"),
+        ({"id": "x", "nemesis": "kill", "when": "isr > 3"}, "when", "a partition has 3 replicas"),
+        (
+            {**STEP, "nemesis": "stress", "at_most_s": 2},
+            "at_most_s",
+            "stress ends by itself after 2 s, before it is healed: for_s is 3",
+        ),
+        (
+            {**STEP, "nemesis": "clock", "form": "drift", "limit_s": 3},
+            "limit_s",
+            "clock ends by itself after 3 s",
+        ),
+    ],
+)
+def test_a_fault_that_cannot_be_is_refused_at_its_key(
+    step: dict[str, Any], key: str, what: str
+) -> None:
+    error = refused(plan(faults=[step]))
+    assert error.key == f"faults.0.{key}"
+    assert what in error.what
+
+
+@pytest.mark.parametrize(
+    ("system", "nodes"), [("zookeeper", "server(9)"), ("memory", "replica(9)")]
+)
+def test_so_it_is_in_the_words_of_other_systems(system: str, nodes: str) -> None:
+    error = refused(plan(system, faults=[{**KILL, "nodes": nodes}]))
+    assert (error.key, error.what) == ("faults.0.nodes", f"{nodes!r} is no node of this cluster")
+
+
+def test_a_family_that_the_seed_never_draws_is_refused_too() -> None:
+    families = [{"nemesis": "kill"}, {"nemesis": "partition", "form": "ring", "nodes": "leader"}]
+    error = refused(plan(mix={"families": families}, workload={"duration_s": 1}))
+    assert error.key == "mix.families.1.nodes"
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {**KILL, "nodes": "broker(3)"},
+        {**KILL, "nodes": "out-of-isr(0)"},
+        {**KILL, "nodes": "leader - broker(1)"},
+        {**KILL, "nodes": "broker(1) & follower(0)"},
+        {**KILL, "nodes": "all - random"},
+        {**CUT, "form": "ring", "nodes": "role:broker"},
+        {**CUT, "form": "halves", "nodes": "random"},
+        {**CUT, "nodes": "leader", "peers": "isr(0)"},
+        {**CUT, "nodes": "node:b1", "peers": "clients"},
+        {**CUT, "nodes": "controller", "peers": "leader"},
+        {"id": "x", "nemesis": "kill", "when": "isr < 1"},
+        {"id": "x", "nemesis": "kill", "when": "isr == 3"},
+        {**STEP, "nemesis": "clock", "form": "jump", "limit_s": 2},
+        {"id": "x", "at_s": 1, "nemesis": "stress", "at_most_s": 2},
+    ],
+)
+def test_what_may_be_is_accepted(step: dict[str, Any]) -> None:
+    """It depends on who leads when the fault begins, or on what is drawn."""
+    resolve(parse_plan(plan(faults=[step])))
+
+
+def test_nodes_of_an_earlier_step_are_known_when_it_begins() -> None:
+    steps = [
+        {**KILL, "id": "first", "nodes": "one"},
+        {**KILL, "at_s": 9, "nodes": "all - same:first"},
+    ]
+    resolve(parse_plan(plan(faults=steps)))
+
+
+def test_a_cell_may_have_more_partitions() -> None:
+    cells = [{"name": "one"}, {"name": "four", "topic": {"partitions": 4}}]
+    step = {**KILL, "when": "leader(3) moved", "nodes": "leader(3)"}
+    del step["at_s"]
+    resolve(parse_plan(plan(faults=[step], cells=cells)))
+    refused(plan(faults=[step]))
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+def test_shipped_plans_have_faults_that_meet_something(path: Path) -> None:
+    resolve(load_plan(path))
