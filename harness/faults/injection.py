@@ -66,17 +66,20 @@ class Faults:
     active: dict[str, _Active] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def inject(self, fault: str, nemesis: str, acts: Sequence[Act]) -> None:
+    def inject(self, fault: str, nemesis: str, acts: Sequence[Act]) -> int | None:
         """Apply the acts of a fault and prove them. A lever's failure is journalled, not raised:
-        the fault is then unproven, and what was begun is undone with the rest."""
+        the fault is then unproven, and what was begun is undone with the rest. Returns when the
+        acts were applied, before they were proven, on the journal's clock; None: none was."""
+        on_ns = None
         with self._lock:
             begun = [self._announce(fault, act) for act in acts]
             active = self.active[fault] = _Active(nemesis, begun)
             self.note("invoke", nemesis, fault, active.nodes, "inject")
             if not all(_in_parallel([partial(self._apply, act) for act in begun])):
-                self.journal.write("on", fault=fault)  # at least one act did not fail
+                on_ns = self.journal.write("on", fault=fault)  # at least one act did not fail
             self.note("info", nemesis, fault, active.nodes, "inject")
         active.met = self._prove(fault, begun, phase="applied", applied=True)
+        return on_ns
 
     def heal(self, fault: str) -> None:
         """Undo a fault; nothing when it is not in force. Tries every act, then raises the first

@@ -54,9 +54,11 @@ class Journal:
         self._path = path
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
-    def write(self, kind: str, **fields: Any) -> None:
-        """Append one line, or nothing. Raises EnvironmentFailure when the disk fails."""
-        line = orjson.dumps({"type": kind, **fields, "time_ns": self._clock()}) + b"\n"
+    def write(self, kind: str, **fields: Any) -> int:
+        """Append one line, or nothing; returns its time. Raises EnvironmentFailure when the disk
+        fails."""
+        time_ns = self._clock()
+        line = orjson.dumps({"type": kind, **fields, "time_ns": time_ns}) + b"\n"
         try:
             with self._lock:
                 append(self._fd, line)
@@ -64,6 +66,7 @@ class Journal:
             raise EnvironmentFailure(
                 f"cannot write the journal of faults: {error.strerror}", file=str(self._path)
             ) from error
+        return time_ns
 
     def intent(self, *, fault: str, lever: str, record: UndoRecord) -> int:
         """Announce an act; returns its number, to which `done`, `undone` and `failed` refer."""

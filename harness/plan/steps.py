@@ -113,7 +113,11 @@ class FaultStep(OpenSection):
         "leader", max_length=200, description="Selector of the nodes that it affects."
     )
     for_s: float | None = Field(
-        None, gt=0, le=3600, description="Heal it automatically after this time."
+        None,
+        gt=0,
+        le=3600,
+        description="Heal it automatically this long after it was applied. It lasts longer by the "
+        "time that its last probe takes: `from_s` and `to_s` in `result.json` are the real times.",
     )
     heal: Literal["all"] | list[Slug] | None = Field(
         None, description="Heal these earlier steps instead of applying a nemesis."
@@ -155,4 +159,10 @@ class Mix(Section):
         6, ge=0.1, le=3600, description="Mean time between the starts of successive faults."
     )
     mean_length_s: float = Field(4, ge=0.1, le=3600, description="Mean length of a fault.")
-    calm_s: float = Field(10, ge=0, le=86_400, description="Fault-free period at the end.")
+    calm_s: float = Field(
+        10,
+        ge=0,
+        le=86_400,
+        description="Fault-free period at the end, less the last probe of a fault that lasts "
+        "until then.",
+    )

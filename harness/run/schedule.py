@@ -1,8 +1,9 @@
 """Executes the fault schedule of a plan: waits for times and conditions, injects, heals.
 
 Steps begin one after the other in the plan's order. Faults overlap: one with `for_s` is healed by
-itself while later steps wait. Selectors and conditions are resolved while the schedule runs, and
-the journal records the result; every random draw comes from the plan's seed.
+itself while later steps wait, that long after its acts were applied; the probe before it is undone
+takes its time in addition. Selectors and conditions are resolved while the schedule runs, and the
+journal records the result; every random draw comes from the plan's seed.
 """
 
 from __future__ import annotations
@@ -176,9 +177,10 @@ class Schedule:
                 among=self.nodes,
                 vocabulary=self.vocabulary,
             )
-        self.faults.inject(step.id, step.nemesis or "", acts)
+        on_ns = self.faults.inject(step.id, step.nemesis or "", acts)
         if step.for_s is not None:
-            self._heal_at_ns[step.id] = self.clock.now_ns() + int(step.for_s * 1e9)
+            since_ns = self.clock.now_ns() if on_ns is None else on_ns
+            self._heal_at_ns[step.id] = since_ns + int(step.for_s * 1e9)
 
     def _heal_step(self, step: FaultStep, met: bool | None, why: str) -> None:
         active = list(self.faults.active)

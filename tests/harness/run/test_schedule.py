@@ -32,10 +32,13 @@ NO_LEADER = "no leader"
 
 @dataclass
 class NotingLever:
-    """Notes when it is pulled, on which node, for which fault; `broken`: what it cannot do."""
+    """Notes when it is pulled, on which node, for which fault; `broken`: what it cannot do. A probe
+    takes `probe_s`."""
 
     time: VirtualTime
     broken: Sequence[str] = ()
+    probe_s: float = 0
+    probes: list[tuple[float, str, bool]] = field(default_factory=list)
     pulls: list[tuple[float, str, str, str]] = field(default_factory=list)
     pulled: threading.Event = field(default_factory=threading.Event)
     name: ClassVar[str] = "note"
@@ -51,6 +54,8 @@ class NotingLever:
         self._pull("undo", record)
 
     def probe(self, record: UndoRecord, *, applied: bool) -> Proof:
+        self.probes.append((round(self.time.now_ns() / S, 2), record.fault, applied))
+        self.time.passed_ns += round(self.probe_s * S)
         return Proof(True, ["noted"])
 
     def leftover_state(self, node: object) -> list[str]:
@@ -139,6 +144,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         leaderless_s: tuple[float, float] = (0, 0),
         moves_s: float = 0,
         begun_s: float = 0,
+        probe_s: float = 0,
     ) -> Staged:
         workload = {"duration_s": 1000}
         plan = parse_plan(
@@ -147,7 +153,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         path = tmp_path / f"faults-{len(journals)}.jsonl"
         time = VirtualTime(ends_s=ends_s)
         journals.append(journal := Journal(path, time.now_ns))
-        lever = NotingLever(time, broken)
+        lever = NotingLever(time, broken, probe_s)
         resolved = [
             ResolvedStep(
                 step=step,
@@ -288,6 +294,24 @@ def test_a_fault_with_a_length_is_healed_while_later_steps_are_waited_for(stage:
 def test_a_fault_with_a_length_is_healed_after_the_last_step_too(stage: Stage) -> None:
     pulls = stage(kill("one", at_s=2, for_s=3), ends_s=40).run()
     assert at(pulls, "undo", "one") == pytest.approx(5, abs=2 * TICK_S)
+
+
+@pytest.mark.parametrize(("probe_s", "held_s"), [(0, 5), (1, 5), (4, 7)])
+def test_a_length_is_counted_from_when_the_acts_were_applied(
+    stage: Stage, probe_s: float, held_s: float
+) -> None:
+    """The first probe is a part of it; the last one begins when it is over, or when the first has
+    ended."""
+    staged = stage(kill("one", at_s=3, for_s=2), probe_s=probe_s, ends_s=40)
+    pulls = staged.run()
+    begun_s = [at_s for at_s, _, applied in staged.lever.probes if applied]
+    assert begun_s == pytest.approx([3, held_s], abs=2 * TICK_S)
+    assert at(pulls, "undo", "one") == pytest.approx(held_s + probe_s, abs=2 * TICK_S)
+
+
+def test_a_fault_that_could_not_be_applied_is_undone_after_its_length(stage: Stage) -> None:
+    staged = stage(kill("one", at_s=3, for_s=2), broken=["apply one"], ends_s=40)
+    assert at(staged.run(), "undo", "one") == pytest.approx(5, abs=2 * TICK_S)
 
 
 def heal(name: str, what: Any, **how: Any) -> dict[str, Any]:
