@@ -8,8 +8,8 @@ names, made into the rows of a run.
     transaction  as `checkers.judging.json_transactions` says
 
 Operations with another `f` (the nemesis', for one) are left out. `harness.history.json_lines`
-defines what a line may be. If the lines have no times, their order shows what was before what. The
-rows of a file are kept in memory, some hundred bytes a line.
+defines what a line may be. The order of lines shows what was before what. The rows of a file are
+kept in memory, some hundred bytes a line.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from harness.history.json_lines import (
 from harness.history.outside import run_id_of
 from harness.history.parquet_writer import ParquetWriter
 from harness.models import LOG, MODELS, REGISTER, SET, TRANSACTION
-from harness.protocols import Checker, Facts, Promises
+from harness.protocols import NULL, Checker, Facts, Promises
 
 
 def model_outside(checks: Mapping[str, Checker[Any, Any]]) -> str:
@@ -105,16 +105,23 @@ def _take_register(rows: Rows, op: dict[str, Any], complain: Complain) -> None:
             value = value[1]
         if not _is_pair(value):
             raise complain("the value of a cas is [expected, new]", "value")
-        rows.set("expected", value[0], complain)
-        rows.set("value", _required(value[1], complain), complain)
+        rows.set("expected", _held(value[0], complain), complain)
+        rows.set("value", _required(_held(value[1], complain), complain), complain)
         return
     if _is_pair(value):
         rows.key(value[0])
         value = value[1]
     if op["f"] == READ:
-        rows.set("result", value if op["type"] == "ok" else None, complain)
+        rows.set("result", _held(value, complain) if op["type"] == "ok" else None, complain)
     else:
-        rows.set("value", _required(value, complain), complain)
+        rows.set("value", _required(_held(value, complain), complain), complain)
+
+
+def _held(value: Any, complain: Complain) -> Any:
+    """What a register may hold. Raises HistoryError for the number that stands for null here."""
+    if value == NULL:
+        raise complain(f"{value} stands for no value: no register holds it", "value")
+    return value
 
 
 def _required(value: Any, complain: Complain) -> int:

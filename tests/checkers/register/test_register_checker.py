@@ -234,6 +234,10 @@ def test_a_search_that_gives_up_is_unknown(tmp_path: Path) -> None:
         ([op(0, "invoke", "cas", 3)], r"the value of a cas is \[expected, new\]"),
         ([op(0, "invoke", "write", None)], "None is not an integer"),
         ([op(0, "invoke", "write", "x")], "'x' is not an integer"),
+        ([op(0, "invoke", "write", -(2**63))], "stands for no value"),
+        ([op(0, "invoke", "cas", [-(2**63), 1])], "stands for no value"),
+        ([op(0, "invoke", "cas", [1, -(2**63)])], "stands for no value"),
+        (done(0, "read", None, -(2**63)), "stands for no value"),
     ],
 )
 def test_bad_histories_are_refused_in_one_sentence(
