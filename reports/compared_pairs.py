@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from analysis.statistics.clusters import WITHIN
 from analysis.statistics.comparisons import Comparison
-from analysis.statistics.contrasts import BARNARD, FISHER
+from analysis.statistics.contrasts import BARNARD, FISHER, POWER
 from analysis.statistics.pairs import MCNEMAR
 from harness.percent import points
 from harness.protocols import PrimaryFinding
@@ -115,4 +115,7 @@ def _in_words(each: Comparison, axis: str, finding: PrimaryFinding) -> str:
         return "no difference shown: the shares are equal"
     needed = formatting.number(each.runs_needed)
     runs = "shared runs" if each.pairs.complete else "runs of each"
-    return f"no difference shown; {needed} {runs} would show it if this difference is true"
+    return (
+        f"no difference shown; {needed} {runs} would show it if this difference is true "
+        f"({POWER * 100:.0f} % power, before the correction)"
+    )

@@ -15,7 +15,7 @@ from analysis.comparison.model import (
     ComparedCell,
     Side,
 )
-from analysis.statistics.contrasts import ALPHA
+from analysis.statistics.contrasts import ALPHA, POWER
 from harness.percent import points
 from harness.protocols import PrimaryFinding
 
@@ -136,7 +136,11 @@ def _more_runs(cell: ComparedCell, cells: int) -> str:
         return "; so few runs cannot show a difference"
     if cell.runs_needed is None:
         return ""
-    return f"; if these shares are true, {cell.runs_needed:,} runs per campaign would show it"
+    single = f", before the correction for {cells} cells" if cells > 1 else ""
+    return (
+        f"; if these shares are true, {cell.runs_needed:,} runs per campaign would show it with "
+        f"{POWER * 100:.0f} % power{single}"
+    )
 
 
 def _too_few(cell: ComparedCell, cells: int) -> bool:

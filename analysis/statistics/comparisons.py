@@ -79,7 +79,8 @@ class Tested:
     """The test of two shares of lossy runs.
 
     `difference`, `low` and `high` describe the shares of lossy runs, `loss_rate` the mean loss
-    rates. `runs_needed`: runs of each cell for a power of 80 %, if the observed shares are true.
+    rates. `runs_needed`: runs of each cell for a power of 80 % at 0.05, if the observed shares
+    are true: before the correction for the number of comparisons.
     `doubtful`: significant, but the runs that do not count could reverse it.
     """
 

@@ -143,6 +143,20 @@ def test_the_limit_of_pairs_hides_no_doubtful_one(
     assert "Showing 210 of 265" in words
 
 
+def test_the_runs_needed_are_those_of_a_single_test(tmp_path: Path) -> None:
+    kinds = [result_documents.lossy()], [result_documents.run()]
+    folder = campaign_folder.build(
+        tmp_path / "c",
+        {
+            campaign_folder.ON: kinds[0] * 6 + kinds[1] * 24,
+            campaign_folder.OFF: kinds[0] * 3 + kinds[1] * 27,
+        },
+    )
+    words = Parsed(write_campaign(folder).read_text(encoding="utf-8")).words
+    needed = "199 runs of each would show it if this difference is true"
+    assert f"no difference shown; {needed} (80 % power, before the correction)" in words
+
+
 def test_figures_are_written(matrix36: tuple[Parsed, Truth, CampaignDir]) -> None:
     page, _, folder = matrix36
     links = {a["href"] or "" for a in page.named("a")}

@@ -15,7 +15,9 @@ from analysis.comparison.model import ComparedCell
 from analysis.comparison.sampled import SampledCampaign
 from analysis.comparison.sentences import cell_in_words
 from analysis.comparison.trend import trend
+from analysis.statistics.contrasts import ALPHA, adjusted, exact_test
 from analysis.statistics.samples import sample_of
+from analysis.statistics.shares import Share
 from checkers.loss import Loss
 from harness.campaigns.plan import Cell
 from harness.errors import HistoryError
@@ -140,6 +142,22 @@ def test_too_few_runs_are_reported_as_such() -> None:
     cell = compared({"x": runs(0, 2)}, {"x": runs(2, 0)})["x"]
     assert cell.status == "no difference shown"
     assert "so few runs cannot show a difference" in cell.in_words
+
+
+def test_the_runs_needed_are_those_of_a_single_test() -> None:
+    """199 runs of each distinguish 10 % from 20 %, with 80 % power: not if 11 other cells of the
+    comparison do not differ."""
+    equal: Runs = [run()] * 30
+    old = {"x": runs(3, 27), **{f"y{n}": equal for n in range(11)}}
+    x = compared(old, {**old, "x": runs(6, 24)})["x"]
+    needed = "199 runs per campaign would show it with 80 % power"
+    assert f"; if these shares are true, {needed}, before the correction for 12 cells" in x.in_words
+    alone = compared({"x": runs(3, 27)}, {"x": runs(6, 24)})["x"]
+    assert alone.in_words.endswith(f"; if these shares are true, {needed}")
+    share_a, share_b = Share(20, 199), Share(40, 199)
+    p = exact_test(share_a, share_b).p
+    assert p is not None
+    assert p <= ALPHA < (adjusted([p] + [1.0] * 11)[0] or 0.0)
 
 
 def test_a_small_difference_does_not_read_0() -> None:
