@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO, Any, ParamSpec, cast
+from typing import Any, ParamSpec, TextIO, cast
 
 import orjson
 import rich_click as click
@@ -46,7 +46,7 @@ class _Stream:
     """A standard stream whose loss does not stop the work: from the first write that fails (a
     closed pipe, a full disk) what is written is dropped, and `lost` is the reason."""
 
-    def __init__(self, file: IO[str] | None) -> None:
+    def __init__(self, file: TextIO | None) -> None:
         self._file = file
         self.lost: OSError | None = None
 
@@ -64,7 +64,7 @@ class _Stream:
     def encoding(self) -> str:
         return "utf-8" if self._file is None else self._file.encoding
 
-    def _attempt(self, act: Callable[[IO[str]], object]) -> None:
+    def _attempt(self, act: Callable[[TextIO], object]) -> None:
         if self.lost is not None:
             return
         if self._file is None:  # it was closed before this process began
@@ -102,7 +102,7 @@ class Output:
 
     def _console(self, stream: _Stream) -> Console:
         return Console(
-            file=cast("IO[str]", stream),
+            file=cast("TextIO", stream),
             no_color=self.no_color or None,
             markup=False,  # brackets and colons in names are no markup
             emoji=False,
