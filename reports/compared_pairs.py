@@ -42,7 +42,8 @@ class ComparedPair:
     verdict: str
 
 
-class Listed(NamedTuple):
+@dataclass(frozen=True)
+class Listed:
     """The pairs of one kind that are listed, the largest difference first, and how many exist."""
 
     pairs: list[ComparedPair]
