@@ -316,7 +316,7 @@ def malformed_is_history_error(*folders: RunDir | CampaignDir) -> Iterator[None]
     """
     try:
         yield
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
         raise HistoryError(
             f"holds something that this ackloss does not write: {error!r}",
             file=", ".join(str(folder.path) for folder in folders),
