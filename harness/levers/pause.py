@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from harness.errors import HarnessFailure
 from harness.faults.records import PauseRecord
@@ -25,7 +25,7 @@ from harness.levers.waiting import poll_until
 from harness.protocols import Lever, Node, Proof, UndoRecord
 
 _FOLDER = "/run"
-_MARK = re.compile(r"ackloss\.paused\.(?P<pid>\d+)\.(?P<life>[^.]+)\.(?P<fault>.+)")
+_MARK = re.compile(r"ackloss\.paused\.(\d+)\.([^.]+)\.(.+)")
 _BOOT = "/proc/sys/kernel/random/boot_id"
 _START = 19
 """The place of the start time among the fields of /proc/PID/stat that follow the name."""
@@ -58,18 +58,19 @@ class PauseLever(Lever[PauseRecord]):
         if record.pid is None:
             return  # it was dead before: the probe says so
         node = self.nodes[record.node]
-        must(node, ["touch", _mark(node, record.pid, record.fault)])
+        mark = _Mark(record.pid, _life(node, record.pid), record.fault)
+        must(node, ["touch", mark.path])
         _signal(node, "STOP", record.pid)
 
     def undo(self, record: PauseRecord) -> None:
         """Continue it unless another fault stops it; nothing if this fault does not."""
         node, pid, fault = self.nodes[record.node], record.pid, record.fault
-        faults = _stopped_by(node, pid)
-        if pid is None or fault not in faults:
+        ours = [mark for mark in _marks(node) if (mark.pid, mark.fault) == (pid, fault)]
+        if pid is None or not ours:
             return
-        if faults == [fault]:
+        if _stopped_by(node, pid) == [fault]:
             _signal(node, "CONT", pid)
-        must(node, ["rm", "-f", _mark(node, pid, fault)])
+        must(node, ["rm", "-f", *(mark.path for mark in ours)])
 
     def probe(self, record: PauseRecord, *, applied: bool) -> Proof:
         """In force: every thread is stopped. Undone: the same process runs, or another fault still
@@ -97,31 +98,36 @@ class PauseLever(Lever[PauseRecord]):
     def marked(self, node: Node) -> list[PauseRecord]:
         """The acts of ours that still stop a process of a node, whether or not a journal has
         them."""
-        marks = [match for name in _names(node) if (match := _MARK.fullmatch(name))]
         return [
-            PauseRecord(node=node.name, fault=mark["fault"], pid=int(mark["pid"]), stopped=False)
-            for mark in marks
-            if mark["life"] == _life(node, int(mark["pid"]))
+            PauseRecord(node=node.name, fault=mark.fault, pid=mark.pid, stopped=False)
+            for mark in _marks(node)
+            if mark.life == _life(node, mark.pid)
         ]
 
 
-def _prefix(node: Node, pid: int | None) -> str:
-    return f"ackloss.paused.{pid}.{_life(node, pid)}."
+class _Mark(NamedTuple):
+    """A file on the node that records that a fault stops a process."""
+
+    pid: int
+    life: str
+    fault: str
+
+    @property
+    def path(self) -> str:
+        return f"{_FOLDER}/ackloss.paused.{self.pid}.{self.life}.{self.fault}"
 
 
-def _mark(node: Node, pid: int, fault: str) -> str:
-    """The file on the node that records that a fault stops a process."""
-    return f"{_FOLDER}/{_prefix(node, pid)}{fault}"
-
-
-def _names(node: Node) -> list[str]:
-    return must(node, ["ls", _FOLDER]).split()
+def _marks(node: Node) -> list[_Mark]:
+    """All that are there, also of processes that have ended."""
+    names = must(node, ["ls", _FOLDER]).split()
+    found = [match for name in names if (match := _MARK.fullmatch(name))]
+    return [_Mark(int(match[1]), match[2], match[3]) for match in found]
 
 
 def _stopped_by(node: Node, pid: int | None) -> list[str]:
     """The faults that stop this process."""
-    prefix = _prefix(node, pid)
-    return [name.removeprefix(prefix) for name in _names(node) if name.startswith(prefix)]
+    life, marks = _life(node, pid), _marks(node)
+    return [mark.fault for mark in marks if (mark.pid, mark.life) == (pid, life)]
 
 
 def _life(node: Node, pid: int | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from harness.faults.records import (
 from harness.history.run_folder import new_run_id
 from harness.images.building import infra_image
 from harness.images.daemon import connect
+from harness.levers.pause import PauseLever
 from harness.levers.waiting import poll_until
 from harness.protocols import Act, Managed, Node, UndoRecord
 from tests.fixtures.their_project import seen, talking_containers
@@ -106,6 +108,21 @@ def test_each_lever_acts_is_proven_and_is_undone_by_another_process(nodes: Nodes
     done(nodes, Act("pause", PauseRecord(node="b1", pid=nodes["b1"].pid())), met=False)
     stress = StressRecord(node="b1", busy_count=4, memory_mb=0, at_most_s=60)
     done(nodes, Act("stress", stress), met=False)
+
+
+@pytest.mark.usefixtures("calm")
+def test_a_pause_is_found_by_its_mark_alone(nodes: Nodes) -> None:
+    """By another process, and without a journal."""
+    node = nodes["b1"]
+    lever, record = PauseLever(nodes), PauseRecord(node="b1", fault="still", pid=node.pid())
+    lever.apply(record)
+    assert lever.probe(record, applied=True).proven
+    again = attached_again(nodes)
+    (found,) = PauseLever(again).marked(again["b1"])
+    assert found == replace(record, stopped=False)
+    PauseLever(again).undo(found)
+    assert lever.probe(record, applied=False).proven
+    assert PauseLever(again).marked(again["b1"]) == []
 
 
 @pytest.mark.usefixtures("calm")

@@ -91,6 +91,7 @@ def test_another_process_with_the_same_id_is_sent_nothing(
     lever.undo(PAUSE)
     assert lever.marked(living) == []
     assert [each for each in living.commands if "kill" in each] == ["b1# kill -STOP 7"]
+    assert living.files == set(), "the mark is not needed any more"
 
 
 @pytest.mark.parametrize(
