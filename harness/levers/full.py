@@ -20,7 +20,7 @@ from harness.levers.commands import must
 from harness.levers.equipment import unequipped
 from harness.levers.process import start_again
 from harness.levers.waiting import poll_until
-from harness.levers.writing import attempt, process_state, refusals, tried
+from harness.levers.writing import attempt, faults_of, process_state, refusals, tried
 from harness.protocols import NODE_DATA, STORED, Lever, Node, Proof, UndoRecord
 
 _OURS = "ackloss-full."
@@ -133,10 +133,7 @@ def _fill(node: Node, folder: str, fault: str) -> None:
 
 
 def _faults(node: Node, folder: str) -> list[str]:
-    """The faults whose files are there."""
-    path = f"{NODE_DATA}/{folder}"
-    found = node.admin(["find", path, "-maxdepth", "1", "-name", f"{_OURS}*", "-printf", "%f\\n"])
-    return sorted(line.removeprefix(_OURS) for line in found.output.splitlines())
+    return faults_of(node, f"{NODE_DATA}/{folder}", _OURS)
 
 
 def _path(folder: str, fault: str) -> str:

@@ -4,8 +4,9 @@ written.
 
 The target's process has no capabilities, so a folder's permissions bind it: the write permission is
 removed from every folder of the data, and the undo restores it for every folder that lacks it (a
-system that stores data can write to all its folders, so those are ours). A process that died of the
-fault is started again.
+system that stores data can write to all its folders, so those are ours), unless another fault still
+keeps the data read-only: each is noted beside the data, by an empty file. A process that died of
+the fault is started again.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from harness.faults.records import ReadOnlyRecord
 from harness.levers.commands import must
 from harness.levers.equipment import unequipped
 from harness.levers.process import start_again
-from harness.levers.writing import attempt, process_state, refusals, tried
+from harness.levers.writing import attempt, faults_of, process_state, refusals, tried
 from harness.protocols import NODE_DATA, Lever, Node, Proof, UndoRecord
 
+_OURS = "ackloss-read-only."
 _GONE = ": No such file or directory"
 _REFUSED = "Permission denied|AccessDenied|Read-only file system"
 
@@ -43,19 +45,23 @@ class ReadOnlyLever(Lever[ReadOnlyRecord]):
 
     def apply(self, record: ReadOnlyRecord) -> None:
         """Remove the write permission from every folder that has it."""
-        _chmod(self.nodes[record.node], record.folder, "u-w")
+        node = self.nodes[record.node]
+        must(node, ["touch", "--", _mark(record.fault)])
+        _chmod(node, record.folder, "u-w")
 
     def undo(self, record: ReadOnlyRecord) -> None:
-        """Restore it, and start the process again if it died, was not dead before and is not kept
-        dead by another fault."""
+        """Restore it, unless another fault keeps the data read-only, and start the process again if
+        it died, was not dead before and is not kept dead by another fault."""
         node = self.nodes[record.node]
-        _chmod(node, record.folder, "u+w")
+        must(node, ["rm", "-f", "--", _mark(record.fault)])
+        if not _faults(node):
+            _chmod(node, record.folder, "u+w")
         start_again(node, record)
 
     def probe(self, record: ReadOnlyRecord, *, applied: bool) -> Proof:
         """In force: a file can be made beside the data but not in it; `met` counts how many times
         the process itself was refused. Undone: a file can be made in the data, and the process
-        runs or is kept dead by another fault."""
+        runs or is kept dead by another fault; or another fault keeps the data read-only."""
         node, folder = self.nodes[record.node], record.folder
         beside, inside = attempt(node, "."), attempt(node, folder)
         in_order, process = process_state(node)
@@ -64,6 +70,10 @@ class ReadOnlyLever(Lever[ReadOnlyRecord]):
             met, refused = tried(node, record, _REFUSED)
             proven = beside.exit_code == 0 and inside.exit_code != 0
             return Proof(proven, [f"{evidence}; {refused}"], met)
+        if others := _faults(node):
+            return Proof(
+                record.fault not in others, [f"{evidence}; still read-only by {', '.join(others)}"]
+            )
         proven = inside.exit_code == 0 and (in_order or record.pid is None)
         return Proof(proven, [evidence])
 
@@ -73,6 +83,15 @@ class ReadOnlyLever(Lever[ReadOnlyRecord]):
         found = node.admin(["find", NODE_DATA, "-type", "d", "!", "-perm", "-u+w"])
         lines = [line for line in found.output.splitlines() if not line.endswith(_GONE)]
         return [f"{node.name}: read-only: {line}" for line in lines]
+
+
+def _mark(fault: str) -> str:
+    """The file that records that a fault keeps a node's data read-only."""
+    return f"{NODE_DATA}/{_OURS}{fault}"
+
+
+def _faults(node: Node) -> list[str]:
+    return faults_of(node, NODE_DATA, _OURS)
 
 
 def _chmod(node: Node, folder: str, mode: Literal["u-w", "u+w"]) -> None:

@@ -22,10 +22,41 @@ def test_it_changes_folders_of_the_data_only_and_gives_back_what_it_took() -> No
     lever = ReadOnlyLever({"b1": node})
     lever.apply(RECORD)
     lever.undo(replace(RECORD, pid=None))
-    assert node.commands == [
+    assert [each for each in node.commands if "-printf" not in each] == [
+        "b1# touch -- /var/lib/ackloss/ackloss-read-only.",
         f"b1# find {DATA} -type d -perm -u+w -exec chmod u-w {{}} +",
+        "b1# rm -f -- /var/lib/ackloss/ackloss-read-only.",
         f"b1# find {DATA} -type d ! -perm -u+w -exec chmod u+w {{}} +",
     ]
+
+
+class Marked(DryRunNode):
+    """A node that keeps the files that are touched in its data folder."""
+
+    marks: set[str]
+
+    def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
+        super().admin(argv)
+        if argv[0] == "touch":
+            self.marks.add(argv[-1].rpartition("/")[2])
+        if argv[0] == "rm":
+            self.marks.discard(argv[-1].rpartition("/")[2])
+        return Completed(0, "\n".join(self.marks) if "-printf" in argv else "")
+
+
+def test_the_data_stays_read_only_as_long_as_any_fault_keeps_it_so() -> None:
+    node = Marked("b1", frozenset({"broker"}), "198.18.0.11")
+    node.marks = set()
+    lever, other = ReadOnlyLever({"b1": node}), replace(RECORD, fault="other")
+    lever.apply(RECORD)
+    lever.apply(other)
+    lever.undo(RECORD)
+    assert not any("u+w {}" in each for each in node.commands)
+    proof = lever.probe(RECORD, applied=False)
+    assert proof.proven
+    assert "still read-only by other" in proof.evidence[0]
+    lever.undo(other)
+    assert any("u+w {}" in each for each in node.commands)
 
 
 def test_a_process_that_died_of_it_is_started_again() -> None:
