@@ -36,7 +36,7 @@ def judge_cells(rundir: RunDir, judge: Callable[[RunDir], Judged]) -> Judged:
     Raises HistoryError where the run's own documents cannot be read.
     """
     begun_s = time.monotonic()
-    run, plan = rundir.read_json(rundir.run), rundir.read_json(rundir.plan)
+    run, plan = _documents(rundir)
     expected = {each["name"]: each.get("expect") for each in plan.get("cells") or []}
     listed = {each["name"]: each for each in run["cells"]}
     judged = [
@@ -59,6 +59,20 @@ def judge_cells(rundir: RunDir, judge: Callable[[RunDir], Judged]) -> Judged:
         "timings": {**timings, "check_s": check_s, "report_s": None},
     }
     return Judged(document, cells=by_name)
+
+
+def _documents(rundir: RunDir) -> tuple[Document, Document]:
+    """run.json and plan.json. Raises HistoryError if they lack what every run has."""
+    run, plan = rundir.read_json(rundir.run), rundir.read_json(rundir.plan)
+    try:
+        _ = run["run_id"], run["seed"], run["state"], run["timings"].get("run_s"), plan["name"]
+        _ = [each["name"] for each in (*run["cells"], *(plan.get("cells") or []))]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise HistoryError(
+            f"its run.json or plan.json is not as this ackloss writes it: {error!r}",
+            file=str(rundir.path),
+        ) from error
+    return run, plan
 
 
 def _there(rundir: RunDir) -> list[str]:

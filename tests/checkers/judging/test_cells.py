@@ -372,3 +372,11 @@ def test_a_damaged_observation_is_no_reason_to_judge_nothing(run: RunDir) -> Non
     document = judge_run(run)
     assert document["verdict"] == "valid"
     assert {each["met"] for each in document["cells"][0]["leaders"]} == {None}
+
+
+@pytest.mark.parametrize("key", ["run_id", "seed", "state", "timings"])
+def test_a_run_whose_document_lacks_a_key_is_bad_input(run: RunDir, key: str) -> None:
+    stored = run.read_json(run.run)
+    run.write_json(run.run, {name: value for name, value in stored.items() if name != key})
+    with pytest.raises(HistoryError, match=key):
+        judge_run(run)
