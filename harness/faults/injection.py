@@ -57,12 +57,15 @@ class _Active:
 @dataclass
 class Faults:
     """The faults of one run. `note` puts them into the history; `seed` goes into every undo record,
-    for what a lever draws at random. All methods are thread-safe."""
+    for what a lever draws at random. `in_order`: acts of one fault are one after the other and not
+    in parallel, since threads would be in any order; where an act takes no time, as in a
+    simulation. All methods are thread-safe."""
 
     levers: Mapping[str, Lever[Any]]
     journal: Journal
     note: Note = lambda *_: None
     seed: int = 0
+    in_order: bool = False
     active: dict[str, _Active] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -75,7 +78,7 @@ class Faults:
             begun = [self._announce(fault, act) for act in acts]
             active = self.active[fault] = _Active(nemesis, begun)
             self.note("invoke", nemesis, fault, active.nodes, "inject")
-            if not all(_in_parallel([partial(self._apply, act) for act in begun])):
+            if not all(self._all([partial(self._apply, act) for act in begun])):
                 on_ns = self.journal.write("on", fault=fault)  # at least one act did not fail
             self.note("info", nemesis, fault, active.nodes, "inject")
         active.met = self._prove(fault, begun, phase="applied", applied=True)
@@ -91,7 +94,7 @@ class Faults:
             with suppress(EnvironmentFailure):  # a full disk must not prevent the undo
                 self._prove(fault, active.acts, phase="held", applied=True, so_far=active.met)
             self.note("invoke", active.nemesis, fault, active.nodes, "heal")
-            failures = _in_parallel([partial(self._undo, act) for act in active.acts])
+            failures = self._all([partial(self._undo, act) for act in active.acts])
             self.note("info", active.nemesis, fault, active.nodes, "heal")
             if any(failures):
                 raise next(failure for failure in failures if failure)
@@ -142,6 +145,9 @@ class Faults:
         self.journal.write(done, n=act.n)
         return None
 
+    def _all(self, calls: Sequence[Callable[[], T]]) -> list[T]:
+        return [call() for call in calls] if self.in_order else _in_parallel(calls)
+
     def _prove(
         self,
         fault: str,
@@ -153,7 +159,7 @@ class Faults:
     ) -> int | None:
         """Probe every act in parallel and journal the proofs. Returns how much of the system was
         met: at least `so_far`, by an earlier probe."""
-        proofs = _in_parallel([partial(_probe, act, applied=applied) for act in acts])
+        proofs = self._all([partial(_probe, act, applied=applied) for act in acts])
         met = _met([(act.lever.name, proof) for act, proof in zip(acts, proofs, strict=True)])
         met = max((each for each in (met, so_far) if each is not None), default=None)
         evidence = [sentence for proof in proofs for sentence in proof.evidence]

@@ -231,7 +231,13 @@ def _play(
         journal = stack.enter_context(closing(Journal(record.rundir.faults, clock.now_ns)))
         watched = [stack.enter_context(cell.recording(clock)) for cell in cells]
         observer = stack.enter_context(Observer(resolved.target, cluster.nodes, watched, clock))
-        faults = Faults(levers, journal, partial(_note, cells, clock), resolved.plan.seed)
+        faults = Faults(
+            levers,
+            journal,
+            note=partial(_note, cells, clock),
+            seed=resolved.plan.seed,
+            in_order=resolved.provider.simulated,
+        )
         _show(how.status, clock, cells, faults, observer)
         _play_load(resolved, cluster, cells, record, how, faults, observer, clock)
         _warn(record, observer.new_reports())

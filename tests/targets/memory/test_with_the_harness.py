@@ -93,7 +93,7 @@ def run(seed: int, folder: Path, *, rate_per_s: float = 300, faulted: bool = Tru
     clock, stop, rows = cluster.clock, threading.Event(), []
     nodes = cluster.nodes
     journal = Journal(folder / "faults.jsonl", clock.now_ns)
-    faults = Faults(cluster.levers, journal, seed=seed)
+    faults = Faults(cluster.levers, journal, seed=seed, in_order=True)
 
     def observe(name: str) -> None:
         while not stop.is_set():
