@@ -73,12 +73,14 @@ from harness.history import READS
 from harness.images.recipe import Recipe
 from harness.levers import all_levers, disk_changes, proxied
 from harness.levers.disk import DiskLever
+from harness.levers.process import kept_dead_by
 from harness.levers.protocol import ProtocolLever, Requests
 from harness.levers.proxied import with_proxy
 from harness.levers.waiting import poll_until
 from harness.machine.scratch import scratch
 from harness.models import MODELS, Model, micro_ops
 from harness.models.appends import increasing
+from harness.percent import percent
 from harness.plan import (
     ClusterPlan,
     FinalPlan,
@@ -227,11 +229,13 @@ __all__ = [
     "group_of",
     "increasing",
     "java_jar",
+    "kept_dead_by",
     "leaders",
     "micro_ops",
     "model_of",
     "nearest",
     "own_connection",
+    "percent",
     "poll_until",
     "proxied",
     "pulled_image",

@@ -84,7 +84,7 @@ def test_a_fault_without_acts_is_unproven_and_says_so(tmp_path: Path) -> None:
     assert (window.begun_s, window.from_s) == (None, None)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Refusing(Counting):
     """It cannot be applied on some nodes."""
 
