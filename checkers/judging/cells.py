@@ -15,6 +15,7 @@ from typing import Any
 from checkers.judging.results import Document, Judged, fault_document
 from harness.errors import AcklossError, HistoryError
 from harness.faults.journal import windows
+from harness.history.facts import as_written
 from harness.history.gaps import gaps_of_files
 from harness.history.run_folder import SCHEMA_VERSION, RunDir, cell_id
 from harness.protocols import (
@@ -64,14 +65,9 @@ def judge_cells(rundir: RunDir, judge: Callable[[RunDir], Judged]) -> Judged:
 def _documents(rundir: RunDir) -> tuple[Document, Document]:
     """run.json and plan.json. Raises HistoryError if they lack what every run has."""
     run, plan = rundir.read_json(rundir.run), rundir.read_json(rundir.plan)
-    try:
+    with as_written(rundir):
         _ = run["run_id"], run["seed"], run["state"], run["timings"].get("run_s"), plan["name"]
         _ = [each["name"] for each in (*run["cells"], *(plan.get("cells") or []))]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise HistoryError(
-            f"its run.json or plan.json is not as this ackloss writes it: {error!r}",
-            file=str(rundir.path),
-        ) from error
     return run, plan
 
 

@@ -7,7 +7,8 @@ Everything here is small; operations and records stay in their Parquet files unt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,11 +31,18 @@ PromisesOf = Callable[[Mapping[str, Any], Mapping[str, Any]], Promises]
 def facts_of(rundir: RunDir, promises_of: PromisesOf) -> Facts:
     """The facts of a run folder. Raises HistoryError for what is absent, damaged or too new."""
     run, plan = rundir.read_json(rundir.run), rundir.read_json(rundir.plan)
-    try:
+    with as_written(rundir):
         stored = run.get("promises")
         promises = promises_of(plan, run) if stored is None else Promises.of(stored)
         _refuse_model(rundir, promises.model)
         return _facts(rundir, run, plan, promises)
+
+
+@contextmanager
+def as_written(rundir: RunDir) -> Iterator[None]:
+    """Raise HistoryError where a run's documents turn out not to have what ackloss writes."""
+    try:
+        yield
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise HistoryError(
             f"its run.json or plan.json is not as this ackloss writes it: {error!r}",
