@@ -311,12 +311,13 @@ def _unusable_before_it_began(record: RunMetadata, *, used: bool) -> Iterator[No
 
 
 def _left_reusable(cluster: RunCluster, plan: ResolvedPlan) -> bool:
-    """Whether the cluster is fit for the next run; removes what the last one left."""
+    """Whether the cluster is fit for the next run; removes what the last one left. A mistake of the
+    plug-in here costs its cluster, never the run that has ended."""
     try:
         prove_unfaulted(cluster)
         if isinstance(plan.target, Reusable):
             plan.target.forget(cluster, [cell.plan for cell in plan.cells] or [plan.plan])
-    except trouble_of(plan.provider):
+    except Exception:  # whatever it is, the next run gets a cluster of its own
         return False
     return True
 

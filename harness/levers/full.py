@@ -16,11 +16,11 @@ from typing import ClassVar
 
 from harness.errors import HarnessFailure
 from harness.faults.records import FullRecord
-from harness.levers.commands import must
+from harness.levers.commands import marks, must
 from harness.levers.equipment import unequipped
 from harness.levers.process import start_again
 from harness.levers.waiting import poll_until
-from harness.levers.writing import attempt, faults_of, process_state, refusals, tried
+from harness.levers.writing import attempt, process_state, refusals, tried
 from harness.protocols import NODE_DATA, STORED, Lever, Node, Proof, UndoRecord
 
 _OURS = "ackloss-full."
@@ -133,7 +133,7 @@ def _fill(node: Node, folder: str, fault: str) -> None:
 
 
 def _faults(node: Node, folder: str) -> list[str]:
-    return faults_of(node, f"{NODE_DATA}/{folder}", _OURS)
+    return marks(node, f"{NODE_DATA}/{folder}", _OURS)
 
 
 def _path(folder: str, fault: str) -> str:

@@ -19,13 +19,14 @@ from typing import ClassVar, NamedTuple
 
 from harness.errors import HarnessFailure
 from harness.faults.records import PauseRecord
-from harness.levers.commands import must
+from harness.levers.commands import marks, must
 from harness.levers.process import unsignalled
 from harness.levers.waiting import poll_until
 from harness.protocols import Lever, Node, Proof, UndoRecord
 
 _FOLDER = "/run"
-_MARK = re.compile(r"ackloss\.paused\.(\d+)\.([^.]+)\.(.+)")
+_MARK = "ackloss.paused."
+_NOTED = re.compile(r"(\d+)\.([^.]+)\.(.+)")
 _BOOT = "/proc/sys/kernel/random/boot_id"
 _START = 19
 """The place of the start time among the fields of /proc/PID/stat that follow the name."""
@@ -114,13 +115,13 @@ class _Mark(NamedTuple):
 
     @property
     def path(self) -> str:
-        return f"{_FOLDER}/ackloss.paused.{self.pid}.{self.life}.{self.fault}"
+        return f"{_FOLDER}/{_MARK}{self.pid}.{self.life}.{self.fault}"
 
 
 def _marks(node: Node) -> list[_Mark]:
     """All that are there, also of processes that have ended."""
-    names = must(node, ["ls", _FOLDER]).split()
-    found = [match for name in names if (match := _MARK.fullmatch(name))]
+    noted = marks(node, _FOLDER, _MARK)
+    found = [match for mark in noted if (match := _NOTED.fullmatch(mark))]
     return [_Mark(int(match[1]), match[2], match[3]) for match in found]
 
 

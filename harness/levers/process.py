@@ -22,7 +22,7 @@ from typing import ClassVar
 
 from harness.errors import HarnessFailure
 from harness.faults.records import DiskRecord, PowerRecord, ProcessRecord, StorageRecord
-from harness.levers.commands import must
+from harness.levers.commands import marks, must
 from harness.levers.waiting import poll_until
 from harness.protocols import Lever, Managed, Node, Proof, UndoRecord
 
@@ -163,8 +163,7 @@ def _mark(death: str, life: str | None) -> str:
 
 def _marks(node: Node) -> list[tuple[str, str]]:
     """The deaths that are noted on a node, each with the start of the life that it ended."""
-    names = must(node, ["ls", _FOLDER]).split()
-    noted = (name.removeprefix(_MARK).partition("@") for name in names if name.startswith(_MARK))
+    noted = (mark.partition("@") for mark in marks(node, _FOLDER, _MARK))
     return [(death, life) for death, _, life in noted]
 
 

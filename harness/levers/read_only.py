@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from harness.faults.records import ReadOnlyRecord
-from harness.levers.commands import must
+from harness.levers.commands import marks, must
 from harness.levers.equipment import unequipped
 from harness.levers.process import start_again
-from harness.levers.writing import attempt, faults_of, process_state, refusals, tried
+from harness.levers.writing import attempt, process_state, refusals, tried
 from harness.protocols import NODE_DATA, Lever, Node, Proof, UndoRecord
 
 _OURS = "ackloss-read-only."
@@ -91,7 +91,7 @@ def _mark(fault: str) -> str:
 
 
 def _faults(node: Node) -> list[str]:
-    return faults_of(node, NODE_DATA, _OURS)
+    return marks(node, NODE_DATA, _OURS)
 
 
 def _chmod(node: Node, folder: str, mode: Literal["u-w", "u+w"]) -> None:

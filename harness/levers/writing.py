@@ -30,12 +30,6 @@ def attempt(node: Node, folder: str) -> Completed:
     return Completed(made.exit_code, lines[0])
 
 
-def faults_of(node: Node, path: str, prefix: str) -> list[str]:
-    """The faults whose files are in a folder of a node; their names begin with the prefix."""
-    found = node.admin(["find", path, "-maxdepth", "1", "-name", f"{prefix}*", "-printf", "%f\\n"])
-    return sorted(line.removeprefix(prefix) for line in found.output.splitlines())
-
-
 def process_state(node: Node) -> tuple[bool, str]:
     """Whether the target's process runs, or a fault that ended it keeps it dead, and in words what
     is so."""

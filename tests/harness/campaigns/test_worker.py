@@ -114,6 +114,19 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return made
 
 
+@pytest.mark.parametrize("error", [HarnessFailure("no answer"), KeyError("topic")])
+def test_a_cluster_whose_plug_in_cannot_clean_it_is_not_reusable(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forget(*_: Any) -> None:
+        raise error
+
+    plan = resolved()
+    monkeypatch.setattr(workers, "prove_unfaulted", lambda _: None)
+    monkeypatch.setattr(type(plan.target), "forget", forget)
+    assert not workers._left_reusable(Cluster("c"), plan)  # type: ignore[arg-type]
+
+
 def raises(error: BaseException) -> Callable[[Any], None]:
     def run(_: Any) -> None:
         raise error

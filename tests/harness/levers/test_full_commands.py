@@ -53,7 +53,7 @@ def test_it_writes_and_removes_one_file_of_its_own(node: Storing) -> None:
         f"b1# dd if=/dev/zero of={FILE} {how} bs=4096 count=32768",
         f"b1# dd if=/dev/zero of={FILE} {how} bs=512 count=262144",
         f"b1# rm -f -- {FILE}",
-        f"b1# find {DATA} -maxdepth 1 -name ackloss-full.* -printf %f\\n",
+        f"b1# ls {DATA}",
     ]
 
 

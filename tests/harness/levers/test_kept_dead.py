@@ -51,7 +51,7 @@ class Storing(KilledNode):
             return Completed(0, f"/var/lib/ackloss/{STORED} 1000 {free}")
         if "chmod" in argv:
             self.refusing = "Permission denied" if "u-w" in argv else ""
-        elif "ackloss-full.*" in words:
+        elif argv[0] == "ls" and argv[1].endswith(f"/{STORED}"):
             return Completed(0, "ackloss-full.stored" if self.refusing else "")
         elif "ackloss-full." in words:
             self.refusing = "" if argv[0] == "rm" else "No space left on device"

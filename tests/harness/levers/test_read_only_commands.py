@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
+from harness.errors import HarnessFailure
 from harness.faults.records import ReadOnlyRecord
 from harness.levers.read_only import ReadOnlyLever
 from harness.protocols import Completed
@@ -22,7 +25,7 @@ def test_it_changes_folders_of_the_data_only_and_gives_back_what_it_took() -> No
     lever = ReadOnlyLever({"b1": node})
     lever.apply(RECORD)
     lever.undo(replace(RECORD, pid=None))
-    assert [each for each in node.commands if "-printf" not in each] == [
+    assert [each for each in node.commands if "# ls " not in each] == [
         "b1# touch -- /var/lib/ackloss/ackloss-read-only.",
         f"b1# find {DATA} -type d -perm -u+w -exec chmod u-w {{}} +",
         "b1# rm -f -- /var/lib/ackloss/ackloss-read-only.",
@@ -34,6 +37,7 @@ class Marked(DryRunNode):
     """A node that keeps the files that are touched in its data folder."""
 
     marks: set[str]
+    listable: bool = True
 
     def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
         super().admin(argv)
@@ -41,7 +45,9 @@ class Marked(DryRunNode):
             self.marks.add(argv[-1].rpartition("/")[2])
         if argv[0] == "rm":
             self.marks.discard(argv[-1].rpartition("/")[2])
-        return Completed(0, "\n".join(self.marks) if "-printf" in argv else "")
+        if argv[0] == "ls" and not self.listable:
+            return Completed(2, "ls: Input/output error")
+        return Completed(0, "\n".join(self.marks) if argv[0] == "ls" else "")
 
 
 def test_the_data_stays_read_only_as_long_as_any_fault_keeps_it_so() -> None:
@@ -85,3 +91,13 @@ def test_a_folder_that_is_removed_meanwhile_is_nothing_left() -> None:
         f"b1: read-only: {DATA}/closed",
         f"b1: read-only: find: '{DATA}/x': Permission denied",
     ]
+
+
+def test_a_folder_that_cannot_be_listed_is_not_one_without_other_faults() -> None:
+    node = Marked("b1", frozenset({"broker"}), "198.18.0.11")
+    node.marks, node.listable = set(), False
+    lever = ReadOnlyLever({"b1": node})
+    lever.apply(RECORD)
+    with pytest.raises(HarnessFailure, match=r"b1: ls .* failed: ls: Input/output error"):
+        lever.undo(RECORD)
+    assert not any("u+w {}" in each for each in node.commands)
