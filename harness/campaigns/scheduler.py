@@ -182,7 +182,14 @@ class Scheduler:
     def _begin(self, worker: _Worker, task: Task) -> None:
         plan, names = shared_plan(task.cells)
         plan = {**plan, "seed": self.campaign.seed(task.repetition)}
-        assignment = Assignment(new_run_id(), plan, names)
+        assignment = Assignment(
+            run_id=new_run_id(),
+            plan=plan,
+            cells=names,
+            campaign=self.campaign.plan.name,
+            names=tuple(cell.name for cell in task.cells),
+            repetition=task.repetition,
+        )
         worker.left = dict(zip(assignment.run_ids, task.cells, strict=True))
         for run_id, cell in worker.left.items():
             self._write(

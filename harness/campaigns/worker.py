@@ -48,16 +48,35 @@ _PROVIDER_RESTART_S = 180.0
 @dataclass(frozen=True)
 class Assignment:
     """From the scheduler to a worker: run this plan into a folder of this name. `cells` are the
-    names of the plan's cells if it holds several, in the order of the plan."""
+    names of the plan's cells if it holds several, in the order of the plan; `names` are those that
+    the campaign has for them, or for the only one."""
 
     run_id: str
     plan: Document
     cells: tuple[str, ...] = ()
+    campaign: str = ""
+    names: tuple[str, ...] = ()
+    repetition: int = 0
 
     @property
     def run_ids(self) -> tuple[str, ...]:
         """The run ids that it is to be answered for: one for each cell."""
         return tuple(cell_id(self.run_id, name) for name in self.cells) or (self.run_id,)
+
+    def describe(self, record: RunMetadata) -> None:
+        """Note in a run's document, and in those of its cells when they begin, what they are in
+        the campaign."""
+        if not self.names:
+            return
+        places = [
+            {"name": self.campaign, "repetition": self.repetition, "cell": name}
+            for name in self.names
+        ]
+        if self.cells:
+            named = zip(self.cells, places, strict=True)
+            record.of_cells = {cell: {"campaign": place} for cell, place in named}
+            places = [{**places[0], "cell": None}]
+        record.update(campaign=places[0])
 
 
 @dataclass(frozen=True)
@@ -178,7 +197,7 @@ class _Worker:
             plan = with_client(plan, self.client)
             kept = self._cluster_for(plan)
             begun_s = time.monotonic()  # of the run alone
-            rundir = self._run(kept, plan, self.folder, assignment.run_id)
+            rundir = self._run(kept, plan, self.folder, assignment)
             return [
                 self._judged(run_id, folder, begun_s)
                 for run_id, folder in folders_of(rundir, assignment).items()
@@ -234,7 +253,7 @@ class _Worker:
             self.kept = self._build(plan, key)
             if key is not None:
                 with scratch() as folder:
-                    self._run(self.kept, plan, Path(folder), new_run_id())
+                    self._run(self.kept, plan, Path(folder), Assignment(new_run_id(), {}))
                 if not self.kept.reusable:
                     raise _Unusable("the cluster could not be used again after its warm-up")
         return self.kept
@@ -251,12 +270,14 @@ class _Worker:
             cluster.start()
         return kept
 
-    def _run(self, kept: _KeptCluster, plan: ResolvedPlan, folder: Path, run_id: str) -> RunDir:
+    def _run(
+        self, kept: _KeptCluster, plan: ResolvedPlan, folder: Path, assignment: Assignment
+    ) -> RunDir:
         """One run on this cluster, with its own folder and topic."""
         target, used = plan.target, kept.runs > 0
         if isinstance(target, Reusable):
             plan = replace(plan, plan=target.fresh(plan.plan, kept.runs))
-        rundir = RunDir.create(folder, run_id)
+        rundir = RunDir.create(folder, assignment.run_id)
         record = RunMetadata.begin(
             rundir,
             plan.plan,
@@ -265,7 +286,8 @@ class _Worker:
             simulated=plan.provider.simulated,
         )
         record.update(cluster={"id": kept.cluster.run_id, "runs_before": kept.runs})
-        options = RunOptions(run_id=run_id, folder=folder, interrupts=self.interrupts)
+        assignment.describe(record)
+        options = RunOptions(run_id=assignment.run_id, folder=folder, interrupts=self.interrupts)
         kept.runs += 1
         kept.reusable = False  # until the run has ended and the cluster is proven reusable
         with record.outcome(), _unusable_before_it_began(record, used=used):

@@ -320,6 +320,16 @@ class CellOf:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CampaignOf:
+    """Which cell of which campaign this is, and the number of its repetition, from 0. A run that
+    holds several of the campaign's cells names none: its own cells do."""
+
+    name: str
+    repetition: int
+    cell: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class StoredRun:
     """run.json: the metadata of a run, as far as the run got."""
 
@@ -339,6 +349,7 @@ class StoredRun:
     load: LoadRecord = LoadRecord()
     cluster: ClusterRecord = ClusterRecord()
     cell: CellOf | None = None
+    campaign: CampaignOf | None = None
     promises: PromisesRecord = PromisesRecord()
     forced: tuple[ForcedSetting, ...] = ()
     warnings: tuple[str, ...] = ()

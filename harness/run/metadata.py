@@ -35,6 +35,8 @@ class RunMetadata:
     rundir: RunDir
     document: dict[str, Any] = field(default_factory=dict)
     cells: list[RunMetadata] = field(default_factory=list)
+    of_cells: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What is known of a cell before it begins, by its name."""
 
     @classmethod
     def begin(
@@ -81,6 +83,7 @@ class RunMetadata:
             run_id=cell_id(self.document["run_id"], name),
             plan_digest=plan.digest(),
             cell={"run_id": self.document["run_id"], "name": name, "overrides": overrides},
+            **self.of_cells.get(name, {}),
         )
         listed = [*self.document.get("cells", []), {"name": name, "overrides": overrides}]
         self._write(cells=listed)

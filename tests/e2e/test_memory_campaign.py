@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import orjson
@@ -14,6 +15,8 @@ from click.testing import Result
 
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
+from harness.history.documents import read_run
+from harness.history.run_folder import RunDir
 from reports.campaign import write_campaign
 from tests.fixtures.command_line import ackloss
 from tests.fixtures.long import LONG
@@ -160,6 +163,21 @@ def test_a_cell_has_the_load_of_its_plan_alone_or_with_others(
     assert max(attempted) - min(attempted) < 0.1 * max(attempted), attempted
 
 
+def test_each_run_says_what_it_is_in_the_campaign(shared: tuple[Result, CampaignDir]) -> None:
+    _, folder = shared
+    lines = map(orjson.loads, folder.journal.read_bytes().splitlines())
+    begun = {line["run_id"]: line for line in lines if line["type"] == "begun"}
+    stored = {run.run_id: read_run(run).campaign for run in folder.runs_with_history()}
+    assert {run_id: asdict(place) if place else None for run_id, place in stored.items()} == {
+        run_id: {"name": "shared", "cell": each["cell"], "repetition": each["repetition"]}
+        for run_id, each in begun.items()
+    }
+    for run_id in {each["shared"] for each in begun.values()} - {None}:
+        place = read_run(RunDir(folder.runs / run_id)).campaign
+        assert place is not None
+        assert (place.name, place.cell) == ("shared", None)
+
+
 @LONG
 def test_each_cell_of_a_shared_run_can_have_a_page(
     shared: tuple[Result, CampaignDir], tmp_path: Path
@@ -171,6 +189,9 @@ def test_each_cell_of_a_shared_run_can_have_a_page(
     runs = [run for run in folder.runs_with_history() if "." in run.run_id]
     assert len(runs) == 6
     assert all(run.report.is_file() for run in runs)
+    unclean = next(run for run in runs if run.run_id.endswith("cell-3"))
+    words = Parsed(unclean.report.read_text(encoding="utf-8")).words
+    assert re.search(r"system=unclean, repetition [01] of the campaign shared", words), words[:500]
 
 
 def test_a_shared_run_is_pruned_with_the_last_of_its_cells(
