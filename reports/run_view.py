@@ -121,6 +121,11 @@ class RunView:
         return formatting.headline(self.result)
 
     @property
+    def has_timeline(self) -> bool:
+        """Whether there is an operation to draw: the history may be pruned."""
+        return any(self.line.total.values())
+
+    @property
     def counts_losses(self) -> bool:
         """Whether the counts are those of the loss check, or there are none."""
         return self.result is None or checks.counts_losses(self.result)

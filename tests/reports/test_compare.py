@@ -113,6 +113,14 @@ def test_a_run_that_was_not_checked_is_compared_as_such(
     assert document["b"]["verdict"] == "unchecked"
 
 
+def test_a_pruned_run_has_no_timeline(runs: dict[str, RunDir], tmp_path: Path) -> None:
+    pruned = RunDir(shutil.copytree(runs["unclean"].path, tmp_path / "pruned"))
+    shutil.rmtree(pruned.history)
+    page, _ = compared(pruned, runs["safe"], tmp_path / "compare.html")
+    assert len(page.named("figure")) == 1
+    assert page.words.count("The history of this run is not here") == 1
+
+
 def test_hostile_names_are_text(runs: dict[str, RunDir], tmp_path: Path) -> None:
     page, _ = compared(runs["hostile"], runs["safe"], tmp_path / "compare.html")
     assert len([raw for raw in page.raw if raw[0] == "script"]) == 2
