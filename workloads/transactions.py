@@ -35,7 +35,8 @@ class Transactions(TransactionSettings, Workload, HasFinal):
     abort_share       the share of transactions that are aborted after their sends
     fence_share       the share in which another instance of the producer takes over, and the first
                       one continues and requests the commit
-    crash_share       the share in which the process crashes between two requests
+    crash_share       the share in which the process crashes between two requests, or while the
+                      commit is in progress
     pause_ms          wait after each send, so that faults meet more transactions that are open
     isolation         of readers on the way: read_committed, read_uncommitted, or both: every second
                       reader gets what has not committed too (the final read gets what committed)

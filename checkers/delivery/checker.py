@@ -24,13 +24,13 @@ For each partition, from the rows of `deliveries/`, the acknowledged writes and 
                  began, in a partition without phantoms (there going back is right)
     zombie       an acknowledged commit of a partition by a member, begun after the partition had
                  been assigned to another one, later than ever to itself, and in a later generation
-    beyond end   what is committed at the end is behind the end of the log
+    beyond end   what is committed at the end is above the end of the log
     gap          the longest time in which nothing was processed while writes were acknowledged
 
 Skipped, lost (where two readers confirm it), beyond its bound, phantom, out of order, lost commit,
 back and zombie are counter-examples. A group that did not have every partition assigned before the
 load, or whose consumers' rows are not all there, proves nothing; one that was not drained, or that
-has pending or purged records, is unknown unless a counter-example was found.
+has pending, purged or not yet visible records, is unknown unless a counter-example was found.
 """
 
 from __future__ import annotations

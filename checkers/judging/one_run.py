@@ -53,8 +53,8 @@ Checks = Mapping[str, AnyChecker]
 
 def judge_run(rundir: RunDir, checks: Checks | None = None) -> Document:
     """Judge a run folder by `checks`, by default those of its plan; writes its `result.json`, and
-    what was found below `findings/`. A checker that raises makes the run `unknown`. Of a run with
-    cells each is judged so, in its own folder.
+    what was found below `findings/`. A checker that raises gives it the doubt `checker`. Of a
+    run with cells each is judged so, in its own folder.
 
     Raises HistoryError for what cannot be read, EnvironmentFailure where the folder takes nothing.
     """
@@ -137,7 +137,7 @@ def broken_run(rundir: RunDir, why: str) -> Judged:
 
 def judge_history(file: Path, checks: Checks) -> Document:
     """Judge a history from outside (JSON lines or EDN); nothing is written. A checker that raises
-    makes it `unknown`.
+    gives it the doubt `checker`.
 
     Raises HistoryError with the line that cannot be used.
     """

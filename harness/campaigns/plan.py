@@ -125,8 +125,8 @@ class CampaignPlan(_Section):
         None,
         gt=0,
         le=86_400,
-        description="A run that takes longer, with the start and the "
-        "warm-up of its cluster, has failed.",
+        description="A run that takes longer, with the start and the warm-up of its cluster, has "
+        "failed; default: 4 minutes and twice what its plan takes.",
     )
     share: Literal["auto", "always", "never"] = Field(
         "never",

@@ -54,7 +54,10 @@ _with_archive = click.option(
 @_with_archive
 @with_client_option
 @click.option(
-    "--first-failures-of", "old", type=_FOLDER, help="Begin with the cells that lost writes there."
+    "--first-failures-of",
+    "old",
+    type=_FOLDER,
+    help="Begin with the cells that had an `invalid` run there.",
 )
 @with_output
 def run(

@@ -131,6 +131,7 @@ def _lost_of(verdict: str, lost: int, acknowledged: int) -> str:
 
 
 def merged_exit_code(verdicts: Iterable[str], *, errors: Sequence[AcklossError] = ()) -> int:
-    """The exit code for several inputs: bad input, else invalid, else unknown, else 0."""
+    """The exit code for several inputs: bad input, else a failure of the environment or of the
+    harness, else invalid, else unknown, else 0."""
     codes = {EXIT_BY_VERDICT[verdict] for verdict in verdicts} | {e.exit_code for e in errors}
     return next((code for code in (4, 5, 6, 1, 3) if code in codes), 0)

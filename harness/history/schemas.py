@@ -9,7 +9,8 @@ Files of runs that ended before a column was added lack it: `ADDED`.
 Rows of the nemesis are in the same history: process -1, `f` the nemesis' name, `key` the id of
 the fault, `node` the nodes it met, joined by commas, type invoke when the fault is being applied
 or undone and info when that is done, `error` one of `inject`, `heal` (which of the two it is).
-Only rows with f = "append" are writes.
+Which of the others are writes depends on the model of the run (`harness.models`): of a log, those
+with f = "append".
 """
 
 from __future__ import annotations

@@ -108,8 +108,9 @@ def written_lines(readings: Sequence[Reading], record: ClockRecord) -> tuple[int
     """How many lines of the process's own log show the fault, of the last line at each reading, and
     the same in words.
 
-    A line counts when it was written after the process could know of the fault, and its time is off
-    by what the fault requests, without what other faults request.
+    A line counts when it was written since the fault began, and its time is off by what the fault
+    requests, without what other faults request. In the first second, when the process may not have
+    read the offset yet, its lines are dated rightly and do not count.
     """
     fault = record.fault
     lines = {

@@ -81,8 +81,8 @@ class CheckResult:
 
     A checker reports what it has found itself: `vacuous` if nothing was put to its test,
     `incomplete` if it needs something that was not read. Judging adds what applies to every run:
-    unproven faults, missing evidence, a starved load. A result that breaks this contract makes the
-    run `unknown`, as does one that counts none of the writes of the history.
+    unproven faults, missing evidence, a starved load. A result that breaks this contract gives
+    the run the doubt `checker`, as does one that counts none of the writes of the history.
     """
 
     counts: Mapping[str, Number]

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from harness.plan import Plan, Section, Slug, TargetPlan, WorkloadPlan
+from harness.plan import Image, Plan, Section, Slug, TargetPlan, Version, WorkloadPlan
 
 # fmt: off
 Word = Literal[
@@ -21,6 +21,8 @@ class ZooKeeperTargetPlan(TargetPlan):
     """ZooKeeper; how many servers it has is in [ensemble]."""
 
     system: Slug = Field("zookeeper", description="The system under test, a plug-in in targets/.")
+    version: Version | None = Field(None, description="A released version, such as 3.9.4.")
+    image: Image | None = Field(None, description="Refused: ZooKeeper runs from its artefacts.")
 
 
 class EnsemblePlan(Section):

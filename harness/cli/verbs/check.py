@@ -58,8 +58,8 @@ def check(
     s3://bucket/folder) or --history files: up to 5,000 by processes of this machine, more by
     Spark, which --master and --conf start for any number.
 
-    Needs no cluster. The exit code is 4 if any input was bad (the others are still checked), else 1
-    if any is invalid, else 3 if any is unknown, else 0.
+    Needs no cluster. The exit code is 4 if any input was bad (the others are still checked), else 5
+    or 6 if judging one failed, else 1 if any is invalid, else 3 if any is unknown, else 0.
     """
     if bool(runs) == bool(histories):
         raise click.UsageError("name either run folders, or histories with --history")

@@ -23,9 +23,9 @@ def clean(
 
     Live runs are left alone, and so is everything that is not in this machine's state folder. A run
     whose entry there cannot be read is named, and removed with --kept. Run folders are never
-    touched. With --inventory, only hosts are cleaned: those in the file, and
-    those of dead runs of this machine. With --cluster, only what dead runs created on your clusters
-    is removed; the file states how to reach them.
+    touched. With --inventory, only hosts are cleaned: those in the file, also of dead runs of other
+    machines, and those of dead runs of this machine. With --cluster, only what dead runs created on
+    your clusters is removed; the file states how to reach them.
     """
     from harness.clusters.cleaning import clean_all
     from harness.machine.state import registrations
