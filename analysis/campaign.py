@@ -6,15 +6,16 @@ while it runs, after a crash, after its runs were pruned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypedDict
 
 import numpy as np
 
 from analysis.primary import of_campaign
+from analysis.resemblance import resemblances
 from analysis.statistics.cells import CellStatistics, MedianAndMax, cell_of, median_and_max
-from analysis.statistics.clusters import Resemblance, resemblance
+from analysis.statistics.clusters import Resemblance
 from analysis.statistics.comparisons import Comparison, comparisons_of
 from analysis.statistics.eligibility import FailedRun, Outcome, is_conclusive
 from analysis.statistics.measures import counted
@@ -188,8 +189,8 @@ def summarised(
             shared=_of_each_run(possible, results, lambda run: run.shared),
         ),
         resemblance={
-            "cluster": _resemblance(results, lambda run: clusters[run.run_id]),
-            "worker": _resemblance(results, lambda run: run.worker),
+            "cluster": resemblances(results, lambda run: clusters[run.run_id]),
+            "worker": resemblances(results, lambda run: run.worker),
         },
     )
 
@@ -230,30 +231,6 @@ def _of_each_run(
     for run, _ in results:
         by_cell.setdefault(run.cell, []).append(what(run))
     return [by_cell.get(cell.name, []) for cell in cells]
-
-
-def _resemblance(
-    results: Iterable[Finished], group_of: Callable[[Run], Hashable | None]
-) -> dict[str, Resemblance]:
-    """The similarity of conclusive runs of one group: whether they lose, and how much.
-
-    The cells of a shared run are one observation, their mean: they are alike because they shared
-    the run, which says nothing of its cluster or worker.
-    """
-    runs: dict[str, list[tuple[Run, RunResult]]] = {}
-    for run, outcome in results:
-        if isinstance(outcome, RunResult) and is_conclusive(outcome) and group_of(run) is not None:
-            runs.setdefault(run.shared or run.run_id, []).append((run, outcome))
-    cells = [tuple(sorted(run.cell for run, _ in each)) for each in runs.values()]
-    groups = [group_of(each[0][0]) for each in runs.values()]
-    numbers: dict[str, list[list[float]]] = {
-        "lossy": [[verdict_class(result) == LOSS for _, result in each] for each in runs.values()],
-        "loss_rate": [[result.rates.loss or 0.0 for _, result in each] for each in runs.values()],
-    }
-    return {
-        name: resemblance(cells, groups, np.array([np.mean(run) for run in each]))
-        for name, each in numbers.items()
-    }
 
 
 def clusters_of(folder: CampaignDir, runs: Iterable[Run]) -> dict[str, str | None]:
