@@ -235,7 +235,7 @@ def _of_each_run(
 
 def clusters_of(folder: CampaignDir, runs: Iterable[Run]) -> dict[str, str | None]:
     """The cluster of each run, by run id; `None` where it was not recorded."""
-    return {run.run_id: _metadata(folder, run).cluster.id for run in runs}
+    return {run.run_id: metadata_of(folder, run).cluster.id for run in runs}
 
 
 def versions_of(folder: CampaignDir, runs: Iterable[Run]) -> dict[str, list[str]]:
@@ -247,7 +247,7 @@ def _versions_by_cell(folder: CampaignDir, runs: Iterable[Run]) -> list[tuple[st
     """The name of a component and its versions in the runs of a cell, for each of both."""
     found: dict[tuple[str, str], set[str]] = {}
     for run in runs:
-        for name, version in _metadata(folder, run).versions.items():
+        for name, version in metadata_of(folder, run).versions.items():
             if version is not None:
                 found.setdefault((run.cell, name), set()).add(version)
     return [(name, versions) for (_, name), versions in found.items()]
@@ -261,7 +261,8 @@ def _sorted(versions: Iterable[tuple[str, set[str]]]) -> dict[str, list[str]]:
     return {name: sorted(each) for name, each in sorted(found.items())}
 
 
-def _metadata(folder: CampaignDir, run: Run) -> StoredRun:
+def metadata_of(folder: CampaignDir, run: Run) -> StoredRun:
+    """The metadata of a run; without fields if its document is absent or damaged."""
     try:
         return read_run(folder.run(run.run_id))
     except HistoryError:

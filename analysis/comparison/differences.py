@@ -23,11 +23,12 @@ class Difference:
 
 
 def differences(baseline: SampledCampaign, current: SampledCampaign) -> list[Difference]:
-    """All of them: the campaign's own keys, its axes, each key of the base plan, versions."""
+    """All of them: the campaign's own keys, its axes, each key of the base plan, versions, the
+    command of the user's client."""
     before, now = _conditions(baseline), _conditions(current)
     return [
         Difference(what=what, key=key, old=old, new=new)
-        for what in ("campaign", "axis", "plan", "version")
+        for what in ("campaign", "axis", "plan", "version", "client")
         for key, old, new in _differing(before[what], now[what])
     ]
 
@@ -48,6 +49,7 @@ def _conditions(sampled: SampledCampaign) -> dict[str, Mapping[str, object]]:
         },
         "plan": {key: value for key, value in campaign.base.items() if key not in DESCRIPTIVE},
         "version": sampled.versions,
+        "client": {"--client": list(sampled.clients)},
     }
 
 

@@ -6,11 +6,18 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from analysis.campaign import by_cell_of, refuse_mixed, results_of, versions_of
+from analysis.campaign import (
+    by_cell_of,
+    metadata_of,
+    refuse_mixed,
+    results_of,
+    versions_of,
+)
 from analysis.statistics.samples import Sample, sample_of
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign, Cell
-from harness.campaigns.progress import Progress, read_progress
+from harness.campaigns.progress import Progress, Run, read_progress
+from harness.protocols.any_client import EXEC
 
 CellId = frozenset[tuple[str, str]]
 """A cell's key, regardless of the order of its axes."""
@@ -31,6 +38,8 @@ class CampaignSummary:
     runs: int
     versions: Mapping[str, Sequence[str]]
     simulated: bool = False
+    clients: Sequence[str] = ()
+    """The commands of the user's clients (`--client`), for plans that have such."""
 
 
 class Named(Protocol):
@@ -65,6 +74,7 @@ class SampledCampaign:
     cells: Mapping[CellId, Cell]
     samples: Mapping[CellId, Sample]
     versions: Mapping[str, Sequence[str]]
+    clients: Sequence[str] = ()
 
     @property
     def id(self) -> str:
@@ -83,6 +93,7 @@ class SampledCampaign:
             runs=sum(sample.runs for sample in self.samples.values()),
             versions=dict(self.versions),
             simulated=self.campaign.simulated,
+            clients=self.clients,
         )
 
 
@@ -100,4 +111,12 @@ def sampled(folder: CampaignDir) -> SampledCampaign:
         cells,
         {key: sample_of(by_cell[cell.name]) for key, cell in cells.items()},
         versions_of(folder, (run for run, _ in results)),
+        _clients(folder, campaign, [run for run, _ in results]),
     )
+
+
+def _clients(folder: CampaignDir, campaign: Campaign, runs: Sequence[Run]) -> list[str]:
+    """The commands of the user's clients, as the metadata of the runs names them."""
+    if all(cell.resolved.plan.workload.client != EXEC for cell in campaign.possible):
+        return []
+    return sorted({metadata_of(folder, run).own_client or "not recorded" for run in runs})

@@ -55,9 +55,11 @@ def conclusion(comparison: CampaignComparison) -> list[str]:
     by_status: dict[str, list[str]] = {}
     for cell in cells:
         by_status.setdefault(cell.status, []).append(cell.name)
-    found = [f"No cell is shown to {finding.can} more often than in the baseline"]
+    found = list(_wrong_order(comparison))
+    result = f"No cell is shown to {finding.can} more often than in the baseline"
     if worse := by_status.get(REGRESSION):
-        found = [f"{_of(worse, cells, finding)} more often than in the baseline: {_names(worse)}"]
+        result = f"{_of(worse, cells, finding)} more often than in the baseline: {_names(worse)}"
+    found.append(result)
     if better := by_status.get(IMPROVEMENT):
         found.append(f"{_of(better, cells, finding)} less often: {_names(better)}")
     if doubtful := by_status.get(DOUBTFUL):
@@ -76,6 +78,16 @@ def conclusion(comparison: CampaignComparison) -> list[str]:
 def _of(names: Sequence[str], cells: Cells, finding: PrimaryFinding) -> str:
     lose = finding.does if len(names) == 1 else finding.do
     return f"{len(names)} of {counted(len(cells), 'cell')} {lose}"
+
+
+def _wrong_order(comparison: CampaignComparison) -> Iterable[str]:
+    """A night's name sorts otherwise than its date: `night-10` before `night-9`."""
+    baseline, current = comparison.campaigns[-2:]
+    if baseline.started and current.started and baseline.started > current.started:
+        yield (
+            f"The baseline {baseline.id} began after {current.id}: if you mean the older one as "
+            "the baseline, name it first"
+        )
 
 
 def _only_in_one(comparison: CampaignComparison) -> Iterable[str]:
@@ -100,7 +112,7 @@ def _new_classes(cells: Cells, finding: PrimaryFinding) -> Iterable[str]:
 def _limits(names: Sequence[str], cells: Cells, finding: PrimaryFinding) -> Iterable[str]:
     """A difference that is not shown may still exist: how large it can be."""
     unshown = [cell for cell in cells if cell.name in names]
-    few = [cell.name for cell in unshown if _too_few(cell, len(cells))]
+    few = [cell.name for cell in unshown if _too_few(cell)]
     if few:
         yield (
             f"Too few runs are conclusive in {_names(few)}: no difference could be significant, "
@@ -117,6 +129,12 @@ def _limits(names: Sequence[str], cells: Cells, finding: PrimaryFinding) -> Iter
 
 def _causes(comparison: CampaignComparison) -> str:
     differs = [each for each in comparison.differs if each.key != "plan_hash"]
+    if not differs and comparison.campaigns[-1].clients:
+        return (
+            "Plan, axes, versions and the command of your client are the same in both campaigns, "
+            "so a change comes from your client if its program is another one, from the machine, "
+            "or from chance"
+        )
     if not differs:
         return (
             "Plan, axes and versions are the same in both campaigns, so a change comes from the "
@@ -132,7 +150,7 @@ def _causes(comparison: CampaignComparison) -> str:
 
 
 def _more_runs(cell: ComparedCell, cells: int) -> str:
-    if _too_few(cell, cells):
+    if _too_few(cell):
         return "; so few runs cannot show a difference"
     if cell.runs_needed is None:
         return ""
@@ -143,8 +161,10 @@ def _more_runs(cell: ComparedCell, cells: int) -> str:
     )
 
 
-def _too_few(cell: ComparedCell, cells: int) -> bool:
-    return cell.p_least is not None and cell.p_least * cells > ALPHA
+def _too_few(cell: ComparedCell) -> bool:
+    """Whether no result of so many runs is significant, whatever the other cells show: if all
+    cells differ, the correction by Benjamini-Hochberg leaves the p-value as it is."""
+    return cell.p_least is not None and cell.p_least > ALPHA
 
 
 def _equivalent(cell: ComparedCell) -> str:

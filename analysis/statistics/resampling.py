@@ -135,12 +135,17 @@ def mean_of_differences(a: Floats, b: Floats) -> Estimate:
     mean, error = float(apart.mean()), float(apart.std(ddof=1)) / math.sqrt(apart.size)
     if np.ptp(apart) < _SAME:
         return Estimate(estimate=mean, why="all pairs differ by the same, so nothing varies")
-    reach = error * float(np.quantile(_studentised(apart), CONFIDENCE))
+    with np.errstate(invalid="ignore"):  # between a number and infinity
+        reach = error * float(np.quantile(_studentised(apart), CONFIDENCE))
+    if not math.isfinite(reach):
+        why = "nearly all pairs differ by the same, so too many resamples do not vary"
+        return Estimate(estimate=mean, why=why)
     return Estimate(estimate=mean, low=mean - reach, high=mean + reach, method=PAIRED_T)
 
 
 def _studentised(values: Floats) -> Floats:
-    """The distance of the mean of each resample from the mean, in standard errors of its own."""
+    """The distance of the mean of each resample from the mean, in standard errors of its own:
+    infinite if the resample does not vary."""
     rng = np.random.default_rng(_SEED)
     rows = max(1, _BATCH_NUMBERS // values.size)
     found: list[Floats] = []
@@ -148,10 +153,10 @@ def _studentised(values: Floats) -> Floats:
         shape = min(rows, _RESAMPLES - begin), values.size
         drawn = values[rng.integers(0, values.size, shape)]
         error = drawn.std(axis=1, ddof=1) / math.sqrt(values.size)
-        with np.errstate(divide="ignore", invalid="ignore"):  # a resample of one value: infinite
-            found.append(np.abs(drawn.mean(axis=1) - values.mean()) / error)
-    distances: Floats = np.concatenate(found)
-    return np.where(np.isnan(distances), 0.0, distances)
+        away, varies = np.abs(drawn.mean(axis=1) - values.mean()), error > _SAME
+        fixed = np.where(away > _SAME, math.inf, 0.0)
+        found.append(np.divide(away, error, out=fixed, where=varies))
+    return np.concatenate(found)
 
 
 def _ratio(parts: Floats, wholes: Floats, axis: int) -> Any:

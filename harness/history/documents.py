@@ -355,6 +355,12 @@ class StoredRun:
     warnings: tuple[str, ...] = ()
     error: str | None = None
 
+    @property
+    def own_client(self) -> str | None:
+        """The command of the user's client, as `ackloss run --client` got it."""
+        following = dict(zip(self.command, self.command[1:], strict=False))
+        return following.get("--client")
+
 
 class ForeignDocument(HistoryError):
     """A document that no version of ackloss writes: it lacks a field that all of them write."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 
 from analysis.comparison.document import cells_compared, compare_campaigns
@@ -19,6 +20,7 @@ from analysis.statistics.contrasts import ALPHA, adjusted, exact_test
 from analysis.statistics.samples import sample_of
 from analysis.statistics.shares import Share
 from checkers.loss import Loss
+from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Cell
 from harness.errors import HistoryError
 from tests.fixtures.campaign_folder import AXES, BASE, OFF, ON, build
@@ -313,3 +315,49 @@ def test_how_many_cells_share_a_run_is_one_of_the_conditions(tmp_path: Path) -> 
         ("cells_per_run", 1, 2)
     ]
     assert "differ in their conditions (1 key of the campaign)" in document["conclusion"][-1]
+
+
+def test_few_runs_show_a_difference_if_enough_cells_have_it() -> None:
+    """The correction leaves the p-value of cells that all differ, so those that do not are not
+    called too few."""
+    old = {str(n): runs(0, 4) for n in range(7)}
+    new = {**old, "5": runs(4, 0), "6": runs(4, 0)}
+    cells = compared(old, {**new, "0": runs(4, 0), "1": runs(4, 0), "2": runs(4, 0)})
+    assert cells["6"].status == "regression"
+    assert "so few runs" not in cells["3"].in_words
+
+
+def written(path: Path, base: str = BASE, *, client: str | None = None) -> CampaignDir:
+    """A campaign in a folder; the command of its runs names this client."""
+    folder = build(path, {ON: [run()] * 3, OFF: [run()] * 3}, base=base)
+    for file in folder.runs.glob("*/run.json"):
+        words = ["ackloss", "run", "plan.json", *(["--client", client] if client else [])]
+        file.write_bytes(orjson.dumps({**orjson.loads(file.read_bytes()), "command": words}))
+    return folder
+
+
+def test_a_baseline_that_began_later_is_pointed_out(tmp_path: Path) -> None:
+    first, second = written(tmp_path / "night-9"), written(tmp_path / "night-10")
+    assert "began after" not in " ".join(compare_campaigns([first, second]).conclusion)
+    sentence = compare_campaigns([second, first]).conclusion[0]
+    assert sentence.startswith("The baseline night-10 began after night-9")
+
+
+def test_another_client_is_a_difference_and_the_same_command_may_be_another_program(
+    tmp_path: Path,
+) -> None:
+    own = BASE + 'client = "exec"\n'
+    old, new, same = (
+        written(tmp_path / name, own, client=client)
+        for name, client in (("a", "./old-client"), ("b", "./new-client"), ("c", "./new-client"))
+    )
+    found = compare_campaigns([old, new])
+    assert [(each.what, each.old, each.new) for each in found.differs] == [
+        ("client", ["./old-client"], ["./new-client"])
+    ]
+    assert "1 client" in found.conclusion[-1]
+    repeated = compare_campaigns([new, same])
+    assert not repeated.differs
+    assert "from your client if its program is another one" in repeated.conclusion[-1]
+    plain = compare_campaigns([written(tmp_path / "d"), written(tmp_path / "e")])
+    assert "your client" not in plain.conclusion[-1]

@@ -12,6 +12,7 @@ from analysis.statistics.resampling import (
     MIN_NONZERO,
     mean_difference,
     mean_estimate,
+    mean_of_differences,
     ratio_estimate,
     spread,
 )
@@ -140,3 +141,20 @@ def test_coverage_of_means() -> None:
     assert often["given"] > 0.99
     assert often["mean"] >= 0.9
     assert often["pooled"] >= 0.9
+
+
+@pytest.mark.parametrize(("same", "pairs"), [(0.01, 10), (0.01, 12), (0.5, 20), (0.5, 50)])
+def test_pairs_of_which_one_differs_otherwise_have_no_interval(same: float, pairs: int) -> None:
+    """A third of the resamples do not have that one, and do not vary."""
+    apart = np.array([same] * (pairs - 1) + [2 * same])
+    found = mean_of_differences(np.zeros(pairs), apart)
+    assert found.estimate == pytest.approx(apart.mean())
+    assert (found.low, found.high) == (None, None)
+    assert found.why == "nearly all pairs differ by the same, so too many resamples do not vary"
+
+
+def test_pairs_that_vary_enough_have_an_interval() -> None:
+    found = mean_of_differences(np.zeros(40), np.array([0.01] * 30 + [0.02] * 10))
+    assert found.low is not None
+    assert found.high is not None
+    assert 0.005 < found.low < 0.0125 < found.high < 0.02
