@@ -20,36 +20,14 @@ from pyspark import SparkContext
 from checkers.judging import many_runs
 from checkers.judging.many_runs import check_runs
 from checkers.judging.one_run import judge_history, judge_run
-from checkers.loss.checker import Found, Loss, Slice
 from harness.errors import AcklossError, HarnessFailure, PlanError
 from harness.history.run_folder import RunDir
-from harness.protocols import Run
+from tests.fixtures.breaking_checker import BREAKING
 from tests.fixtures.hand_made import E, Made, R, W
 
 ENDS = (E(position=1, reader="a"), E(position=1, reader="b"))
 READS = (R(1, offset=0, reader="a"), R(1, offset=0, reader="b"))
 GOOD = Made(writes=[W(1)], reads=READS, ends=ENDS)
-
-
-@dataclass(frozen=True)
-class Planted(Loss):
-    """Breaks at the runs whose names say how."""
-
-    def check(self, run: Run, shard: Slice) -> Found:
-        facts = run.facts
-        if "raises" in facts.run_id:
-            raise ValueError("no such thing\nas a second line")
-        if "exits" in facts.run_id:
-            sys.exit(3)
-        if "slow" in facts.run_id:
-            time.sleep(600)
-        print("a line of the checker's")
-        if "killed" in facts.run_id:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().check(run, shard)
-
-
-PLANTED = {"loss": Planted()}
 
 
 def runs(parent: Path, *names: str) -> list[RunDir]:
@@ -74,10 +52,10 @@ def test_a_checker_that_raises_makes_the_run_unknown(tmp_path: Path) -> None:
     judged_before = judge_run(run)
     run.findings.mkdir(exist_ok=True)
     run.loss.write_bytes(b"what an earlier check found")
-    document = judge_run(run, PLANTED)
+    document = judge_run(run, BREAKING)
     reason = unknown(document)
     assert reason.startswith(
-        "the checker 'loss' raised ValueError: no such thing (test_broken_checkers.py"
+        "the checker 'loss' raised ValueError: no such thing (breaking_checker.py"
     )
     assert reason.endswith(f": {run.path}")
     assert run.read_json(run.result) == document
@@ -114,13 +92,13 @@ def test_a_stored_plan_that_names_what_is_not_here_is_refused_with_its_file(
 
 def test_a_checker_that_exits_ends_nothing(tmp_path: Path) -> None:
     (run,) = runs(tmp_path, "exits")
-    assert unknown(judge_run(run, PLANTED)).startswith("the checker 'loss' raised SystemExit: 3")
+    assert unknown(judge_run(run, BREAKING)).startswith("the checker 'loss' raised SystemExit: 3")
 
 
 def test_a_checker_that_raises_makes_a_history_unknown(tmp_path: Path) -> None:
     file = tmp_path / "raises.jsonl"
     file.write_bytes(orjson.dumps({"process": 0, "type": "invoke", "f": "add", "value": 1}))
-    reason = unknown(judge_history(file, PLANTED))
+    reason = unknown(judge_history(file, BREAKING))
     assert reason.startswith("the checker 'loss' raised ValueError")
     assert reason.endswith(f": {file}")
 
@@ -133,7 +111,7 @@ def test_one_that_raises_leaves_the_others_their_answers(
     rundirs = runs(tmp_path, *names)
     rundirs[3].plan.write_bytes(b"{")
     errors: list[AcklossError] = []
-    documents = check_runs(rundirs, checks=PLANTED, errors=errors)
+    documents = check_runs(rundirs, checks=BREAKING, errors=errors)
     names.remove("bad")
     assert [document["run_id"] for document in documents] == names
     assert {document["run_id"]: document["verdict"] for document in documents} == {
@@ -163,7 +141,7 @@ def test_one_that_kills_its_worker_leaves_the_others_their_answers(
     names = [f"run-{number:02d}" for number in range(20)]
     names[7], names[15] = "killed-07", "killed-15"
     rundirs = runs(tmp_path, *names)
-    documents = check_runs(rundirs, checks=PLANTED)
+    documents = check_runs(rundirs, checks=BREAKING)
     assert [document["run_id"] for document in documents] == names
     for rundir, document in zip(rundirs, documents, strict=True):
         assert rundir.read_json(rundir.result) == document
@@ -175,7 +153,7 @@ def test_one_that_kills_its_worker_leaves_the_others_their_answers(
 
 
 def test_one_alone_that_kills_its_worker(by: str, tmp_path: Path) -> None:
-    (document,) = check_runs(runs(tmp_path, "killed"), checks=PLANTED)
+    (document,) = check_runs(runs(tmp_path, "killed"), checks=BREAKING)
     assert unknown(document).endswith(f": {tmp_path / 'killed'}")
 
 
@@ -202,14 +180,14 @@ def test_one_at_which_ackloss_fails_leaves_the_others_their_answers(
     assert not odd.result.exists()
 
 
-CHECKS = f"""
+CHECKS = """
 import sys
 from checkers.judging.many_runs import check_runs
 from harness.history.run_folder import RunDir
 from pathlib import Path
-from {__name__} import PLANTED
+from tests.fixtures.breaking_checker import BREAKING
 if __name__ == "__main__":
-    check_runs([RunDir(Path(path)) for path in sys.argv[1:]], checks=PLANTED)
+    check_runs([RunDir(Path(path)) for path in sys.argv[1:]], checks=BREAKING)
 """
 
 
