@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +28,7 @@ from typing import ClassVar, Final
 import orjson
 
 from harness.errors import EnvironmentFailure, HistoryError
-from harness.faults.journal import append, entries
+from harness.faults.journal import append, end_last_line, entries
 
 
 def _now() -> str:
@@ -100,20 +101,25 @@ _FORMER_NAMES: Final = {"lane": "worker", "lanes": "workers"}
 
 
 class Journal:
-    """Appends entries to a campaign's journal; each is on disk when the call returns."""
+    """Appends entries to a campaign's journal; each is on disk when the call returns. Raises
+    EnvironmentFailure if the file cannot be written."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        content = path.read_bytes()
-        # Cut off half a line that a crash has left: the next entry must not be appended to it.
-        os.ftruncate(self._fd, content.rfind(b"\n") + 1)
+        with self._writing():
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            end_last_line(path, self._fd)
 
     def write(self, entry: Entry) -> None:
         """Append one entry. Raises EnvironmentFailure when the disk rejects it."""
         line = orjson.dumps({"type": entry.type, **asdict(entry)}) + b"\n"
-        try:
+        with self._writing():
             append(self._fd, line)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise EnvironmentFailure(
                 f"cannot write the campaign's journal: {error.strerror}", file=str(self._path)

@@ -94,8 +94,21 @@ def append(fd: int, line: bytes) -> None:
         raise
 
 
+def end_last_line(path: Path, fd: int) -> None:
+    """Let the next line that is appended to a journal begin a line, by the rule of `entries`: an
+    entry that lacks only its newline gets it, and half an entry that a crash has left is cut off.
+    Raises OSError."""
+    content = path.read_bytes()
+    last = content[content.rfind(b"\n") + 1 :]
+    if _entry(last) is not None:
+        append(fd, b"\n")
+    elif last:
+        os.ftruncate(fd, len(content) - len(last))
+
+
 def entries(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a journal; a last line that a crash has cut off is left out."""
+    """The lines of a journal. A last line that a crash has cut off is left out; one that lacks only
+    its newline is an entry."""
     for _, entry in _numbered(path):
         yield entry
 

@@ -61,6 +61,24 @@ def test_a_line_that_a_crash_has_cut_is_ignored(tmp_path: Path, cut: int) -> Non
     assert list(read_progress(file).runs) == ["first", "third"]
 
 
+def test_a_last_line_that_lacks_only_its_newline_counts_and_stays(tmp_path: Path) -> None:
+    file = tmp_path / "journal.jsonl"
+    journal = Journal(file)
+    begin(journal, "first")
+    journal.write(RunDone(run_id="first", verdict="invalid", seconds=1.0))
+    journal.close()
+    whole = file.read_bytes()
+    file.write_bytes(whole.removesuffix(b"\n"))
+    assert read_progress(file).runs["first"].verdict == "invalid"
+    later = Journal(file)
+    assert file.read_bytes() == whole
+    begin(later, "second", 1)
+    assert {run.run_id: run.state for run in read_progress(file).runs.values()} == {
+        "first": "done",
+        "second": "begun",
+    }
+
+
 def test_a_missing_journal_records_nothing(tmp_path: Path) -> None:
     assert read_progress(tmp_path / "none").runs == {}
 
