@@ -28,7 +28,7 @@ from typing import ClassVar, Final
 import orjson
 
 from harness.errors import EnvironmentFailure, HistoryError
-from harness.faults.journal import append, end_last_line, entries
+from harness.faults.journal import append, damaged_lines, end_last_line, numbered
 
 
 def _now() -> str:
@@ -98,6 +98,7 @@ _TYPES: Final = {
     for each in (SessionBegun, RunBegun, RunDone, RunFailed, RunBroken, Remark, SessionEnded)
 }
 _FORMER_NAMES: Final = {"lane": "worker", "lanes": "workers"}
+_HINT: Final = "copy the campaign's folder again"
 
 
 class Journal:
@@ -131,14 +132,21 @@ class Journal:
 
 def read_journal(path: Path) -> Iterator[Entry]:
     """The entries of a journal, without a last line that a crash has cut off and without types that
-    this version does not know. Raises HistoryError for an entry that lacks a field."""
-    for line in entries(path):
+    this version does not know. Raises HistoryError for any other line that is damaged, and for an
+    entry that lacks a field."""
+    if damaged := damaged_lines(path):  # without it a run would be missing, and nothing would show
+        raise HistoryError(
+            "is not an entry of a journal: the line is damaged",
+            file=f"{path}:{damaged[0]}",
+            hint=_HINT,
+        )
+    for number, line in numbered(path):
         entry_type = _TYPES.get(line["type"])
         if entry_type is not None:
-            yield _read(entry_type, line, path)
+            yield _read(entry_type, line, f"{path}:{number}")
 
 
-def _read(entry_type: type[Entry], line: Mapping[str, object], path: Path) -> Entry:
+def _read(entry_type: type[Entry], line: Mapping[str, object], place: str) -> Entry:
     named = {_FORMER_NAMES.get(name, name): value for name, value in line.items()}
     known = {each.name: named[each.name] for each in fields(entry_type) if each.name in named}
     try:
@@ -146,6 +154,6 @@ def _read(entry_type: type[Entry], line: Mapping[str, object], path: Path) -> En
     except TypeError as error:
         raise HistoryError(
             f"an entry {entry_type.type!r} lacks a field: {error}",
-            file=str(path),
-            hint="copy the campaign's folder again",
+            file=place,
+            hint=_HINT,
         ) from error

@@ -64,7 +64,7 @@ def _shared_runs_at(folder: Folder) -> set[str]:
         try:
             return read_progress(copy).shared_runs()
         except HistoryError as error:
-            error.file = folder.place(name)
+            error.file = str(error.file).replace(str(copy), folder.place(name))
             raise
 
 

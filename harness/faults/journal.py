@@ -109,11 +109,12 @@ def end_last_line(path: Path, fd: int) -> None:
 def entries(path: Path) -> Iterator[dict[str, Any]]:
     """The lines of a journal. A last line that a crash has cut off is left out; one that lacks only
     its newline is an entry."""
-    for _, entry in _numbered(path):
+    for _, entry in numbered(path):
         yield entry
 
 
-def _numbered(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def numbered(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The same with the number of each line, from 1 on."""
     if not path.exists():
         return
     for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
@@ -153,7 +154,7 @@ def windows(path: Path) -> list[FaultWindow]:
     Raises HistoryError for a line that ackloss does not write.
     """
     begun: dict[str, dict[str, Any]] = {}
-    for number, entry in _numbered(path):
+    for number, entry in numbered(path):
         try:
             _take(entry, begun)
         except (KeyError, TypeError) as error:
@@ -285,7 +286,7 @@ def open_acts(path: Path) -> OpenActs:
     if (number := _cut_off(path)) is not None:
         found.unreadable.append(f"{path}:{number}: is cut off")
     open_: dict[object, tuple[int, dict[str, Any]]] = {}
-    for number, entry in _numbered(path):
+    for number, entry in numbered(path):
         n = entry.get("n")
         if entry["type"] == "intent":
             known = isinstance(n, int) and n not in open_

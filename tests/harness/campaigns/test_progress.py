@@ -79,6 +79,27 @@ def test_a_last_line_that_lacks_only_its_newline_counts_and_stays(tmp_path: Path
     }
 
 
+@pytest.mark.parametrize("number", [1, 3, 4])
+@pytest.mark.parametrize("damage", [b"not JSON", b"\0" * 40, b"[]", b'{"at":""}'])
+def test_a_damaged_line_is_refused_by_its_number(
+    tmp_path: Path, number: int, damage: bytes
+) -> None:
+    """The run that it is about would be missing in every count, and nothing would show it."""
+    file = tmp_path / "journal.jsonl"
+    journal = Journal(file)
+    begin(journal, "first")
+    journal.write(RunDone(run_id="first", verdict="invalid", seconds=1.0))
+    begin(journal, "second", 1)
+    journal.write(RunDone(run_id="second", verdict="valid", seconds=1.0))
+    lines = file.read_bytes().split(b"\n")
+    lines[number - 1] = damage
+    file.write_bytes(b"\n".join(lines))
+    with pytest.raises(HistoryError, match="is not an entry of a journal") as raised:
+        read_progress(file)
+    assert raised.value.file == f"{file}:{number}"
+    assert raised.value.exit_code == 4
+
+
 def test_a_missing_journal_records_nothing(tmp_path: Path) -> None:
     assert read_progress(tmp_path / "none").runs == {}
 
@@ -145,4 +166,4 @@ def test_an_entry_that_lacks_a_field_is_reported_with_its_file(tmp_path: Path) -
     file.write_text('{"type":"begun","cell":"a=1","run_id":"r"}\n')
     with pytest.raises(HistoryError, match="an entry 'begun' lacks a field") as raised:
         read_progress(file)
-    assert raised.value.file == str(file)
+    assert raised.value.file == f"{file}:1"

@@ -78,7 +78,7 @@ def test_a_damaged_journal_at_a_url_is_named_by_its_url(campaign: CampaignDir) -
     campaign.journal.write_text('{"type": "begun", "cell": "c"}\n')
     with pytest.raises(HistoryError) as refused:
         stored_runs(f"local://{campaign.path}")
-    assert refused.value.file == f"local://{campaign.path}/journal.jsonl"
+    assert refused.value.file == f"local://{campaign.path}/journal.jsonl:1"
 
 
 def test_a_run_at_a_url_is_as_large_as_its_cells(campaign: CampaignDir) -> None:
