@@ -177,15 +177,8 @@ class LoadedCampaign:
         return {cell.name: cell for cell in self.campaign.cells}
 
     def cell(self, name: str) -> Cell:
-        """The cell of this name. Raises HistoryError for one that the campaign does not have."""
-        try:
-            return self._cells[name]
-        except KeyError as error:
-            raise HistoryError(
-                f"names a cell that the campaign does not have: {name!r}",
-                file=str(self.folder.journal),
-                hint="copy the campaign's folder again",
-            ) from error
+        """The cell of this name."""
+        return self._cells[name]
 
     def named(self, outcome: Outcome) -> Outcome:
         """An outcome whose error names the place that the user knows."""

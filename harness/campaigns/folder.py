@@ -20,6 +20,7 @@ from harness.history.run_folder import CELLS, RunDir, parts_of, write_atomically
 
 if TYPE_CHECKING:
     from harness.campaigns.plan import Campaign
+    from harness.campaigns.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -63,15 +64,37 @@ class CampaignDir:
         return folder
 
     def campaign(self) -> Campaign:
-        """The campaign as it began, whatever its original file holds now."""
+        """The campaign as it began, whatever its original file holds now. Raises HistoryError or
+        PlanError for files that cannot be read, or with which its journal did not begin: its runs
+        would be shown as runs of other settings."""
         # Not needed, and slow to import, where only the runs of a campaign are looked for.
         from harness.campaigns.plan import campaign_of, parse_campaign
+        from harness.campaigns.progress import read_progress
 
         text = self.file.read_text(encoding="utf-8")
         base = orjson.loads(self.base.read_bytes())
-        return campaign_of(
-            parse_campaign(text, file=str(self.file)), text, base, file=str(self.file)
-        )
+        plan = parse_campaign(text, file=str(self.file))
+        campaign = campaign_of(plan, text, base, file=str(self.file))
+        self._refuse_changed(campaign, read_progress(self.journal))
+        return campaign
+
+    def _refuse_changed(self, campaign: Campaign, progress: Progress) -> None:
+        """Raise HistoryError if the journal is of another campaign."""
+        if progress.plan_hash not in (None, campaign.digest):
+            raise HistoryError(
+                f"is not the campaign that {self.journal.name} began: this file or "
+                f"{self.base.name} was changed",
+                file=str(self.file),
+                hint="restore both, or begin a new campaign with `ackloss campaign run`",
+            )
+        cells = {cell.name for cell in campaign.cells}
+        for run in progress.runs.values():
+            if run.cell not in cells:
+                raise HistoryError(
+                    f"names a cell that the campaign does not have: {run.cell!r}",
+                    file=str(self.journal),
+                    hint="copy the campaign's folder again",
+                )
 
     @contextmanager
     def locked(self) -> Iterator[None]:

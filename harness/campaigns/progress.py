@@ -47,7 +47,8 @@ class Run:
 
 @dataclass
 class Progress:
-    """The state of a campaign; `workers` and `ended` are of the last session.
+    """The state of a campaign; `workers` and `ended` are of the last session, `plan_hash` is of the
+    first one that has it.
 
     A run whose state is `begun` is in progress, or broke off together with its process.
     `ended_runs` counts those that are not repeated; `executions` has the run ids of all cells of
@@ -62,6 +63,7 @@ class Progress:
     started: str | None = None
     ended: str | None = None
     workers: int | None = None
+    plan_hash: str | None = None
 
     def is_over(self, execution: str) -> bool:
         """Whether all cells of an execution have ended."""
@@ -97,6 +99,7 @@ class Progress:
                 self.sessions += 1
                 self.started = self.started or entry.at
                 self.ended, self.workers = None, entry.workers
+                self.plan_hash = self.plan_hash or entry.plan_hash
             case SessionEnded():
                 self.ended = entry.why
             case Remark():
