@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import orjson
 from filelock import FileLock, Timeout
@@ -21,6 +21,8 @@ from harness.history.run_folder import CELLS, RunDir, parts_of, write_atomically
 if TYPE_CHECKING:
     from harness.campaigns.plan import Campaign
     from harness.campaigns.progress import Progress
+
+_COPY_AGAIN: Final = "copy the campaign's folder again"
 
 
 @dataclass(frozen=True)
@@ -68,13 +70,13 @@ class CampaignDir:
         PlanError for files that cannot be read, or with which its journal did not begin: its runs
         would be shown as runs of other settings."""
         # Not needed, and slow to import, where only the runs of a campaign are looked for.
+        from harness.campaigns.loading import read_text
         from harness.campaigns.plan import campaign_of, parse_campaign
         from harness.campaigns.progress import read_progress
 
-        text = self.file.read_text(encoding="utf-8")
-        base = orjson.loads(self.base.read_bytes())
+        text = read_text(self.file)
         plan = parse_campaign(text, file=str(self.file))
-        campaign = campaign_of(plan, text, base, file=str(self.file))
+        campaign = campaign_of(plan, text, _object_in(self.base), file=str(self.file))
         self._refuse_changed(campaign, read_progress(self.journal))
         return campaign
 
@@ -93,7 +95,7 @@ class CampaignDir:
                 raise HistoryError(
                     f"names a cell that the campaign does not have: {run.cell!r}",
                     file=str(self.journal),
-                    hint="copy the campaign's folder again",
+                    hint=_COPY_AGAIN,
                 )
 
     @contextmanager
@@ -185,3 +187,18 @@ class CampaignDir:
     @property
     def summary(self) -> Path:
         return self.path / "summary.md"
+
+
+def _object_in(path: Path) -> dict[str, object]:
+    """The object in a JSON file. Raises HistoryError."""
+    try:
+        document = orjson.loads(path.read_bytes())
+    except OSError as error:
+        what = f"cannot be read: {error.strerror}"
+    except orjson.JSONDecodeError as error:
+        what = f"is not JSON: {error}"
+    else:
+        if isinstance(document, dict):
+            return document
+        what = "is not a JSON object"
+    raise HistoryError(what, file=str(path), hint=_COPY_AGAIN)

@@ -19,21 +19,36 @@ the campaign. Journals of earlier versions do not have them, and have `lane` and
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 import orjson
+from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from harness.errors import EnvironmentFailure, HistoryError
 from harness.faults.journal import append, damaged_lines, end_last_line, numbered
+from harness.wrong_values import expected, first_of, shown
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _of_a_run(run_id: str) -> str:
+    if not _RUN_ID.fullmatch(run_id):
+        raise ValueError("not the id of a run, such as 20260102-030405-a3f901")
+    return run_id
+
+
+_RUN_ID: Final = re.compile(r"[A-Za-z0-9][\w-]*(\.[A-Za-z0-9]([\w.-]*[\w-])?)?", re.ASCII)
+RunId = Annotated[str, AfterValidator(_of_a_run)]
+"""It names a folder below the campaign's runs, and leads to no other: runs are copied and deleted
+by it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,15 +71,15 @@ class RunBegun(Entry):
     type: ClassVar[str] = "begun"
     cell: str
     repetition: int
-    run_id: str
+    run_id: RunId
     worker: int
-    shared: str | None = None
+    shared: RunId | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunDone(Entry):
     type: ClassVar[str] = "done"
-    run_id: str
+    run_id: RunId
     verdict: str | None = None
     seconds: float | None = None
 
@@ -72,14 +87,14 @@ class RunDone(Entry):
 @dataclass(frozen=True, kw_only=True)
 class RunFailed(Entry):
     type: ClassVar[str] = "failed"
-    run_id: str
+    run_id: RunId
     error: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunBroken(Entry):
     type: ClassVar[str] = "broken"
-    run_id: str
+    run_id: RunId
     why: str | None = None
 
 
@@ -99,6 +114,7 @@ _TYPES: Final = {
     each.type: each
     for each in (SessionBegun, RunBegun, RunDone, RunFailed, RunBroken, Remark, SessionEnded)
 }
+_ADAPTERS: Final = {each: TypeAdapter(each) for each in _TYPES.values()}
 _FORMER_NAMES: Final = {"lane": "worker", "lanes": "workers"}
 _HINT: Final = "copy the campaign's folder again"
 
@@ -135,7 +151,7 @@ class Journal:
 def read_journal(path: Path) -> Iterator[Entry]:
     """The entries of a journal, without a last line that a crash has cut off and without types that
     this version does not know. Raises HistoryError for any other line that is damaged, and for an
-    entry that lacks a field."""
+    entry that lacks a field, or has one of another type."""
     if damaged := damaged_lines(path):  # without it a run would be missing, and nothing would show
         raise HistoryError(
             "is not an entry of a journal: the line is damaged",
@@ -150,12 +166,13 @@ def read_journal(path: Path) -> Iterator[Entry]:
 
 def _read(entry_type: type[Entry], line: Mapping[str, object], place: str) -> Entry:
     named = {_FORMER_NAMES.get(name, name): value for name, value in line.items()}
-    known = {each.name: named[each.name] for each in fields(entry_type) if each.name in named}
     try:
-        return entry_type(**known)  # type: ignore[arg-type]
-    except TypeError as error:
-        raise HistoryError(
-            f"an entry {entry_type.type!r} lacks a field: {error}",
-            file=place,
-            hint=_HINT,
-        ) from error
+        # Strict, so that "3" is not a number; from JSON, as strict Python data is an instance.
+        return _ADAPTERS[entry_type].validate_json(orjson.dumps(named), strict=True)
+    except ValidationError as error:
+        findings, _ = first_of(error.errors(include_url=False))
+        key, given = findings[0]["loc"][0], findings[0]["input"]
+        what = f"{key} is {shown(given)}: {expected(findings)}"
+        if findings[0]["type"] == "missing":
+            what = f"an entry {entry_type.type!r} lacks a field: {key}"
+        raise HistoryError(what, file=place, hint=_HINT) from error

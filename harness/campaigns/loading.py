@@ -16,7 +16,7 @@ def load_campaign(path: Path, changes: tuple[str, ...] = ()) -> Campaign:
     """Read a campaign file and its base plan, apply `--set` changes to the plan, and resolve every
     cell. Raises PlanError that names the file, and the cell when only one is wrong; or the axis
     along which cells must share their runs, and cannot."""
-    text = _read(path)
+    text = read_text(path)
     plan = parse_campaign(text, file=str(path))
     base = read_plan(_base_file(plan, path), changes)
     campaign = campaign_of(plan, text, base, file=str(path))
@@ -38,7 +38,8 @@ def _base_file(plan: CampaignPlan, path: Path) -> Path:
     raise PlanError(f"there is no file {beside}", file=str(path), key="plan")
 
 
-def _read(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The text of a campaign file. Raises PlanError."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

@@ -21,7 +21,6 @@ from harness.campaigns.folder import CampaignDir
 from harness.campaigns.progress import Progress, Run, read_progress
 from harness.errors import EnvironmentFailure
 from harness.history.run_folder import parts_of
-from harness.plan.steps import NAME
 
 _BULK: Final = (
     *("history", "reads", "observations", "deliveries"),
@@ -83,10 +82,7 @@ def _newest(progress: Progress, keep: int) -> set[str]:
 
 
 def _bulk(folder: CampaignDir, run_id: str) -> Iterator[Path]:
-    """What may be deleted of a run and of its cells; nothing where its id leads to another folder,
-    or to a link."""
-    if not all(NAME.fullmatch(part) for part in run_id.split(".", 1)):
-        return
+    """What may be deleted of a run and of its cells; nothing where its id leads to a link."""
     run = folder.run(run_id)
     path = run.path
     way = takewhile(lambda parent: parent != folder.runs, (path, *path.parents))

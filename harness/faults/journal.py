@@ -128,7 +128,7 @@ def _entry(line: bytes) -> dict[str, Any] | None:
         entry = orjson.loads(line)
     except orjson.JSONDecodeError:
         return None
-    return entry if isinstance(entry, dict) and "type" in entry else None
+    return entry if isinstance(entry, dict) and isinstance(entry.get("type"), str) else None
 
 
 def damaged_lines(path: Path) -> list[int]:

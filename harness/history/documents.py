@@ -23,7 +23,9 @@ from harness.models import LOG, MODELS
 from harness.protocols.conduct import Conduct
 from harness.wrong_values import expected, first_of
 
-Count = Annotated[int, Field(ge=0)]
+Integer = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+"""As large as the columns of tables are."""
+Count = Annotated[Integer, Field(ge=0)]
 Interval = tuple[float, float]
 
 
@@ -137,9 +139,9 @@ class FaultResult:
     nodes: tuple[str, ...] = ()
     met: bool | None = None
     evidence: tuple[str, ...] = ()
-    touched: int | None = None
-    ops_begun: int | None = None
-    ops_acknowledged: int | None = None
+    touched: Integer | None = None
+    ops_begun: Integer | None = None
+    ops_acknowledged: Integer | None = None
     claimed: bool = False
     begun_s: float | None = None
 
@@ -236,7 +238,7 @@ class RunResult:
     counts: Counts
     run_id: str | None = None
     plan: str | None = None
-    seed: int | None = None
+    seed: Integer | None = None
     model: ModelName = LOG.name
     simulated: bool = False
     reason: str | None = None
@@ -337,7 +339,7 @@ class StoredRun:
     state: str | None = None
     simulated: bool = False
     wall_time: str | None = None
-    seed: int | None = None
+    seed: Integer | None = None
     plan_file: str | None = None
     command: tuple[str, ...] = ()
     versions: Mapping[str, str | None] = field(default_factory=dict)

@@ -35,6 +35,31 @@ def edit(path: Path, before: str, after: str) -> None:
 
 @pytest.mark.parametrize("command", [["report"], ["campaign", "resume"], ["campaign", "status"]])
 @pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("base.json", None, "cannot be read: No such file or directory"),
+        ("base.json", b"", "is not JSON"),
+        ("base.json", b'{"schema": 1,', "is not JSON"),
+        ("base.json", b"[1]", "is not a JSON object"),
+        ("campaign.toml", b"\xff", "is not UTF-8 text"),
+        ("campaign.toml", b"schema = ", "is not TOML"),
+    ],
+)
+def test_a_folder_that_was_copied_only_in_part_is_bad_input(
+    folder: CampaignDir, command: list[str], name: str, content: bytes | None, words: str
+) -> None:
+    if content is None:
+        (folder.path / name).unlink()
+    else:
+        (folder.path / name).write_bytes(content)
+    done = CliRunner().invoke(main, [*command, str(folder.path)])
+    assert done.exit_code == 4, done.output
+    (sentence,) = done.stderr.splitlines()
+    assert sentence.startswith(f"ackloss: {folder.path / name}: {words}")
+
+
+@pytest.mark.parametrize("command", [["report"], ["campaign", "resume"], ["campaign", "status"]])
+@pytest.mark.parametrize(
     ("name", "before", "after"),
     [
         ("campaign.toml", "values = [true, false]", "values = [false, true]"),

@@ -161,6 +161,39 @@ def test_journals_of_earlier_and_later_versions_are_read(tmp_path: Path) -> None
     assert (progress.runs["r"].worker, progress.runs["r"].verdict) == (3, "valid")
 
 
+BEGUN = '{"type":"begun","cell":"a=1","repetition":0,"run_id":"r","worker":1}\n'
+NO_RUN = "not the id of a run, such as 20260102-030405-a3f901"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('{"type":{"a":1}}', "is not an entry of a journal"),
+        (BEGUN.replace('"a=1"', '["a=1"]'), "cell is ['a=1']: expected text"),
+        (BEGUN.replace("0", '"0"'), "repetition is '0': expected an integer"),
+        (BEGUN.replace('"r"', "7"), "run_id is 7: expected text"),
+        (BEGUN.replace('"r"', '"../../x"'), f"run_id is '../../x': {NO_RUN}"),
+        (BEGUN.replace('"r"', '"/etc"'), f"run_id is '/etc': {NO_RUN}"),
+        (BEGUN.replace('"r"', '".."'), f"run_id is '..': {NO_RUN}"),
+        (BEGUN.replace('"r"', '"r.."'), f"run_id is 'r..': {NO_RUN}"),
+        (BEGUN.replace('"r"', '""'), f"run_id is '': {NO_RUN}"),
+        (BEGUN.replace('"r"', '"r.x/../y"'), f"run_id is 'r.x/../y': {NO_RUN}"),
+        (BEGUN.replace("1}", '1,"shared":"../s"}'), f"shared is '../s': {NO_RUN}"),
+        ('{"type":"done","run_id":"r","seconds":"x"}', "seconds is 'x': expected a number"),
+        ('{"type":"done","run_id":"r","verdict":1}', "verdict is 1: expected text"),
+    ],
+)
+def test_an_entry_of_which_a_field_cannot_be_used_is_refused(
+    tmp_path: Path, line: str, words: str
+) -> None:
+    file = tmp_path / "journal.jsonl"
+    file.write_text(f"{BEGUN}{line.strip()}\n")
+    with pytest.raises(HistoryError) as raised:
+        read_progress(file)
+    assert words in raised.value.what
+    assert (raised.value.file, raised.value.exit_code) == (f"{file}:2", 4)
+
+
 def test_an_entry_that_lacks_a_field_is_reported_with_its_file(tmp_path: Path) -> None:
     file = tmp_path / "journal.jsonl"
     file.write_text('{"type":"begun","cell":"a=1","run_id":"r"}\n')

@@ -52,6 +52,11 @@ UNUSABLE: list[tuple[dict[str, object], str]] = [
     ({"result": {**RESULT, "verdict": "weird"}}, "result.json: verdict is 'weird': no verdict"),
     ({"result": {**RESULT, "counts": None}}, f"result.json: {LACKS} counts"),
     ({"result": {**RESULT, "counts": {"lost": 0}}}, f"result.json: {LACKS} counts.acknowledged"),
+    (
+        {"result": {**RESULT, "counts": {"acknowledged": 10, "lost": 2**63}}},
+        "result.json: counts.lost is 9223372036854775808: expected less than 9223372036854775808",
+    ),
+    ({"result": {**RESULT, "seed": 2**63}}, "result.json: seed is 9223372036854775808: expected"),
     ({"result": {**RESULT, "faults": [{"id": "a"}]}}, f"result.json: {LACKS} faults.0.proven"),
     ({"result": {**RESULT, "faults": 7}}, "result.json: faults is 7: expected a list"),
     ({"result": {**RESULT, "errors": {"failed": None}}}, "result.json: errors.failed is None"),
