@@ -204,8 +204,8 @@ def _run(
                 archive.finish(read_progress(where.journal))
             raise
         progress = read_progress(where.journal)
-        print_progress(out, where, campaign, progress)
-        out.say(f"{why}: {where.path}", style="bold")
+    print_progress(out, where, campaign, progress)  # it states whether another process has the lock
+    out.say(f"{why}: {where.path}", style="bold")
     _write_page(out, where)
     missing = archive.finish(progress, at_once=why == "interrupted") if archive else []
     if why == "interrupted":
