@@ -23,12 +23,14 @@ _BYTES_PER_WRITE, _BYTES_PER_RUN = 60, 400_000
 @dataclass(frozen=True)
 class Estimate:
     """Time and disk for the runs that are left, on this number of workers. In `executions` a run
-    that several cells share counts once, in `runs` once for each cell."""
+    that several cells share counts once, in `runs` once for each cell. `session_s`: the seconds of
+    them that the budget's hours allow one session."""
 
     workers: int
     runs: int
     executions: int
     seconds: float
+    session_s: float
     disk_mb: float
 
 
@@ -52,7 +54,10 @@ def estimate(
         writes = load.rate_per_s * load.duration_s
         stored += left.total() * (writes * _BYTES_PER_WRITE + _BYTES_PER_RUN)
     seconds += starts.seconds()
-    return Estimate(workers, runs, executions, seconds / workers, stored / 2**20)
+    seconds /= max(1, min(workers, executions))  # a worker without a run makes nothing faster
+    hours = campaign.plan.budget.hours
+    session_s = seconds if hours is None else min(seconds, hours * 3600)
+    return Estimate(workers, runs, executions, seconds, session_s, stored / 2**20)
 
 
 class _Starts:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from harness.cli.campaign_status import print_progress
-from harness.cli.output import Output, about, with_client_option, with_output
+from harness.cli.campaign_status import print_progress, time_in_words
+from harness.cli.output import Output, with_client_option, with_output
 from harness.cli.plans import FileOrName
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def _schedule(
     left = estimate(campaign, read_progress(where.journal).finished(), workers)
     cells = counted(len(campaign.possible), "cell")
     out.say(f"{campaign.plan.name}  {cells}  {where.path}", style="bold")
-    out.say(f"{left.runs:,} runs are left, {about(left.seconds)}")
+    out.say(f"{left.runs:,} runs are left, {time_in_words(left)}")
     if campaign.simulated:
         out.say(SIMULATED, style="yellow")
     with interrupts.raising():

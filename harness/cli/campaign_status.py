@@ -14,6 +14,7 @@ from harness.cli.plans import FileOrName
 
 if TYPE_CHECKING:
     from harness.campaigns.demands import Along
+    from harness.campaigns.estimate import Estimate
     from harness.campaigns.folder import CampaignDir
     from harness.campaigns.plan import Campaign
     from harness.campaigns.progress import Progress
@@ -116,9 +117,17 @@ def plan(out: Output, file: Path, changes: tuple[str, ...]) -> None:
         runs += f" in {counted(estimated.executions, 'execution')}"
     out.say(
         f"{campaign.plan.name}: {counted(len(campaign.cells), 'cell')}{impossible}, {runs}, "
-        f"{about(estimated.seconds)} on {counted(estimated.workers, 'worker')}, "
+        f"{time_in_words(estimated)} on {counted(estimated.workers, 'worker')}, "
         f"about {estimated.disk_mb:,.0f} MiB"
     )
+
+
+def time_in_words(estimated: Estimate) -> str:
+    """The time that the runs take, and how much of it the budget allows one session."""
+    words = about(estimated.seconds)
+    if estimated.session_s < estimated.seconds:
+        words += f" (its budget allows {about(estimated.session_s)} a session)"
+    return words
 
 
 def _print_cells(out: Output, campaign: Campaign, groups: Sequence[Group]) -> None:

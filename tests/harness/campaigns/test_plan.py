@@ -170,6 +170,26 @@ def test_a_campaign_of_only_such_cells_is_refused(tmp_path: Path) -> None:
     assert raised.value.key == "axes"
 
 
+def test_workers_without_a_run_make_nothing_faster(tmp_path: Path) -> None:
+    given = campaign(tmp_path, "")
+    (cell,) = given.possible
+    done = [(cell.name, n) for n in range(1, cell.repetitions)]
+    one = estimate(given, done, workers=1)
+    assert (one.runs, one.executions) == (1, 1)
+    assert one.seconds > 0
+    assert estimate(given, done, workers=8).seconds == one.seconds
+    assert estimate(given, [*done, (cell.name, 0)], workers=8).seconds == 0
+
+
+def test_an_estimate_states_when_the_budget_ends_a_session(tmp_path: Path) -> None:
+    free = estimate(campaign(tmp_path, ""), workers=1)
+    assert free.session_s == free.seconds > 36
+    tight = estimate(campaign(tmp_path, "[budget]\nhours = 0.01"), workers=1)
+    assert (tight.session_s, tight.seconds) == (36, free.seconds)
+    done = CliRunner().invoke(main, ["campaign", "plan", str(tmp_path / "c.toml")])
+    assert "(its budget allows about 1 min a session) on " in done.stdout
+
+
 def test_the_command_line_marks_what_is_impossible(tmp_path: Path) -> None:
     campaign(tmp_path, VERSIONS)
     done = CliRunner().invoke(main, ["campaign", "plan", str(tmp_path / "c.toml")])
