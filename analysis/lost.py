@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from harness.errors import EnvironmentFailure
+from harness.machine.files import replacing
 from harness.protocols.runs import NULL
 
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
@@ -39,10 +40,9 @@ def write_csv(lost: pd.DataFrame, path: Path) -> None:
     Raises EnvironmentFailure when the file cannot be written.
     """
     table = pa.table({name: _column(lost[name]) for name in lost.columns})
-    partial = path.with_name(f".{path.name}.partial")
     try:
-        pyarrow.csv.write_csv(table, partial)
-        partial.replace(path)
+        with replacing(path) as partial:
+            pyarrow.csv.write_csv(table, partial)
     except OSError as error:
         raise EnvironmentFailure(
             f"cannot write the table of lost writes: {error.strerror}", file=str(path)

@@ -7,7 +7,6 @@ into the run's folder here, or at the URL where the run was read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import pyarrow.parquet as pq
 from harness.errors import EnvironmentFailure
 from harness.history.remote_run import RemoteRun
 from harness.history.run_folder import RunDir
+from harness.machine.files import replace_file
 from harness.protocols import FaultWindow
 
 Document = dict[str, Any]
@@ -89,17 +89,13 @@ def packed(findings: pa.Table | pa.RecordBatchReader) -> bytes:
 
 def _store(path: Path, content: bytes | None) -> None:
     """Write what a check found, or remove what an earlier one found."""
-    partial = path.with_name(f".{path.name}.partial")
     try:
         if content is None:
             path.unlink(missing_ok=True)
         else:
             path.parent.mkdir(exist_ok=True)
-            partial.write_bytes(content)
-            partial.replace(path)
+            replace_file(path, content)
     except OSError as error:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
         raise EnvironmentFailure(
             f"cannot write what was found: {error.strerror or error}", file=str(path)
         ) from error
