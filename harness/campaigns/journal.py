@@ -110,11 +110,13 @@ class SessionEnded(Entry):
     why: str
 
 
-_TYPES: Final = {
+_TYPES: Final[Mapping[str, type[Entry]]] = {
     each.type: each
     for each in (SessionBegun, RunBegun, RunDone, RunFailed, RunBroken, Remark, SessionEnded)
 }
-_ADAPTERS: Final = {each: TypeAdapter(each) for each in _TYPES.values()}
+_ADAPTERS: Final[Mapping[type[Entry], TypeAdapter[Entry]]] = {
+    each: TypeAdapter(each) for each in _TYPES.values()
+}
 _FORMER_NAMES: Final = {"lane": "worker", "lanes": "workers"}
 _HINT: Final = "copy the campaign's folder again"
 
