@@ -2,6 +2,7 @@
 
 A run whose result is as it was when its rows were written is not read again. A run that was judged
 again replaces its rows. What a campaign no longer has, because it was pruned, stays in the lake.
+A campaign without a finished run is not in it yet.
 
 Files are never changed: new rows are a new file, and a file that holds replaced rows is written
 again without them under another name. The manifest is replaced last.
@@ -61,16 +62,16 @@ def build(
     refuse_strangers(place)  # before anything is written there
     with place.locked():
         manifest = _open(place)
+        _refuse_mixed(place, manifest, loaded)
         campaign = _known(place, manifest, loaded)
         stored = _stored(place, campaign)
         every = loaded.sources()
         changed = [source for source in every if _is_due(source, stored.get(source.run_id), ops)]
         if changed:
-            _refuse_mixed(place, manifest, loaded)
             if copied is not None:
                 copied.complete({source.run_id for source in changed})
             campaign = _written(place, campaign, changed, stored, ops=ops)
-        if campaign != manifest.campaign(campaign.id):
+        if campaign.parts and campaign != manifest.campaign(campaign.id):
             write_manifest(place, manifest.with_campaign(campaign))
         _sweep(place, campaign)
     replaced = sum(source.run_id in stored for source in changed)

@@ -149,6 +149,20 @@ def test_simulated_and_real_campaigns_never_share_a_lake(tmp_path: Path) -> None
         assert len(lake_of(path).read(RUNS)) == 1
 
 
+def test_a_campaign_without_a_finished_run_changes_no_lake(tmp_path: Path) -> None:
+    base = (ROOT / "plans/memory/log.toml").read_text(encoding="utf-8")
+    simulated = campaign(tmp_path / "simulated", {}, axes="", base=base)
+    path = tmp_path / "lake"
+    assert lake_of(path, simulated).manifest.campaigns == ()
+    lake = lake_of(path, campaign(tmp_path / "real", {ON: [run()]}))
+    assert not lake.simulated
+    with pytest.raises(HistoryError, match="this campaign is simulated, and those of the lake"):
+        build(place_of(path), simulated)
+    lake = lake_of(path, campaign(tmp_path / "next", {ON: [run()]}, head="seed = 4"))
+    assert [each.id for each in lake.manifest.campaigns] == ["next", "real"]
+    assert not lake.simulated
+
+
 def test_a_campaign_that_cannot_be_read_adds_nothing(tmp_path: Path) -> None:
     folder = campaign(tmp_path / "c", RUNS_OF)
     lake_of(tmp_path / "lake", folder)
