@@ -5,6 +5,7 @@ place       where a lake is: a folder, or a bucket of S3
 manifest    lake.json: which files count
 sources     the finished runs of a campaign, as the journal and the folders have them
 rows        their rows
+findings    what checkers found, in the columns of the lake
 conditions  digests of plans: which runs may be counted together
 parts       one Parquet file of one table
 build       adds the rows of a campaign, and only those that are not there yet

@@ -10,18 +10,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
-import orjson
 import pandas as pd
 import pyarrow as pa
 
 from analysis import frames
 from analysis.lake import schema
 from analysis.lake.conditions import conditions_of, digest
+from analysis.lake.findings import findings
 from analysis.lake.sources import Source, Unit, total
 from analysis.statistics.eligibility import Outcome, is_conclusive, is_eligible
 from analysis.statistics.samples import verdict_class
+from harness.errors import HistoryError
 from harness.history.documents import Availability, Counts, Rates, RunResult
 from harness.history.run_folder import RunDir, parts_of
 from harness.history.schemas import MEMBERS
@@ -36,13 +38,14 @@ _NOTHING: Final = {field.name: None for field in fields(Counts)}
 def rows_of(table: schema.Table, source: Source, *, with_ops: bool) -> pa.Table:
     """The rows of a run in a table; `with_ops`: whether the lake has its operations. Raises
     HistoryError."""
-    if table in _FRAMES:
-        return _frames(table, source.units, _FRAMES[table])
+    if table in _READ:
+        return _of_folders(table, source.units, _READ[table])
+    file = source.folder.result
     if table is schema.FAULTS:
-        return _table(table, [row for unit in source.units for row in _fault_rows(unit)])
+        return _table(table, [row for unit in source.units for row in _fault_rows(unit)], file)
     cells = [_cell_row(source, unit) for unit in source.units]
     run = _run_row(source, cells) | {"with_ops": with_ops}
-    return _table(table, cells if table is schema.CELLS else [run])
+    return _table(table, cells if table is schema.CELLS else [run], file)
 
 
 def has_rows_of(table: schema.Table, source: Source) -> bool:
@@ -233,38 +236,40 @@ def _instant(text: str | None) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _table(table: schema.Table, rows: list[Row]) -> pa.Table:
-    names = table.stored.names
-    return pa.Table.from_pylist(
-        [{name: row.get(name) for name in names} for row in rows], schema=table.stored
-    )
+def _table(table: schema.Table, rows: list[Row], file: Path) -> pa.Table:
+    """Rows as Arrow. Raises HistoryError, which names `file`, for a value that no column holds."""
+    columns = []
+    for field in table.stored:
+        try:
+            columns.append(pa.array([row.get(field.name) for row in rows], field.type))
+        except (pa.ArrowException, OverflowError) as error:
+            what = f"the lake cannot hold its {field.name}: {error}"
+            raise HistoryError(what, file=str(file)) from error
+    return pa.table(columns, schema=table.stored)
 
 
-def _findings(folder: RunDir) -> pd.DataFrame:
-    """What was found, with the columns that only some checkers have as one."""
-    rows = frames.findings(folder)
-    others = [name for name in rows.columns if name not in schema.FINDINGS.stored.names]
-    if not others:
-        return rows
-    more = pa.Table.from_pandas(rows[others], preserve_index=False).to_pylist()
-    known = ({name: value for name, value in row.items() if value is not None} for row in more)
-    texts = [orjson.dumps(row).decode() if row else None for row in known]
-    return rows.assign(more=pd.Series(texts, dtype=object, index=rows.index))
+def _observations(folder: RunDir) -> pa.Table:
+    rows = frames.observations(folder).rename(columns={MEMBERS: "members"})
+    return _arrow(schema.OBSERVATIONS, rows)
 
 
-def _observations(folder: RunDir) -> pd.DataFrame:
-    return frames.observations(folder).rename(columns={MEMBERS: "members"})
+def _operations(folder: RunDir) -> pa.Table:
+    return _arrow(schema.OPS, frames.history(folder))
 
 
-def _frames(
-    table: schema.Table, units: Iterable[Unit], read: Callable[[RunDir], pd.DataFrame]
+def _of_folders(
+    table: schema.Table, units: Iterable[Unit], read: Callable[[RunDir], pa.Table]
 ) -> pa.Table:
-    """The rows of the folders of all judged cells, as Arrow."""
+    """The rows of the folders of all judged cells."""
     made = [table.stored.empty_table()]
     for unit in units:
         if unit.judged:
             rows = read(unit.folder)
-            made.append(_arrow(table, rows.assign(**_of(unit))))
+            for name, value in _of(unit).items():
+                place = table.stored.get_field_index(name)
+                same = pa.repeat(pa.scalar(value, schema.TEXT), len(rows))
+                rows = rows.set_column(place, table.stored.field(name), same)
+            made.append(rows)
     return pa.concat_tables(made)
 
 
@@ -279,9 +284,9 @@ def _arrow(table: schema.Table, rows: pd.DataFrame) -> pa.Table:
     return pa.table(columns, schema=table.stored)
 
 
-_FRAMES: Final[Mapping[schema.Table, Callable[[RunDir], pd.DataFrame]]] = {
-    schema.FINDINGS: _findings,
+_READ: Final[Mapping[schema.Table, Callable[[RunDir], pa.Table]]] = {
+    schema.FINDINGS: findings,
     schema.OBSERVATIONS: _observations,
-    schema.OPS: frames.history,
+    schema.OPS: _operations,
 }
 """How the folder of a judged cell is read, for tables of which it holds many rows."""

@@ -274,7 +274,12 @@ FINDINGS: Final = Table(
         Column("fault", TEXT, "the faults in force then, joined by commas"),
         Column("found_partition", NUMBER, "where it was read"),
         Column("found_offset", NUMBER, "likewise"),
-        Column("more", TEXT, "further columns of the checker, as a JSON object; null: none"),
+        Column(
+            "more",
+            TEXT,
+            "further columns of the checker, and those of another type than here, as a JSON "
+            "object; null: none",
+        ),
     ),
 )
 OBSERVATIONS: Final = Table(
