@@ -1,7 +1,8 @@
 """Adds the rows of a campaign to a lake, and only those that are not there yet.
 
 A run whose result is as it was when its rows were written is not read again. A run that was judged
-again replaces its rows. What a campaign no longer has, because it was pruned, stays in the lake.
+again replaces its rows. What a campaign no longer has, because it was pruned or a file was damaged,
+stays in the lake.
 A campaign without a finished run is not in it yet.
 
 Files are never changed: new rows are a new file, and a file that holds replaced rows is written
@@ -10,17 +11,18 @@ again without them under another name. The manifest is replaced last.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import PurePosixPath
+from typing import Any
 
 from analysis.lake import sources
 from analysis.lake.manifest import FILE, LakeCampaign, Manifest, Part, read_manifest, write_manifest
 from analysis.lake.parts import columns_of, folder_of, read_part, write_part
 from analysis.lake.place import Place
 from analysis.lake.rows import has_rows_of, rows_of
-from analysis.lake.schema import OPS, RUNS, TABLES
+from analysis.lake.schema import CELLS, OPS, RUNS, TABLES, Table
 from analysis.lake.sources import Copied, LoadedCampaign, Source
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
@@ -30,7 +32,8 @@ from harness.errors import HistoryError
 class Built:
     """What a build did for one campaign: its finished runs, and how many of them were added to the
     lake or replaced there; the rows that the lake now has of it, by table. `absent`: how many more
-    are not in the campaign's archive, or not completely."""
+    are not in the campaign's archive, or not completely. `kept`: the runs whose rows stay since
+    their results cannot be read any more, and why."""
 
     campaign: str
     runs: int
@@ -38,14 +41,25 @@ class Built:
     replaced: int
     rows: Mapping[str, int]
     absent: int = 0
+    kept: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class _Stored:
-    """A run as the lake has it."""
+    """A run as the lake has it. `judged`: the names of its cells that have a verdict; `None` is
+    that of the cell of a run without cells."""
 
     digest: str
     with_ops: bool
+    judged: frozenset[str | None]
+
+    def lost_by(self, unread: Mapping[str | None, str | None]) -> str | None:
+        """Why a verdict would be lost with these cells, whose results cannot be read; `None`: none
+        would. A run whose result cannot be read takes all its cells with it."""
+        return next(
+            (why for cell, why in unread.items() if self.judged and cell in {None, *self.judged}),
+            None,
+        )
 
 
 def build(
@@ -66,7 +80,9 @@ def build(
         campaign = _known(place, manifest, loaded)
         stored = _stored(place, campaign)
         every = loaded.sources()
-        changed = [source for source in every if _is_due(source, stored.get(source.run_id), ops)]
+        due = [source for source in every if _is_due(source, stored.get(source.run_id), ops)]
+        kept = _worse(due, stored)
+        changed = [source for source in due if source.run_id not in kept]
         if changed:
             if copied is not None:
                 copied.complete({source.run_id for source in changed})
@@ -82,6 +98,7 @@ def build(
         replaced=replaced,
         rows={name: campaign.rows(name) for name in TABLES if campaign.rows(name)},
         absent=loaded.finished - len(every),
+        kept=kept,
     )
 
 
@@ -147,12 +164,23 @@ def _refuse_mixed(place: Place, manifest: Manifest, loaded: LoadedCampaign) -> N
 
 def _stored(place: Place, campaign: LakeCampaign) -> dict[str, _Stored]:
     """The runs of the campaign that the lake has, by run id."""
-    found = {}
-    for part in campaign.parts.get(RUNS.name, ()):
-        rows = columns_of(place, part, ["run_id", "digest", "with_ops"])
-        for row in rows.to_pylist():
-            found[row["run_id"]] = _Stored(row["digest"], row["with_ops"])
-    return found
+    judged: dict[str, set[str | None]] = {}
+    for row in _rows(place, campaign, CELLS, ["run_id", "run_cell", "verdict"]):
+        cells = judged.setdefault(row["run_id"], set())
+        cells |= {row["run_cell"]} if row["verdict"] is not None else set()
+    return {
+        row["run_id"]: _Stored(
+            row["digest"], row["with_ops"], frozenset(judged.get(row["run_id"], ()))
+        )
+        for row in _rows(place, campaign, RUNS, ["run_id", "digest", "with_ops"])
+    }
+
+
+def _rows(
+    place: Place, campaign: LakeCampaign, table: Table, columns: list[str]
+) -> Iterator[dict[str, Any]]:
+    for part in campaign.parts.get(table.name, ()):
+        yield from columns_of(place, part, columns).to_pylist()
 
 
 def _is_due(source: Source, stored: _Stored | None, ops: bool) -> bool:
@@ -164,6 +192,18 @@ def _is_due(source: Source, stored: _Stored | None, ops: bool) -> bool:
     return source.digest != stored.digest or (
         ops and not stored.with_ops and has_rows_of(OPS, source)
     )
+
+
+def _worse(due: Sequence[Source], stored: Mapping[str, _Stored]) -> dict[str, str]:
+    """The runs of which the lake has a verdict that the campaign's folder has no longer, as a file
+    was damaged since, and why."""
+    found = {}
+    for source in due:
+        before = stored.get(source.run_id)
+        why = before.lost_by(source.unread) if before else None
+        if why is not None:
+            found[source.run_id] = why
+    return found
 
 
 def _written(

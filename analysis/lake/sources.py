@@ -147,6 +147,16 @@ class Source:
         """Its judged cells. Raises HistoryError."""
         return tuple(unit for run, outcome in self.outcomes for unit in self._units(run, outcome))
 
+    @property
+    def unread(self) -> dict[str | None, str | None]:
+        """Its cells whose results cannot be read, by their names in the run (`None`: the run),
+        and why. Raises HistoryError."""
+        return {
+            unit.run_cell: unit.outcome.error
+            for unit in self.units
+            if unit.run.state == "done" and isinstance(unit.outcome, FailedRun)
+        }
+
     def _units(self, run: Run, outcome: Outcome) -> Iterator[Unit]:
         cell, folder = self.campaign.cell(run.cell), self.campaign.folder.run(run.run_id)
         named = self.campaign.named

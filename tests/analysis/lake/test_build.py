@@ -25,6 +25,7 @@ from analysis.statistics.cells import CellStatistics, cell_of
 from harness.campaigns.folder import CampaignDir
 from harness.errors import EnvironmentFailure, HistoryError
 from tests.fixtures.campaign_folder import AXES, BASE, OFF, ON
+from tests.fixtures.command_line import ackloss
 from tests.fixtures.lakes import ROOT, add_run, campaign, files_of, lake_of
 from tests.fixtures.result_documents import FAILED, lossy, run
 
@@ -119,6 +120,36 @@ def test_rows_stay_when_the_campaign_lost_its_runs(tmp_path: Path) -> None:
         (path / "result.json").unlink()
     build(place_of(tmp_path / "lake"), folder)
     assert files_of(tmp_path / "lake") == before
+
+
+def test_a_result_that_is_damaged_later_replaces_no_rows(tmp_path: Path) -> None:
+    folder = campaign(tmp_path / "c", {ON: [lossy(), run()], OFF: [FAILED]})
+    path = tmp_path / "lake"
+    before = lake_of(path, folder).read(CELLS)
+    damaged, again, _ = sorted(folder.runs.iterdir())
+    whole = (damaged / "result.json").read_bytes()
+    (damaged / "result.json").write_bytes(whole[:40])
+    (again / "result.json").write_bytes(orjson.dumps({**lossy(5), "run_id": again.name}))
+    done = ackloss("lake", "build", folder.path, "--to", path)
+    assert "the rows of the run 00000-r stay as they were" in done.stderr.replace("\n", " ")
+    built = build(place_of(path), folder)
+    assert (built.added, built.replaced, list(built.kept)) == (0, 0, [damaged.name])
+    assert "result.json" in built.kept[damaged.name]
+    after = open_lake(place_of(path)).read(CELLS)
+    assert list(after.sort_values("run_id")["lost"].dropna()) == [100, 5]
+    assert len(after) == len(before) == 3
+    (damaged / "result.json").write_bytes(whole)
+    assert build(place_of(path), folder).kept == {}
+
+
+def test_a_result_that_was_always_damaged_is_a_failed_run(tmp_path: Path) -> None:
+    folder = campaign(tmp_path / "c", {ON: [run()]})
+    (only,) = folder.runs.iterdir()
+    (only / "result.json").write_bytes(b"{")
+    (row,) = lake_of(tmp_path / "lake", folder).read(CELLS).to_dict("records")
+    assert (row["verdict"], row["class"]) == (None, "harness_failure")
+    (only / "result.json").write_bytes(b"")
+    assert build(place_of(tmp_path / "lake"), folder).replaced == 1
 
 
 def test_campaigns_are_kept_apart(tmp_path: Path) -> None:
