@@ -42,7 +42,8 @@ class Copied:
 @dataclass(frozen=True)
 class Unit:
     """A judged cell: where its files are, and how it ended. `run_cell` is its name in its run, and
-    `listed` what the result of that run says of it, where the plan holds several cells."""
+    `listed` what the result of that run says of it, where the plan holds several cells. Where that
+    is something else than its own result says (`at_odds`), it has no verdict."""
 
     run: Run
     cell: Cell
@@ -50,6 +51,7 @@ class Unit:
     run_cell: str | None
     outcome: Outcome
     listed: CellResult | None = None
+    at_odds: bool = False
 
     @property
     def result(self) -> RunResult | None:
@@ -154,7 +156,7 @@ class Source:
         return {
             unit.run_cell: unit.outcome.error
             for unit in self.units
-            if unit.run.state == "done" and isinstance(unit.outcome, FailedRun)
+            if unit.run.state == "done" and isinstance(unit.outcome, FailedRun) and not unit.at_odds
         }
 
     def _units(self, run: Run, outcome: Outcome) -> Iterator[Unit]:
@@ -165,7 +167,10 @@ class Source:
             return
         for each in outcome.cells:
             inner = folder.cell(each.name)
-            yield Unit(run, cell, inner, each.name, named(_outcome_in(inner)), each)
+            found = _outcome_in(inner)
+            why = isinstance(found, RunResult) and _contradiction(inner, found, each, outcome)
+            own = FailedRun(run_id=inner.run_id, error=why) if why else found
+            yield Unit(run, cell, inner, each.name, named(own), each, at_odds=bool(why))
 
 
 @dataclass(frozen=True)
@@ -233,6 +238,25 @@ def _outcome_in(folder: RunDir) -> Outcome:
         return read_result(folder)
     except HistoryError as error:
         return FailedRun(run_id=folder.run_id, error=str(error))
+
+
+def _contradiction(
+    folder: RunDir, own: RunResult, listed: CellResult, run: RunResult
+) -> str | None:
+    """Why the result of a cell cannot be believed, by what that of its run says; `None`: both say
+    the same."""
+    what = None
+    if own.run_id not in (None, folder.run_id):
+        what = f"is of another run, {own.run_id!r}"
+    elif own.simulated != run.simulated:
+        what = "is simulated, or its run is, and the other is real"
+    elif own.verdict != listed.verdict:
+        what = f"is {own.verdict}, and the result of its run has {listed.verdict} for this cell"
+        what += f" ({listed.reason})" if listed.reason else ""
+    if what is None:
+        return None
+    hint = f"`ackloss check {folder.path.parent.parent}` writes both again"
+    return str(HistoryError(what, file=str(folder.result), hint=hint))
 
 
 def _metadata(folder: RunDir) -> StoredRun:

@@ -32,7 +32,8 @@ _NOTHING = {"attempted": 0, "acknowledged": 0, "lost": 0}
 
 
 def judge_cells(rundir: RunDir, judge: Callable[[RunDir], Judged]) -> Judged:
-    """Judge every cell by `judge`, and the run by its cells.
+    """Judge every cell by `judge`, and the run by its cells. A cell that cannot be judged has a
+    result too, `unknown`: that of an earlier check is none.
 
     Raises HistoryError where the run's own documents cannot be read.
     """
@@ -59,7 +60,13 @@ def judge_cells(rundir: RunDir, judge: Callable[[RunDir], Judged]) -> Judged:
         "cells": cells,
         "timings": {**timings, "check_s": check_s, "report_s": None},
     }
-    return Judged(document, cells=by_name)
+    there = {path.name for path in rundir.cells.glob("*")}
+    unjudged = {
+        each["name"]: Judged(_unjudged(each["name"], answer, run, plan))
+        for each, answer in judged
+        if isinstance(answer, str) and each["name"] in there
+    }
+    return Judged(document, cells=by_name | unjudged)
 
 
 def _documents(rundir: RunDir) -> tuple[Document, Document]:
@@ -95,14 +102,36 @@ def _cell(listed: Mapping[str, Any], answer: Judged | str) -> Document:
     """One cell as the run's result.json has it."""
     entry: Document = {"name": listed["name"], "overrides": listed.get("overrides") or {}}
     if isinstance(answer, str):
-        nothing = {"counter_examples": [], "counts": dict(_NOTHING), "rates": {}, "leaders": []}
-        state = {"verdict": UNKNOWN, "reason": answer, "eligible": False, "complete": False}
-        return entry | state | nothing | {"doubts": [DOUBTS.incomplete]}
+        return entry | _unknown(answer) | {"counts": dict(_NOTHING), "rates": {}}
     result = answer.document
     taken = ("verdict", "reason", "counter_examples", "doubts", "eligible", "complete")
     return entry | {
         **{key: result[key] for key in (*taken, "counts", "rates")},
         "leaders": result.get("leaders") or [],
+    }
+
+
+def _unknown(why: str) -> Document:
+    """What is stated of a cell that cannot be judged."""
+    return {
+        "verdict": UNKNOWN,
+        "reason": why,
+        "counter_examples": [],
+        "doubts": [DOUBTS.incomplete],
+        "eligible": False,
+        "complete": False,
+        "leaders": [],
+    }
+
+
+def _unjudged(name: str, why: str, run: Document, plan: Document) -> Document:
+    """The result of a cell that cannot be judged: it replaces that of an earlier check."""
+    timings = {"cluster_s": None, "run_s": None, "read_s": None, "check_s": None, "report_s": None}
+    return {
+        **_of_run({**run, "run_id": cell_id(run["run_id"], name)}, plan, []),
+        **_unknown(why),
+        "faults": [],
+        "timings": timings,
     }
 
 

@@ -152,6 +152,74 @@ def test_a_result_that_was_always_damaged_is_a_failed_run(tmp_path: Path) -> Non
     assert build(place_of(tmp_path / "lake"), folder).replaced == 1
 
 
+TWO_CELLS = (
+    BASE.replace("rate_per_s = 50", "rate_per_s = 50\nprocesses = 4")
+    + """
+[[cells]]
+name = "a"
+topic.settings = { "min.insync.replicas" = 1 }
+[[cells]]
+name = "b"
+topic.settings = { "min.insync.replicas" = 2 }
+"""
+)
+
+
+def of_two_cells(path: Path, *verdicts: str, **own: object) -> CampaignDir:
+    """A campaign of one run with two cells, which its result lists with these verdicts. The cells'
+    own results are valid, and of this run, apart from what is in `own`."""
+    cells = [
+        {"name": name, "verdict": verdict, "reason": "why", "counts": run()["counts"]}
+        for name, verdict in zip("ab", verdicts, strict=True)
+    ]
+    folder = campaign(
+        path, {"the plan as it is": [{**run("unknown"), "cells": cells}]}, axes="", base=TWO_CELLS
+    )
+    (only,) = folder.runs.iterdir()
+    for name in "ab":
+        inner = only / "cells" / name
+        inner.mkdir(parents=True)
+        document = {**run(), "run_id": f"{only.name}.{name}", **own}
+        (inner / "result.json").write_bytes(orjson.dumps(document))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "own", "a", "words"),
+    [
+        (("valid", "valid"), {}, "valid", "none"),
+        (("unknown", "valid"), {}, None, "is valid, and the result of its run has unknown"),
+        (("invalid", "valid"), {}, None, "has invalid for this cell (why)"),
+        (("valid", "valid"), {"run_id": "other.a"}, None, "is of another run, 'other.a'"),
+        (("valid", "valid"), {"simulated": True}, None, "is simulated, or its run is"),
+    ],
+)
+def test_a_cell_whose_result_its_run_contradicts_has_no_verdict(
+    tmp_path: Path, verdicts: tuple[str, str], own: dict[str, object], a: str | None, words: str
+) -> None:
+    path, folder = tmp_path / "lake", of_two_cells(tmp_path / "c", *verdicts, **own)
+    cells = lake_of(path, folder).read(CELLS).set_index("run_cell")
+    assert cells["verdict"]["a"] == a
+    assert cells["conclusive"]["a"] == (a is not None)
+    assert words in str(cells["reason"]["a"]) + str(cells["class"]["a"])
+    assert cells["verdict"]["b"] == (None if own else "valid")
+
+
+def test_a_contradiction_replaces_rows_and_damage_does_not(tmp_path: Path) -> None:
+    path, folder = tmp_path / "lake", of_two_cells(tmp_path / "c", "valid", "valid")
+    lake_of(path, folder)
+    (only,) = folder.runs.iterdir()
+    inner = only / "cells" / "a" / "result.json"
+    whole = inner.read_bytes()
+    inner.write_bytes(b"")
+    assert list(build(place_of(path), folder).kept) == [only.name]
+    assert list(open_lake(place_of(path)).read(CELLS)["verdict"]) == ["valid", "valid"]
+    inner.write_bytes(whole.replace(b'"valid"', b'"unknown"'))
+    assert build(place_of(path), folder).replaced == 1
+    cells = open_lake(place_of(path)).read(CELLS).set_index("run_cell")
+    assert (cells["verdict"]["a"], cells["verdict"]["b"]) == (None, "valid")
+
+
 def test_campaigns_are_kept_apart(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     for parent in (one, two):

@@ -162,6 +162,34 @@ def test_a_loss_in_a_cell_that_is_not_listed_is_one(run: RunDir) -> None:
     assert judge_cells(run, of_verdicts(*verdicts)).write(run)["verdict"] == "invalid"
 
 
+def test_a_cell_that_cannot_be_judged_keeps_no_earlier_result(run: RunDir) -> None:
+    """Neither does a name that leads out of the run's folder get one."""
+    judge_run(run)
+    early, two = run.cell("early"), run.cell("two")
+    early.findings.mkdir(exist_ok=True)
+    (early.findings / "loss.parquet").write_bytes(b"of an earlier check")
+    two.run.unlink()
+    listing(run, "run.json", ["safe", "unclean", "early", "two"])
+    content = run.read_json(run.run)
+    content["cells"][3]["name"] = "../../run/cells/safe/../two"
+    run.write_json(run.run, content)
+
+    def judge(folder: RunDir) -> Judged:
+        if folder.path == early.path:
+            raise HistoryError("cannot be read", file=str(folder.path))
+        return Judged(judge_run(folder))
+
+    document = judge_cells(run, judge).write(run)
+    listed = {each["name"]: each for each in document["cells"]}
+    for cell, words in ((early, "cannot be read"), (two, "missing: cells/two")):
+        own, name = read_result(cell), cell.path.name
+        assert (own.verdict, own.run_id) == ("unknown", f"{content['run_id']}.{name}")
+        assert own.reason == listed[name]["reason"]
+        assert words in str(own.reason)
+        assert not own.eligible
+    assert not list(early.findings.iterdir())
+
+
 def test_a_cell_in_the_folder_of_another_is_none_of_it(run: RunDir) -> None:
     """Cells of one run share its id and its plan's name."""
     shutil.rmtree(run.cell("unclean").path)
