@@ -63,7 +63,7 @@ def has_rows_of(table: schema.Table, source: Source) -> bool:
 def _run_row(source: Source, cells: list[Row]) -> Row:
     """The row of a run; of a shared run it is made of those of its cells."""
     campaign, metadata = source.campaign.campaign, source.metadata
-    judged = _of_all(cells) if source.is_shared else _of_one(source)
+    judged = _of_all(source, cells) if source.is_shared else _of_one(source)
     return {
         **_common(cells),
         **judged,
@@ -97,10 +97,10 @@ def _common(cells: list[Row]) -> Row:
 
 def _of_one(source: Source) -> Row:
     ((_, outcome),) = source.outcomes
-    return _judgement(outcome) | _measured(outcome)
+    return _judgement(outcome) | _measured(outcome, source.folder)
 
 
-def _of_all(cells: list[Row]) -> Row:
+def _of_all(source: Source, cells: list[Row]) -> Row:
     """A shared run: invalid if one of its cells is, valid if all are. Rates and what clients saw
     are each cell's own."""
     verdicts = Counter(cell["verdict"] or "without a verdict" for cell in cells)
@@ -115,7 +115,7 @@ def _of_all(cells: list[Row]) -> Row:
             name: all(cell[name] for cell in cells)
             for name in ("conclusive", "eligible", "complete")
         },
-        **_measured(None),
+        **_measured(None, source.folder),
         **{name: total(cell[name] for cell in cells) for name in _NOTHING},
     }
 
@@ -128,6 +128,7 @@ def _cell_row(source: Source, unit: Unit) -> Row:
     result, cell = unit.result, unit.cell
     span = next(iter(result.lost_spans or ()), None) if result else None
     model = result.model if result else None
+    is_checked = result is not None and bool(_counted_in(unit.folder))
     return {
         "run_id": source.run_id,
         "run_cell": unit.run_cell,
@@ -141,10 +142,10 @@ def _cell_row(source: Source, unit: Unit) -> Row:
         "check": (result.checks[0].name if result.checks else MODELS[result.model].check)
         if result
         else None,
-        **_measured(unit.outcome),
+        **_measured(unit.outcome, unit.folder),
         **_load(unit),
-        "faults": len(result.faults) if result else None,
-        "faults_proven": sum(fault.proven for fault in result.faults) if result else None,
+        "faults": len(result.faults) if is_checked else None,
+        "faults_proven": sum(fault.proven for fault in result.faults) if is_checked else None,
         "lost_from_s": span.begun_s[0] if span and span.begun_s else None,
         "lost_until_s": span.acknowledged_s[1] if span and span.acknowledged_s else None,
         "counted": _counted(result) if result else None,
@@ -186,15 +187,28 @@ def _judgement(outcome: Outcome) -> Row:
     }
 
 
-def _measured(outcome: Outcome | None) -> Row:
-    """Counts, rates and what clients saw; null where the harness failed."""
-    result = outcome if isinstance(outcome, RunResult) else None
+def _measured(outcome: Outcome | None, folder: RunDir) -> Row:
+    """Counts, rates and what clients saw; null where the harness failed or no check has judged the
+    run, and of a count that an earlier ackloss did not make."""
+    counted = _counted_in(folder) if isinstance(outcome, RunResult) else frozenset()
+    result = outcome if isinstance(outcome, RunResult) and counted else None
+    counts = asdict(result.counts) if result else {}
     rates, saw = (result.rates, result.availability) if result else (Rates(), Availability())
     return {
-        **(asdict(result.counts) if result else _NOTHING),
+        **_NOTHING,
+        **{name: value for name, value in counts.items() if name in counted},
         **{schema.rate(name): value for name, value in asdict(rates).items()},
         **{schema.seen(name): value for name, value in asdict(saw).items()},
     }
+
+
+def _counted_in(folder: RunDir) -> frozenset[str]:
+    """The counts that the result in a folder has; none where no check has judged it, as the checker
+    broke: the zeros of such a result are nobody's."""
+    document = folder.read_json(folder.result)
+    if document.get("checks") == [] and not document.get("cells"):
+        return frozenset()
+    return frozenset(document["counts"])
 
 
 def _load(unit: Unit) -> Row:

@@ -24,6 +24,7 @@ from analysis.lake.stored import StoredLake, open_lake
 from analysis.statistics.cells import CellStatistics, cell_of
 from harness.campaigns.folder import CampaignDir
 from harness.errors import EnvironmentFailure, HistoryError
+from harness.history.documents import RunResult
 from tests.fixtures.campaign_folder import AXES, BASE, OFF, ON
 from tests.fixtures.command_line import ackloss
 from tests.fixtures.lakes import ROOT, add_run, campaign, files_of, lake_of
@@ -60,6 +61,24 @@ def test_a_row_says_what_the_run_says_and_no_more(tmp_path: Path) -> None:
     assert set(runs["system"]) == {"kafka"}
     assert set(runs["version"]) == {"4.3.1"}
     assert set(lake.read(FAULTS)["fault"]) == {"cut"}
+
+
+def test_a_count_that_was_not_made_is_null_and_not_0(tmp_path: Path) -> None:
+    """By an earlier ackloss, or by a checker that broke."""
+    zeros = {"counts": {"attempted": 0, "acknowledged": 0, "lost": 0, "failed": 0}, "checks": []}
+    broken = {**run("unknown", doubts=("checker",), refused=0), **zeros, "faults": []}
+    lake = lake_of(tmp_path / "lake", campaign(tmp_path / "c", {ON: [run()], OFF: [broken]}))
+    for table in (RUNS, CELLS):
+        rows = lake.read(table).set_index("cell")
+        earlier, none = rows.loc[ON], rows.loc[OFF]
+        assert (earlier["acknowledged"], earlier["lost"], earlier["faults"]) == (1000, 0, 1)
+        assert earlier[["attempted", "survivors", "duplicates"]].isna().all()
+        names = ["attempted", "acknowledged", "lost", "failed", "refused", "faults"]
+        assert none[names].isna().all()
+        assert none["verdict"] == "unknown"
+    (outcome,) = cells_of(lake, "c")[frozenset({("unclean", "true")})].outcomes
+    assert isinstance(outcome, RunResult)
+    assert outcome.counts.attempted == 0, "the default of documents"
 
 
 def test_a_lost_write_changes_its_cell_and_no_other(tmp_path: Path) -> None:
