@@ -20,10 +20,11 @@ _OF_THE_QUERY: Final = (
 
 
 def run_duckdb(lake: StoredLake, sql: str) -> pa.Table:
-    """The answer of a query; the tables of the lake are its views. Raises QueryError for a query
-    that cannot be run, HistoryError for a damaged lake, EnvironmentFailure without DuckDB."""
+    """The answer of a query, in UTC; the tables of the lake are its views. Raises QueryError for a
+    query that cannot be run, HistoryError for a damaged lake, EnvironmentFailure without DuckDB."""
     duckdb = _duckdb()
     with duckdb.connect(config=dict(_OWN_TABLES_ONLY)) as connection:
+        connection.execute("SET TimeZone = 'UTC'")  # days and hours are those of Spark's answer
         for table in named_in(sql):
             connection.register(table.name, lake.dataset(table))
         try:

@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import orjson
@@ -87,6 +88,19 @@ def test_the_questions_of_the_page_are_answered(lake: StoredLake, engine: str) -
         ["2026-01-03", ON, 2, 3],
     ]
     assert by_nemesis == [["", 9, 9]]
+
+
+def test_duckdb_answers_in_utc_on_any_machine(
+    lake: StoredLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        sql = "SELECT cast(timestamptz '2026-01-03 01:00:00+00' AS date) AS day"
+        assert rows(query(lake, sql, engine="duckdb")) == [["2026-01-03"]]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 @pytest.mark.parametrize("engine", ENGINES_HERE)
