@@ -128,7 +128,7 @@ def _cell_row(source: Source, unit: Unit) -> Row:
     result, cell = unit.result, unit.cell
     span = next(iter(result.lost_spans or ()), None) if result else None
     model = result.model if result else None
-    is_checked = result is not None and bool(_counted_in(unit.folder))
+    faults = result.faults if result and _counted_in(unit.folder) else None
     return {
         "run_id": source.run_id,
         "run_cell": unit.run_cell,
@@ -144,8 +144,8 @@ def _cell_row(source: Source, unit: Unit) -> Row:
         else None,
         **_measured(unit.outcome, unit.folder),
         **_load(unit),
-        "faults": len(result.faults) if is_checked else None,
-        "faults_proven": sum(fault.proven for fault in result.faults) if is_checked else None,
+        "faults": None if faults is None else len(faults),
+        "faults_proven": None if faults is None else sum(fault.proven for fault in faults),
         "lost_from_s": span.begun_s[0] if span and span.begun_s else None,
         "lost_until_s": span.acknowledged_s[1] if span and span.acknowledged_s else None,
         "counted": _counted(result) if result else None,
