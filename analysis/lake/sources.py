@@ -27,6 +27,7 @@ from harness.history.documents import (
 )
 from harness.history.run_folder import RunDir, parts_of
 from harness.plan import Plan
+from harness.protocols import UNKNOWN
 from harness.run.cells import CellPlan
 
 
@@ -244,13 +245,13 @@ def _contradiction(
     folder: RunDir, own: RunResult, listed: CellResult, run: RunResult
 ) -> str | None:
     """Why the result of a cell cannot be believed, by what that of its run says; `None`: both say
-    the same."""
+    the same, or the cell's own claims nothing, as of one that was judged again by itself."""
     what = None
     if own.run_id not in (None, folder.run_id):
         what = f"is of another run, {own.run_id!r}"
     elif own.simulated != run.simulated:
         what = "is simulated, or its run is, and the other is real"
-    elif own.verdict != listed.verdict:
+    elif own.verdict not in (UNKNOWN, listed.verdict):
         what = f"is {own.verdict}, and the result of its run has {listed.verdict} for this cell"
         what += f" ({listed.reason})" if listed.reason else ""
     if what is None:

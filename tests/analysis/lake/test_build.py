@@ -233,7 +233,7 @@ def test_a_contradiction_replaces_rows_and_damage_does_not(tmp_path: Path) -> No
     inner.write_bytes(b"")
     assert list(build(place_of(path), folder).kept) == [only.name]
     assert list(open_lake(place_of(path)).read(CELLS)["verdict"]) == ["valid", "valid"]
-    inner.write_bytes(whole.replace(b'"valid"', b'"unknown"'))
+    inner.write_bytes(whole.replace(b'"valid"', b'"invalid"'))
     assert build(place_of(path), folder).replaced == 1
     cells = open_lake(place_of(path)).read(CELLS).set_index("run_cell")
     assert (cells["verdict"]["a"], cells["verdict"]["b"]) == (None, "valid")
