@@ -84,6 +84,7 @@ from harness.percent import percent
 from harness.plan import (
     ClusterPlan,
     FinalPlan,
+    Image,
     Plan,
     Scalar,
     Section,
@@ -182,6 +183,7 @@ __all__ = [
     "HasLibraries",
     "HistoryError",
     "Host",
+    "Image",
     "KnowsCrashes",
     "LeadershipRecord",
     "ManualRecord",

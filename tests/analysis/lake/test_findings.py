@@ -15,7 +15,8 @@ import pytest
 
 from analysis.lake.build import build
 from analysis.lake.place import place_of
-from analysis.lake.schema import FINDINGS
+from analysis.lake.rows import _table
+from analysis.lake.schema import FINDINGS, RUNS
 from analysis.lake.stored import open_lake
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
@@ -129,10 +130,16 @@ def sample(kind: pa.DataType) -> object:
     return "12" if pa.types.is_string(kind) else True if pa.types.is_boolean(kind) else 1
 
 
-def test_a_number_beyond_64_bits_is_bad_input(tmp_path: Path) -> None:
+def test_a_result_with_a_number_beyond_64_bits_is_one_that_cannot_be_read(tmp_path: Path) -> None:
     document = run()
     document["counts"] |= {"lost": 2**63}
-    folder = campaign(tmp_path / "c", {ON: [document]})
-    with pytest.raises(HistoryError, match=r"result\.json: the lake cannot hold its lost"):
-        build(place_of(tmp_path / "lake"), folder)
-    assert open_lake(place_of(tmp_path / "lake")).manifest.campaigns == ()
+    build(place_of(tmp_path / "lake"), campaign(tmp_path / "c", {ON: [document]}))
+    lake = open_lake(place_of(tmp_path / "lake"))
+    (row,) = lake.rows(RUNS, ["class", "lost", "reason"]).to_pylist()
+    assert (row["class"], row["lost"]) == ("harness_failure", None)
+    assert "result.json: counts.lost is 9223372036854775808: expected less than" in row["reason"]
+
+
+def test_a_number_that_no_column_holds_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match=r"run\.json: the lake cannot hold its seed"):
+        _table(RUNS, [{"seed": 2**63}], tmp_path / "run.json")
