@@ -37,13 +37,13 @@ def _what(error: BaseException) -> str:
     return f"{failures.what(error)}{where}"
 
 
-def unjudged(why: str) -> dict[str, Any]:
-    """The verdict's part of a result document."""
+def unjudged(why: str, doubt: str = DOUBTS.checker) -> dict[str, Any]:
+    """The verdict's part of the result document of what could not be judged."""
     return {
         "verdict": UNKNOWN,
         "reason": why,
         "counter_examples": [],
-        "doubts": [DOUBTS.checker],
+        "doubts": [doubt],
         "eligible": False,
         "complete": False,
     }

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from checkers.judging.broken import unjudged
 from checkers.judging.results import Document, Judged, fault_document
 from harness.errors import AcklossError, HistoryError
 from harness.faults.journal import windows
@@ -61,12 +62,12 @@ def judge_cells(rundir: RunDir, judge: Callable[[RunDir], Judged]) -> Judged:
         "timings": {**timings, "check_s": check_s, "report_s": None},
     }
     there = {path.name for path in rundir.cells.glob("*")}
-    unjudged = {
+    without = {
         each["name"]: Judged(_unjudged(each["name"], answer, run, plan))
         for each, answer in judged
         if isinstance(answer, str) and each["name"] in there
     }
-    return Judged(document, cells=by_name | unjudged)
+    return Judged(document, cells=by_name | without)
 
 
 def _documents(rundir: RunDir) -> tuple[Document, Document]:
@@ -113,15 +114,7 @@ def _cell(listed: Mapping[str, Any], answer: Judged | str) -> Document:
 
 def _unknown(why: str) -> Document:
     """What is stated of a cell that cannot be judged."""
-    return {
-        "verdict": UNKNOWN,
-        "reason": why,
-        "counter_examples": [],
-        "doubts": [DOUBTS.incomplete],
-        "eligible": False,
-        "complete": False,
-        "leaders": [],
-    }
+    return {**unjudged(why, DOUBTS.incomplete), "leaders": []}
 
 
 def _unjudged(name: str, why: str, run: Document, plan: Document) -> Document:
