@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from harness.campaigns.plan import Campaign
     from harness.campaigns.progress import Progress
 
-_COPY_AGAIN: Final = "copy the campaign's folder again"
+COPY_AGAIN: Final = "copy the campaign's folder again"
+"""What to do about files that only a damaged or incomplete copy has."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,11 @@ class CampaignDir:
         from harness.campaigns.loading import read_text
         from harness.campaigns.plan import campaign_of, parse_campaign
         from harness.campaigns.progress import read_progress
+        from harness.plan import read_plan
 
         text = read_text(self.file)
         plan = parse_campaign(text, file=str(self.file))
-        campaign = campaign_of(plan, text, _object_in(self.base), file=str(self.file))
+        campaign = campaign_of(plan, text, read_plan(self.base), file=str(self.file))
         self._refuse_changed(campaign, read_progress(self.journal))
         return campaign
 
@@ -95,7 +97,7 @@ class CampaignDir:
                 raise HistoryError(
                     f"names a cell that the campaign does not have: {run.cell!r}",
                     file=str(self.journal),
-                    hint=_COPY_AGAIN,
+                    hint=COPY_AGAIN,
                 )
 
     @contextmanager
@@ -187,18 +189,3 @@ class CampaignDir:
     @property
     def summary(self) -> Path:
         return self.path / "summary.md"
-
-
-def _object_in(path: Path) -> dict[str, object]:
-    """The object in a JSON file. Raises HistoryError."""
-    try:
-        document = orjson.loads(path.read_bytes())
-    except OSError as error:
-        what = f"cannot be read: {error.strerror}"
-    except orjson.JSONDecodeError as error:
-        what = f"is not JSON: {error}"
-    else:
-        if isinstance(document, dict):
-            return document
-        what = "is not a JSON object"
-    raise HistoryError(what, file=str(path), hint=_COPY_AGAIN)

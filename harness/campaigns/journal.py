@@ -30,8 +30,9 @@ from typing import Annotated, ClassVar, Final
 import orjson
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
+from harness.campaigns.folder import COPY_AGAIN
 from harness.errors import EnvironmentFailure, HistoryError
-from harness.faults.journal import append, damaged_lines, end_last_line, numbered
+from harness.faults.journal import append, end_last_line, lines
 from harness.wrong_values import expected, first_of, shown
 
 
@@ -118,7 +119,6 @@ _ADAPTERS: Final[Mapping[type[Entry], TypeAdapter[Entry]]] = {
     each: TypeAdapter(each) for each in _TYPES.values()
 }
 _FORMER_NAMES: Final = {"lane": "worker", "lanes": "workers"}
-_HINT: Final = "copy the campaign's folder again"
 
 
 class Journal:
@@ -154,13 +154,13 @@ def read_journal(path: Path) -> Iterator[Entry]:
     """The entries of a journal, without a last line that a crash has cut off and without types that
     this version does not know. Raises HistoryError for any other line that is damaged, and for an
     entry that lacks a field, or has one of another type."""
-    if damaged := damaged_lines(path):  # without it a run would be missing, and nothing would show
-        raise HistoryError(
-            "is not an entry of a journal: the line is damaged",
-            file=f"{path}:{damaged[0]}",
-            hint=_HINT,
-        )
-    for number, line in numbered(path):
+    for number, line in lines(path):
+        if line is None:  # without it a run would be missing, and nothing would show
+            raise HistoryError(
+                "is not an entry of a journal: the line is damaged",
+                file=f"{path}:{number}",
+                hint=COPY_AGAIN,
+            )
         entry_type = _TYPES.get(line["type"])
         if entry_type is not None:
             yield _read(entry_type, line, f"{path}:{number}")
@@ -177,4 +177,4 @@ def _read(entry_type: type[Entry], line: Mapping[str, object], place: str) -> En
         what = f"{key} is {shown(given)}: {expected(findings)}"
         if findings[0]["type"] == "missing":
             what = f"an entry {entry_type.type!r} lacks a field: {key}"
-        raise HistoryError(what, file=place, hint=_HINT) from error
+        raise HistoryError(what, file=place, hint=COPY_AGAIN) from error

@@ -115,11 +115,21 @@ def entries(path: Path) -> Iterator[dict[str, Any]]:
 
 def numbered(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The same with the number of each line, from 1 on."""
+    for number, entry in lines(path):
+        if entry is not None:
+            yield number, entry
+
+
+def lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """The same with lines that are damaged though another follows: `None`."""
     if not path.exists():
         return
-    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
-        if (entry := _entry(line)) is not None:
-            yield number, entry
+    *complete, last = path.read_bytes().split(b"\n")
+    for number, line in enumerate(complete, start=1):
+        if line.strip():
+            yield number, _entry(line)
+    if (entry := _entry(last)) is not None:
+        yield len(complete) + 1, entry
 
 
 def _entry(line: bytes) -> dict[str, Any] | None:
@@ -133,11 +143,7 @@ def _entry(line: bytes) -> dict[str, Any] | None:
 
 def damaged_lines(path: Path) -> list[int]:
     """The numbers, from 1 on, of the lines that `entries` leaves out though another follows."""
-    if not path.exists():
-        return []
-    *complete, _ = path.read_bytes().split(b"\n")
-    lines = enumerate(complete, start=1)
-    return [number for number, line in lines if line.strip() and _entry(line) is None]
+    return [number for number, entry in lines(path) if entry is None]
 
 
 def _cut_off(path: Path) -> int | None:
