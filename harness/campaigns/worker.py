@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 from harness import failures
 from harness.campaigns.plan import Document
 from harness.errors import AcklossError, HarnessFailure, Interrupted
+from harness.history.documents import CampaignOf
 from harness.history.run_folder import RunDir, cell_id, new_run_id
 from harness.machine import state
 from harness.machine.scratch import scratch
@@ -66,17 +67,17 @@ class Assignment:
     def describe(self, record: RunMetadata) -> None:
         """Note in a run's document, and in those of its cells when they begin, what they are in
         the campaign."""
-        if not self.names:
-            return
-        places = [
-            {"name": self.campaign, "repetition": self.repetition, "cell": name}
-            for name in self.names
-        ]
+
+        def place(name: str | None) -> Document:
+            of = CampaignOf(name=self.campaign, repetition=self.repetition, cell=name)
+            return {"campaign": asdict(of)}
+
         if self.cells:
-            named = zip(self.cells, places, strict=True)
-            record.of_cells = {cell: {"campaign": place} for cell, place in named}
-            places = [{**places[0], "cell": None}]
-        record.update(campaign=places[0])
+            named = zip(self.cells, self.names, strict=True)
+            record.of_cells = {cell: place(name) for cell, name in named}
+            record.update(**place(None))
+        elif self.names:
+            record.update(**place(self.names[0]))
 
 
 @dataclass(frozen=True)
