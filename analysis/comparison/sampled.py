@@ -6,13 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from analysis.campaign import (
-    by_cell_of,
-    metadata_of,
-    refuse_mixed,
-    results_of,
-    versions_of,
-)
+from analysis.campaign import by_cell_of, metadata_of, refuse_mixed, results_of, versions_of
 from analysis.statistics.samples import Sample, sample_of
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign, Cell

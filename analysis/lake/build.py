@@ -2,8 +2,7 @@
 
 A run whose result is as it was when its rows were written is not read again. A run that was judged
 again replaces its rows. What a campaign no longer has, because it was pruned or a file was damaged,
-stays in the lake.
-A campaign without a finished run is not in it yet.
+stays in the lake. A campaign without a finished run is not in it yet.
 
 Files are never changed: new rows are a new file, and a file that holds replaced rows is written
 again without them under another name. The manifest is replaced last.
