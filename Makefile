@@ -68,7 +68,7 @@ track-record:  ## Find historical defects again, each with its control; write do
 	@scripts/setup
 	@$(BIN)/python scripts/track_record.py
 
-torture:  ## Kill runs with nine fault families 50 times at random instants; check that clean leaves nothing
+torture:  ## Kill runs with all fault families but manual ones 50 times at random instants; check that clean leaves nothing
 	@scripts/setup dev
 	@ACKLOSS_TORTURE_ROUNDS=50 $(BIN)/pytest -s tests/e2e/test_torture.py
 

@@ -26,7 +26,7 @@ pytestmark = [
 ROUNDS = int(os.environ.get("ACKLOSS_TORTURE_ROUNDS", "1"))
 PLANS = {
     "plans/faults/every-family.toml": 50.0,
-    "plans/faults/power-loss-all.toml": 35.0,
+    "plans/faults/power-loss-all-disks.toml": 35.0,
     "plans/faults/unacknowledged-drop.toml": 30.0,
     "plans/groups/group-crash.toml": 40.0,
 }
