@@ -56,7 +56,7 @@ def run_all(campaign: Campaign, where: CampaignDir, workers: int) -> tuple[list[
         judge_run,
         workers,
         threading.Event(),
-        after=lambda _: ends_s.append(time.monotonic()),
+        after=lambda *_: ends_s.append(time.monotonic()),
     )
     begun_s = time.monotonic()
     scheduler.run()
