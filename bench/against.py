@@ -125,7 +125,8 @@ def cpu_s(checkout: Path, argv: list[str]) -> float:
 
 def measure(other: Path, rounds: int, work: str, argv: list[str]) -> bool:
     """Take turns, print both and the ratio of the fastest; whether it meets the bar."""
-    ours, theirs = [], []
+    ours: list[float] = []
+    theirs: list[float] = []
     for number in range(rounds):
         sides = [(HERE, ours), (other, theirs)]
         for checkout, seconds in sides if number % 2 else sides[::-1]:
@@ -136,7 +137,7 @@ def measure(other: Path, rounds: int, work: str, argv: list[str]) -> bool:
         f"(medians {statistics.median(ours):.2f} and {statistics.median(theirs):.2f} s)",
         flush=True,
     )
-    return ratio <= BAR
+    return bool(ratio <= BAR)
 
 
 def main() -> int:
@@ -145,7 +146,7 @@ def main() -> int:
         print("usage: python -m bench.against OTHER_CHECKOUT [ROUNDS]; nothing to compare with")
         return 0
     adopt_orphans()
-    other, rounds = Path(sys.argv[1]).resolve(), int((*sys.argv, ROUNDS)[2])
+    other, rounds = Path(sys.argv[1]).resolve(), int((*sys.argv, str(ROUNDS))[2])
     with tempfile.TemporaryDirectory() as folder:
         run_id, _ = make_run(Path(folder), JUDGED_OPERATIONS, 1)
         met = [

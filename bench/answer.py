@@ -79,7 +79,8 @@ class Flat:
     def log(self) -> Ints:
         """The values that are there, in order."""
         there = np.diff(self.offset, prepend=-1) == 1
-        return self.value[there & (self.lost == 0)]
+        values: Ints = self.value[there & (self.lost == 0)]
+        return values
 
     def written(self) -> Written:
         """What the final read gets from the recorder."""

@@ -18,10 +18,11 @@ from typing import Final
 
 import numpy as np
 
-from analysis.statistics.clusters import p_within, resemblance
+from analysis.statistics.clusters import Strata, p_within, resemblance
 from analysis.statistics.contrasts import ALPHA, exact_test
 from analysis.statistics.shares import Share
 from bench._docs import write_lines
+from harness.protocols import Ints
 
 CAMPAIGNS: Final = 250
 SHARE: Final = 0.3
@@ -38,7 +39,8 @@ def simulated(
     """How often Barnard's test and the one within clusters call a difference; the correlation that
     was found, on average."""
     rng = np.random.default_rng(SEED)
-    called, found = [], []
+    called: list[tuple[bool, bool]] = []
+    found: list[float] = []
     for _ in range(campaigns):
         shares = np.full(len(spread), SHARE)
         if correlation:
@@ -46,10 +48,7 @@ def simulated(
             shares = rng.beta(SHARE * size, (1 - SHARE) * size, len(spread))
         runs_a, runs_b = np.array(spread), np.array(spread[::-1])
         lost_a, lost_b = rng.binomial(runs_a, shares), rng.binomial(runs_b, shares)
-        a, b = (
-            {place: Share(int(part), int(whole)) for place, (part, whole) in enumerate(pairs)}
-            for pairs in (zip(lost_a, runs_a, strict=True), zip(lost_b, runs_b, strict=True))
-        )
+        a, b = _by_cluster(lost_a, runs_a), _by_cluster(lost_b, runs_b)
         both = (
             Share(int(lost_a.sum()), int(runs_a.sum())),
             Share(int(lost_b.sum()), int(runs_b.sum())),
@@ -67,6 +66,11 @@ def simulated(
             found.append(resemblance(cells, groups, np.array(values)).correlation or 0.0)
     barnard, within = np.mean(called, axis=0).tolist()
     return barnard, within, float(np.mean(found)) if found else float("nan")
+
+
+def _by_cluster(lost: Ints, runs: Ints) -> Strata:
+    pairs = zip(lost.tolist(), runs.tolist(), strict=True)
+    return {place: Share(part, whole) for place, (part, whole) in enumerate(pairs)}
 
 
 def tables() -> Iterator[tuple[str, float]]:

@@ -57,7 +57,7 @@ def reckoned(share: float, runs: int, method: str) -> float:
     parts = range(runs + 1)
     chances = binom.pmf(parts, runs, share)
     return sum(
-        chance
+        float(chance)
         for part, chance in zip(parts, chances, strict=True)
         if holds(_share(part, runs, method), share)
     )

@@ -79,7 +79,8 @@ class Served(FakeKafka):
 
     def _records_from(self, asked: Any) -> Any:
         first = bisect_right(range(0, BATCH * len(self.batches), BATCH), asked.fetch_offset) - 1
-        taken, room = [], asked.partition_max_bytes
+        taken: list[bytes] = []
+        room = asked.partition_max_bytes
         while first < len(self.batches) and (not taken or len(self.batches[first]) <= room):
             taken.append(self.batches[first])
             room -= len(taken[-1])

@@ -92,7 +92,7 @@ def one_round(side: str) -> tuple[bool, float, float]:
 
 def main() -> int:
     """Print both sides; 1 when the bar is missed."""
-    rounds = int((*sys.argv, ROUNDS)[1])
+    rounds = int((*sys.argv, str(ROUNDS))[1])
     found: dict[str, list[tuple[bool, float, float]]] = {LIKE_OTHERS: [], LARGER: []}
     with neighbours():
         for _ in range(rounds):

@@ -29,18 +29,18 @@ from harness.images.archives import packed
 from harness.images.building import infra_image
 from harness.images.daemon import connect
 from harness.machine import state
-from harness.plan import Plan, parse_plan
 from harness.protocols import NODE_DATA, NodeSpec
 from targets.kafka import Kafka
+from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import DEFAULT_VERSION
 
 ROUNDS = 5
 TARGET = Kafka()
 
 
-def plan_of(version: str, brokers: int, partitions: int) -> Plan:
+def plan_of(version: str, brokers: int, partitions: int) -> KafkaPlan:
     """A cluster, each broker with a replica of each partition."""
-    return parse_plan(
+    return KafkaPlan.model_validate(
         {
             "schema": 1,
             "name": "bench-startup",
@@ -66,7 +66,7 @@ class Times:
     ready_s: float
 
 
-def measure(start: Callable[[DockerCluster, Plan], float], plan: Plan) -> Times:
+def measure(start: Callable[[DockerCluster, KafkaPlan], float], plan: KafkaPlan) -> Times:
     """Start a cluster, wait until it is ready, take it down."""
     run_id = new_run_id()
     with tempfile.TemporaryDirectory() as folder, state.registered(run_id, Path(folder)):
@@ -87,7 +87,7 @@ def measure(start: Callable[[DockerCluster, Plan], float], plan: Plan) -> Times:
             state.forget(run_id)
 
 
-def ours(cluster: DockerCluster, plan: Plan) -> float:
+def ours(cluster: DockerCluster, plan: KafkaPlan) -> float:
     """Pods, formatted files, class-data archive."""
     begun = time.monotonic()
     ingredients = TARGET.prepare(plan, lambda _: None)
@@ -97,7 +97,7 @@ def ours(cluster: DockerCluster, plan: Plan) -> float:
     return time.monotonic() - begun
 
 
-def plain(cluster: DockerCluster, plan: Plan) -> float:
+def plain(cluster: DockerCluster, plan: KafkaPlan) -> float:
     """One container a node; in KRaft mode each formats its own storage with its own JVM."""
     ingredients = replace(TARGET.prepare(plan, lambda _: None), mounts={})
     begun = time.monotonic()
@@ -150,7 +150,7 @@ def formatting(spec: NodeSpec) -> NodeSpec:
     return replace(spec, argv=["sh", "-c", script], files=files)
 
 
-def ratio(plan: Plan, rounds: int) -> float:
+def ratio(plan: KafkaPlan, rounds: int) -> float:
     """Take turns, print both; the median of their ratios."""
     ratios = []
     for number in range(rounds):

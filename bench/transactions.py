@@ -155,8 +155,8 @@ def maps(rows: Operations) -> list[dict[str, Any]]:
                 micro.append(["send", key, value if offset == NULL else [offset, value]])
         if polled:
             micro.append(["poll", polled])
-        kind = "invoke" if mark == INVOKED else "ok"
-        op = {"index": row, "process": process, "type": kind, "f": "txn", "value": micro}
+        end = "invoke" if mark == INVOKED else "ok"
+        op = {"index": row, "process": process, "type": end, "f": "txn", "value": micro}
         found.append({**op, "time": row * 1_000})
     return found
 

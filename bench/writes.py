@@ -31,12 +31,12 @@ from harness.history.run_folder import new_run_id
 from harness.images.building import infra_image
 from harness.images.daemon import connect
 from harness.machine import state
-from harness.plan import Plan, parse_plan
 from harness.protocols import Cluster
 from harness.protocols.clock import RunClock
 from harness.run.interpreter import run_workload
 from harness.run.recorder import Recorder
 from targets.kafka import Kafka
+from targets.kafka.plan import KafkaPlan
 from workloads.append import Append
 
 BAR, AIM = 0.5, 1.0
@@ -46,9 +46,9 @@ ROUND_S = 10.0
 PARTITIONS = (1, 3)
 
 
-def shape(partitions: int) -> Plan:
+def shape(partitions: int) -> KafkaPlan:
     """The plan of a topic with so many partitions."""
-    return parse_plan(
+    return KafkaPlan.model_validate(
         {
             "schema": 1,
             "name": "bench-writes",
@@ -87,7 +87,7 @@ class Recorded(NamedTuple):
         )
 
 
-def recorded(cluster: Cluster, plan: Plan) -> Recorded:
+def recorded(cluster: Cluster, plan: KafkaPlan) -> Recorded:
     """Run the plan's workload in this thread."""
     client = TARGET.client(cluster, plan)
     processors, load_s = Processors(), time.thread_time()
@@ -112,7 +112,7 @@ def recorded(cluster: Cluster, plan: Plan) -> Recorded:
     return Recorded(acknowledged / took_s, *(cost_s / acknowledged for cost_s in costs_s))
 
 
-def producer_performance_per_s(cluster: Cluster, plan: Plan, *, records: int) -> float:
+def producer_performance_per_s(cluster: Cluster, plan: KafkaPlan, *, records: int) -> float:
     """What ProducerPerformance says of itself, run in the first broker's container."""
     broker = cluster.nodes["b1"]
     servers = ",".join(
@@ -134,7 +134,7 @@ def producer_performance_per_s(cluster: Cluster, plan: Plan, *, records: int) ->
 
 
 @contextmanager
-def running_cluster(plan: Plan) -> Iterator[DockerCluster]:
+def running_cluster(plan: KafkaPlan) -> Iterator[DockerCluster]:
     """The plan's cluster, up and whole; taken down at the end."""
     run_id = new_run_id()
     with tempfile.TemporaryDirectory() as folder, state.registered(run_id, Path(folder)):
@@ -151,7 +151,7 @@ def running_cluster(plan: Plan) -> Iterator[DockerCluster]:
             state.forget(run_id)
 
 
-def measure(plan: Plan, rounds: int) -> Iterator[tuple[Recorded, float]]:
+def measure(plan: KafkaPlan, rounds: int) -> Iterator[tuple[Recorded, float]]:
     """Both sides, ProducerPerformance in writes a second, round by round after a warm-up."""
     with running_cluster(plan) as cluster:
         records = int(recorded(cluster, plan).per_s * ROUND_S)
