@@ -134,7 +134,8 @@ def _type(field: Schema) -> str:
         return " or ".join(f"`{_toml(value)}`" for value in field["enum"])
     if "$ref" in field:
         return "table"
-    kind = {"object": "table", "array": "list"}.get(field.get("type", ""), field.get("type", "any"))
+    stated = str(field.get("type", "any"))
+    kind = {"object": "table", "array": "list"}.get(stated, stated)
     low = [f"≥ {field['minimum']}"] if "minimum" in field else []
     low += [f"> {field['exclusiveMinimum']}"] if "exclusiveMinimum" in field else []
     high = [f"≤ {field['maximum']}"] if "maximum" in field else []
