@@ -128,7 +128,7 @@ def _open(place: Place) -> Manifest:
 
 def _known(place: Place, manifest: Manifest, loaded: LoadedCampaign) -> LakeCampaign:
     """The campaign as the lake has it, with how far it has come now. Raises HistoryError where the
-    lake has another one of this name."""
+    lake has another one of this name, or this one under another name."""
     plan, progress = loaded.campaign, loaded.progress
     now = LakeCampaign(
         id=loaded.id,
@@ -140,15 +140,29 @@ def _known(place: Place, manifest: Manifest, loaded: LoadedCampaign) -> LakeCamp
         workers=progress.workers,
     )
     before = manifest.campaign(loaded.id)
-    if before is None:
+    if before is None or not before.parts:
+        _refuse_second_name(place, manifest, loaded, now)
         return now
-    if before.identity != now.identity and before.parts:
+    if before.identity != now.identity:
         raise HistoryError(
             f"the lake {place.shown} has another campaign of the name {loaded.id}",
             file=str(loaded.folder.path),
             hint="rename the folder of one of them, or use another lake",
         )
     return replace(now, parts=before.parts)
+
+
+def _refuse_second_name(
+    place: Place, manifest: Manifest, loaded: LoadedCampaign, now: LakeCampaign
+) -> None:
+    known = (each for each in manifest.campaigns if each.parts and each.identity == now.identity)
+    if first := next(known, None):
+        raise HistoryError(
+            f"the lake {place.shown} has this campaign (same plan_hash and start) under the name "
+            f"{first.id!r}: as {now.id!r} its runs would count twice",
+            file=str(loaded.folder.path),
+            hint=f"name it {first.id!r} as before, or use another lake",
+        )
 
 
 def _refuse_mixed(place: Place, manifest: Manifest, loaded: LoadedCampaign) -> None:

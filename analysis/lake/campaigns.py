@@ -3,14 +3,14 @@ their folders."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from analysis.comparison.sampled import CampaignSummary
 from analysis.lake.manifest import LakeCampaign
 from analysis.lake.outcomes import Key, StoredCell, cells_of
-from analysis.lake.schema import RUNS
+from analysis.lake.schema import CELLS, RUNS
 from analysis.lake.stored import StoredLake
 from analysis.statistics.samples import Sample, sample_of
 from harness.campaigns.folder import CampaignDir
@@ -67,17 +67,28 @@ class StoredCampaign:
         return {name: sorted(each) for name, each in sorted(found.items())}
 
 
+def originals(campaigns: Iterable[LakeCampaign]) -> dict[object, LakeCampaign]:
+    """The campaigns by their identities, each once: of several names that an earlier ackloss gave
+    to one campaign, the one with the most rows."""
+    found: dict[object, LakeCampaign] = {}
+    for each in sorted(campaigns, key=lambda each: (-each.rows(CELLS.name), each.id)):
+        found.setdefault(each.identity, each)
+    return found
+
+
 def in_order(campaigns: Sequence[LakeCampaign]) -> list[LakeCampaign]:
     """The campaigns in the order of their starts."""
     return sorted(campaigns, key=lambda each: each.started or "")
 
 
 def earlier_than(lake: StoredLake, folders: Sequence[CampaignDir]) -> list[StoredCampaign]:
-    """The campaigns of the lake that began before all of these folders' did, the oldest first.
-    Raises HistoryError where some are simulated and others are not."""
+    """The campaigns of the lake that began before all of these folders' did, each once, the oldest
+    first. One whose start is not known may be one of these, and is left out. Raises HistoryError
+    where some are simulated and others are not."""
     begun = [progress.started for progress in (read_progress(each.journal) for each in folders)]
     first = min((at for at in begun if at is not None), default="")
-    older = [each for each in lake.manifest.campaigns if (each.started or "") < first]
+    every = originals(lake.manifest.campaigns).values()
+    older = [each for each in every if each.started is not None and each.started < first]
     if older and lake.simulated != folders[0].campaign().simulated:
         raise HistoryError(
             "simulated and real campaigns are not compared",

@@ -39,8 +39,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class LakeCampaign:
-    """A campaign of the lake. `id` is the name of its folder; `started` and `plan_hash` distinguish
-    it from another campaign in a folder of the same name. `parts` are its files, by table."""
+    """A campaign of the lake. `id` is the name of its folder. `parts` are its files, by table."""
 
     id: str
     name: str
@@ -52,9 +51,10 @@ class LakeCampaign:
     parts: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
 
     @property
-    def identity(self) -> tuple[str, str, str | None]:
-        """Equal for two states of one campaign."""
-        return self.id, self.plan_hash, self.started
+    def identity(self) -> tuple[str, str]:
+        """Equal for two states of one campaign, whatever its folder is called; of one whose start
+        is not known, only under one name."""
+        return self.plan_hash, self.started or self.id
 
     def rows(self, table: str) -> int:
         """How many rows it has in a table."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.lake.campaigns import StoredCampaign, in_order
+from analysis.lake.campaigns import StoredCampaign, in_order, originals
 from analysis.lake.manifest import LakeCampaign
 from analysis.lake.schema import CELLS
 from analysis.lake.stored import StoredLake
@@ -28,15 +28,13 @@ def chosen(lake: StoredLake, names: Sequence[str]) -> tuple[list[StoredCampaign]
     some are simulated and others are real.
     """
     requested = [_named(lake, name) for name in names] or lake.manifest.campaigns
-    originals: dict[object, LakeCampaign] = {}
-    for each in sorted(requested, key=lambda each: (-each.rows(CELLS.name), each.id)):
-        originals.setdefault((each.plan_hash, each.started or each.id), each)
-    kept = in_order(list(originals.values()))
+    found = originals(requested)
+    kept = in_order(list(found.values()))
     _refuse(lake, kept)
     copies = [
         Copy(campaign=each.id, of=first.id)
         for each in requested
-        if (first := originals[each.plan_hash, each.started or each.id]).id != each.id
+        if (first := found[each.identity]).id != each.id
     ]
     return [StoredCampaign(lake, each) for each in kept], copies
 

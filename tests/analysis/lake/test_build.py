@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from harness.errors import EnvironmentFailure, HistoryError
 from harness.history.documents import RunResult
 from tests.fixtures.campaign_folder import AXES, BASE, OFF, ON
 from tests.fixtures.command_line import ackloss
-from tests.fixtures.lakes import ROOT, add_run, campaign, files_of, lake_of
+from tests.fixtures.lakes import ROOT, add_run, campaign, files_of, lake_of, with_second_name
 from tests.fixtures.result_documents import FAILED, lossy, run
 
 RUNS_OF = {ON: [lossy(), run(), FAILED], OFF: [run(), run("unknown", doubts=("starved",))]}
@@ -250,6 +251,45 @@ def test_campaigns_are_kept_apart(tmp_path: Path) -> None:
     same_name = campaign(two / "night 1 = [a]%", {ON: [run()]}, head="repetitions = 3\nseed = 9")
     with pytest.raises(HistoryError, match="has another campaign of the name night 1"):
         build(place_of(tmp_path / "lake"), same_name)
+
+
+def test_a_campaign_under_a_second_name_is_refused(tmp_path: Path) -> None:
+    """Its runs would count twice in every query."""
+    first = campaign(tmp_path / "night", {ON: [lossy()] * 2})
+    other = campaign(tmp_path / "next", {ON: [run()]})  # of the same file, begun later
+    path = tmp_path / "lake"
+    lake_of(path, first, other)
+    before = files_of(path)
+    renamed = CampaignDir(Path(shutil.copytree(first.path, tmp_path / "renamed")))
+    add_run(renamed, ON, 2, lossy())
+    with pytest.raises(HistoryError) as refused:
+        build(place_of(path), renamed)
+    assert str(refused.value) == (
+        f"{renamed.path}: the lake {path} has this campaign (same plan_hash and start) under the "
+        "name 'night': as 'renamed' its runs would count twice; name it 'night' as before, or use "
+        "another lake"
+    )
+    assert files_of(path) == before
+    grown = CampaignDir(Path(shutil.copytree(renamed.path, tmp_path / "there" / "night")))
+    assert build(place_of(path), grown).added == 1
+
+
+def test_campaigns_that_never_began_are_not_one(tmp_path: Path) -> None:
+    """Without a start they are not known to be the same."""
+    folders = [campaign(tmp_path / name, {ON: [run()]}) for name in ("a", "b")]
+    for folder in folders:
+        lines = folder.journal.read_bytes().splitlines(keepends=True)
+        folder.journal.write_bytes(b"".join(lines[1:]))
+    lake = lake_of(tmp_path / "lake", *folders)
+    assert [each.started for each in lake.manifest.campaigns] == [None, None]
+
+
+def test_an_earlier_lake_with_two_names_is_still_brought_up_to_date(tmp_path: Path) -> None:
+    folder, path = campaign(tmp_path / "night", {ON: [run()]}), tmp_path / "lake"
+    lake_of(path, folder)
+    with_second_name(path, "night", "renamed")
+    add_run(folder, ON, 1, run())
+    assert build(place_of(path), folder).added == 1
 
 
 def test_simulated_and_real_campaigns_never_share_a_lake(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from analysis.statistics.shares import Share, share_in_words
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
 from tests.fixtures.campaign_folder import BASE, OFF, ON
-from tests.fixtures.lakes import ROOT, campaign, lake_of, without_columns
+from tests.fixtures.lakes import ROOT, campaign, lake_of, with_second_name, without_columns
 from tests.fixtures.result_documents import FAILED, lossy, run
 
 VERSIONS = """
@@ -160,8 +160,9 @@ def test_a_campaign_that_is_named_twice_counts_once(tmp_path: Path) -> None:
 
 def test_a_copy_of_a_campaign_counts_once(tmp_path: Path) -> None:
     first = versions(tmp_path / "a", [lossy()] * 3 + [run()])
-    shutil.copytree(first.path, tmp_path / "a-copy")
-    found = overview(tmp_path, first, CampaignDir(tmp_path / "a-copy"))
+    lake_of(tmp_path / "lake", first)
+    with_second_name(tmp_path / "lake", "a", "a-copy")
+    found = overview(tmp_path)
     (pool,) = pools(found, OLD)
     assert (pool.lossy, pool.conclusive) == (3, 4)
     assert [(copy.campaign, copy.of) for copy in found.copies] == [("a-copy", "a")]
