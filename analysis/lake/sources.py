@@ -7,6 +7,7 @@ each cell of the campaign that shared the run, or each cell of a plan that holds
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -224,8 +225,18 @@ class LoadedCampaign:
 
 
 def load(folder: CampaignDir, copied: Copied | None = None) -> LoadedCampaign:
-    """A campaign as it is now. Raises HistoryError or PlanError when its folder cannot be read."""
-    return LoadedCampaign(folder, folder.campaign(), read_progress(folder.journal), copied)
+    """A campaign as it is now. Raises HistoryError or PlanError when its folder cannot be read, or
+    has a name that no table can hold."""
+    loaded = LoadedCampaign(folder, folder.campaign(), read_progress(folder.journal), copied)
+    try:
+        loaded.id.encode()
+    except UnicodeEncodeError as error:
+        raise HistoryError(
+            f"the name of this folder is not UTF-8: {os.fsencode(loaded.id)!r}",
+            file=str(folder.path.parent),
+            hint="rename it: the lake knows a campaign by the name of its folder",
+        ) from error
+    return loaded
 
 
 def total(numbers: Iterable[int | float | None]) -> int | float | None:

@@ -11,10 +11,11 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import decode, encode
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from analysis.lake.hadoop import hadoop_url, lacks_connector, no_connector
-from analysis.lake.schema import Table, named_in
+from analysis.lake.schema import CAMPAIGN, Table, named_in
 from analysis.lake.stored import StoredLake
 from checkers.judging.spark import context, failures_in_words
 from harness.errors import QueryError
@@ -76,8 +77,9 @@ def _frame(session: SparkSession, lake: StoredLake, base: str, table: Table) -> 
     reader = session.read.schema(schema).option("basePath", f"{base}/{table.name}")
     for name, value in _READING.items():
         reader = reader.option(name, value)
-    # Spark puts the column of the folders last.
-    return reader.parquet(*paths).select(table.schema.names)
+    # Spark puts the column of the folders last, and reads each escaped byte as a character.
+    read = reader.parquet(*paths).select(table.schema.names)
+    return read.withColumn(CAMPAIGN, decode(encode(CAMPAIGN, "ISO-8859-1"), "UTF-8"))
 
 
 def _sentence(error: Exception) -> str | None:

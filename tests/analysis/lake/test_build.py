@@ -253,6 +253,18 @@ def test_campaigns_are_kept_apart(tmp_path: Path) -> None:
         build(place_of(tmp_path / "lake"), same_name)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are UTF-8")
+def test_a_name_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    folder = campaign(tmp_path / "night", {ON: [run()]})
+    path = folder.path.rename(tmp_path / os.fsdecode(b"night\xff"))
+    done = ackloss("lake", "build", path, "--to", tmp_path / "lake")
+    assert done.exit_code == 4
+    assert done.stderr == (
+        f"ackloss: {tmp_path}: the name of this folder is not UTF-8: b'night\\xff'; "
+        "rename it: the lake knows a campaign by the name of its folder\n"
+    )
+
+
 def test_a_campaign_under_a_second_name_is_refused(tmp_path: Path) -> None:
     """Its runs would count twice in every query."""
     first = campaign(tmp_path / "night", {ON: [lossy()] * 2})

@@ -62,6 +62,30 @@ def lake(path: Path) -> StoredLake:
     return open_lake(place_of(path))
 
 
+NAMES = (
+    *("2026-01-03", "Prüfung 1", "夜間", "100%", "a%41b", "a=b", "it's a 'night'"),
+    *('"quoted"', "[x]{y}*?", "a+b:c#d&e", "back\\slash", "\u0081", "ÃŒ"),
+)
+
+
+@pytest.fixture(scope="module")
+def of_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake of campaigns with such names, each of one run more than the one before."""
+    folder = tmp_path_factory.mktemp("names")
+    nights = [campaign(folder / name, {ON: [run()] * n}) for n, name in enumerate(NAMES, 1)]
+    lake_of(folder / "lake", *nights)
+    return folder / "lake"
+
+
+@pytest.mark.parametrize("engine", ENGINES_HERE)
+def test_a_campaign_has_the_name_of_its_folder_in_both_engines(of_names: Path, engine: str) -> None:
+    lake = open_lake(place_of(of_names))
+    sql = "SELECT campaign, count(*) AS n FROM runs GROUP BY campaign ORDER BY n"
+    assert rows(query(lake, sql, engine=engine)) == [[name, n] for n, name in enumerate(NAMES, 1)]
+    of_one = "SELECT count(*) AS n FROM runs WHERE campaign = 'Prüfung 1'"
+    assert rows(query(lake, of_one, engine=engine)) == [[2]]
+
+
 def asked(*words: object) -> Result:
     done = CliRunner().invoke(main, ["lake", *map(str, words)], prog_name="ackloss")
     assert "Traceback" not in done.output
