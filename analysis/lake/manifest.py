@@ -26,6 +26,7 @@ from harness.errors import HistoryError
 from harness.wrong_values import expected, first_of
 
 FILE: Final = "lake.json"
+NEWER: Final = "use the ackloss that wrote the lake, or a newer one"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +109,7 @@ def read_manifest(place: Place) -> Manifest | None:
             f"has schema {schema!r}, this ackloss reads {SCHEMA_VERSION}",
             file=name,
             key="schema",
-            hint="use the ackloss that wrote the lake, or a newer one",
+            hint=NEWER,
         )
     try:
         manifest = _MANIFEST.validate_json(body, strict=True)

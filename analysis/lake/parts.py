@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from analysis.lake.manifest import Part
+from analysis.lake.manifest import NEWER, Part
 from analysis.lake.place import Place
 from analysis.lake.schema import CAMPAIGN, Table
 from harness.errors import HistoryError
@@ -67,8 +67,15 @@ class _Counted:
 
 
 def read_part(place: Place, table: Table, part: Part, *, without: Set[str]) -> pa.Table:
-    """The rows of a file but those of some runs. Raises HistoryError."""
-    rows = columns_of(place, part, table.stored.names)
+    """The rows of a file but those of some runs. Raises HistoryError, also for a file with columns
+    of a newer ackloss."""
+    rows = columns_of(place, part)
+    if newer := [name for name in rows.column_names if name not in table.stored.names]:
+        raise HistoryError(
+            f"has the column {newer[0]!r}, which this ackloss does not know and would drop",
+            file=place.name_of(part.path),
+            hint=NEWER,
+        )
     missing = [field for field in table.stored if field.name not in rows.column_names]
     for field in missing:
         rows = rows.append_column(field, pa.nulls(len(rows), field.type))
@@ -76,16 +83,17 @@ def read_part(place: Place, table: Table, part: Part, *, without: Set[str]) -> p
     return rows.select(table.stored.names).filter(kept).cast(table.stored)
 
 
-def columns_of(place: Place, part: Part, columns: list[str]) -> pa.Table:
-    """Those of these columns that a file has. Raises HistoryError for one that is missing or
-    damaged."""
+def columns_of(place: Place, part: Part, columns: list[str] | None = None) -> pa.Table:
+    """All columns of a file, or those of these that it has. Raises HistoryError for a file that is
+    missing or damaged."""
     name = place.name_of(part.path)
     try:
         with (
             place.filesystem.open_input_file(f"{place.root}/{part.path}") as stream,
             pq.ParquetFile(stream, page_checksum_verification=True) as file,
         ):
-            known = [column for column in columns if column in file.schema_arrow.names]
+            names = file.schema_arrow.names
+            known = names if columns is None else [name for name in columns if name in names]
             return file.read(columns=known, use_threads=False)
     except FileNotFoundError as error:
         raise HistoryError("is missing", file=name, hint=AGAIN) from error

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from analysis.campaign import campaign_document
@@ -28,7 +29,15 @@ from harness.errors import EnvironmentFailure, HistoryError
 from harness.history.documents import RunResult
 from tests.fixtures.campaign_folder import AXES, BASE, OFF, ON
 from tests.fixtures.command_line import ackloss
-from tests.fixtures.lakes import ROOT, add_run, campaign, files_of, lake_of, with_second_name
+from tests.fixtures.lakes import (
+    ROOT,
+    add_run,
+    campaign,
+    files_of,
+    lake_of,
+    with_column,
+    with_second_name,
+)
 from tests.fixtures.result_documents import FAILED, lossy, run
 
 RUNS_OF = {ON: [lossy(), run(), FAILED], OFF: [run(), run("unknown", doubts=("starved",))]}
@@ -160,6 +169,27 @@ def test_a_result_that_is_damaged_later_replaces_no_rows(tmp_path: Path) -> None
     assert len(after) == len(before) == 3
     (damaged / "result.json").write_bytes(whole)
     assert build(place_of(path), folder).kept == {}
+
+
+def test_a_column_of_a_newer_ackloss_is_never_dropped(tmp_path: Path) -> None:
+    """It can be kept only in files that stay as they are."""
+    folder, path = campaign(tmp_path / "c", {ON: [run()]}), tmp_path / "lake"
+    lake_of(path, folder)
+    with_column(path, "cells", "c", "later")
+    add_run(folder, ON, 1, lossy())
+    assert build(place_of(path), folder).added == 1
+    (part, _) = sorted(path.glob("cells/*/*.parquet"))
+    assert pq.read_schema(part).names[-1] == "later"
+    result = sorted(folder.runs.iterdir())[0] / "result.json"
+    result.write_bytes(orjson.dumps({**lossy(5), "run_id": result.parent.name}))
+    with pytest.raises(HistoryError) as refused:
+        build(place_of(path), folder)
+    assert str(refused.value) == (
+        f"{part}: has the column 'later', which this ackloss does not know and would drop; "
+        "use the ackloss that wrote the lake, or a newer one"
+    )
+    assert list(lake_of(path).read(CELLS)["lost"]) == [0, 100]
+    assert pq.read_schema(part).names[-1] == "later"
 
 
 def test_a_result_that_was_always_damaged_is_a_failed_run(tmp_path: Path) -> None:
