@@ -18,7 +18,8 @@ class Lake:
     """What many campaigns found, as tables (docs/lake.md).
 
     Nothing is kept in memory: each method reads its table, or the columns of it that are named. The
-    lake is seen as it was when it was opened. All raise HistoryError for a damaged file.
+    lake is seen as it was when it was opened. All raise HistoryError for a damaged file, and where
+    a build has removed what was there then: open the lake again.
     """
 
     _stored: StoredLake

@@ -7,7 +7,7 @@ are verified.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from analysis.lake.manifest import FILE, Manifest, read_manifest
+from analysis.lake.manifest import FILE, Manifest, Part, read_manifest
 from analysis.lake.parts import AGAIN, columns_of
 from analysis.lake.place import Place
 from analysis.lake.schema import CAMPAIGN, TABLES, Table
@@ -44,17 +44,18 @@ class StoredLake:
         """Whether nothing real was tested."""
         return self.manifest.simulated
 
-    def dataset(self, table: Table) -> ds.Dataset:
-        """A table as a dataset of Arrow, not read yet. Raises HistoryError for a file that is
-        missing or of another size."""
-        self._check_sizes(table)
+    def dataset(self, table: Table, campaign: str | None = None) -> ds.Dataset:
+        """A table, or its rows of one campaign, as a dataset of Arrow, not read yet. Raises
+        HistoryError for a file of it that is missing or of another size."""
+        parts = [each for each in self.manifest.parts(table.name) if campaign in (None, each[0])]
+        self._check_sizes(table, parts)
         fragments = [
             _FORMAT.make_fragment(
                 f"{self.place.root}/{part.path}",
                 self.place.filesystem,
-                partition_expression=pc.field(CAMPAIGN) == campaign,
+                partition_expression=pc.field(CAMPAIGN) == name,
             )
-            for campaign, part in self.manifest.parts(table.name)
+            for name, part in parts
         ]
         if not fragments:
             return ds.dataset(table.schema.empty_table())
@@ -69,10 +70,9 @@ class StoredLake:
     ) -> pa.Table:
         """The rows of a table, or of a campaign in it, with all columns or some. Raises
         HistoryError."""
-        dataset, chosen = self.dataset(table), None if columns is None else list(columns)
-        only = None if campaign is None else pc.field(CAMPAIGN) == campaign
+        dataset, chosen = self.dataset(table, campaign), None if columns is None else list(columns)
         try:
-            return dataset.to_table(columns=chosen, filter=only)
+            return dataset.to_table(columns=chosen)
         except (OSError, pa.ArrowException) as error:
             self.find_damage()
             raise HistoryError(f"cannot be read: {error}", file=self.place.shown) from error
@@ -80,16 +80,23 @@ class StoredLake:
     def find_damage(self) -> None:
         """Read every file. Raises HistoryError for the first one that is missing or damaged."""
         for table in TABLES.values():
-            self._check_sizes(table)
-            for _, part in self.manifest.parts(table.name):
+            parts = list(self.manifest.parts(table.name))
+            self._check_sizes(table, parts)
+            for _, part in parts:
                 columns_of(self.place, part, table.stored.names)
 
-    def _check_sizes(self, table: Table) -> None:
+    def _check_sizes(self, table: Table, parts: Iterable[tuple[str, Part]]) -> None:
         sizes = self.place.sizes(table.name)
-        for _, part in self.manifest.parts(table.name):
+        for _, part in parts:
             found = sizes.get(part.path)
             if found == part.bytes:
                 continue
+            if read_manifest(self.place) != self.manifest:
+                raise HistoryError(
+                    "a build has changed this lake since it was opened",
+                    file=self.place.shown,
+                    hint="open it again",
+                )
             what = "is missing"
             if found is not None:
                 what = f"has {found:,} bytes, not {part.bytes:,} as {FILE} says"

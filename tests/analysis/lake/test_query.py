@@ -281,6 +281,44 @@ def test_a_missing_or_shorter_file_is_one_sentence(path: Path, tmp_path: Path) -
         part.unlink(missing_ok=True)
 
 
+@pytest.mark.parametrize("engine", ENGINES_HERE)
+def test_a_lake_that_a_build_changed_since_it_was_opened_is_one_sentence(
+    tmp_path: Path, engine: str
+) -> None:
+    """The build removes files with replaced rows; what it only adds to is read as it was."""
+    made, path = campaign(tmp_path / "c", {ON: [run()]}), tmp_path / "lake"
+    lake_of(path, made)
+    opened = ackloss.lake(path)
+    add_run(made, ON, 1, lossy())
+    lake_of(path, made)
+    assert len(opened.cells()) == 1
+    (first, _) = sorted(made.runs.iterdir())
+    (first / "result.json").write_bytes(orjson.dumps({**lossy(5), "run_id": first.name}))
+    lake_of(path, made)
+    sentence = f"{path}: a build has changed this lake since it was opened; open it again"
+    for read in (opened.cells, lambda: opened.sql("SELECT cell FROM cells", engine=engine)):
+        with pytest.raises(HistoryError) as refused:
+            read()
+        assert str(refused.value) == sentence
+    assert sorted(ackloss.lake(path).cells()["lost"]) == [5, 100]
+
+
+def test_damage_of_one_campaign_hides_no_other(path: Path, tmp_path: Path) -> None:
+    """A report on some campaigns reads only their files; SQL is about complete tables."""
+    copy = tmp_path / "lake"
+    subprocess.run(["cp", "-r", path, copy], check=True)
+    (part,) = copy.glob("cells/campaign=2026-01-03/*.parquet")
+    part.unlink()
+    words = ("report", "--lake", copy, "--json")
+    good = asked(*words, "night 2 = [a]%")
+    assert good.exit_code == 0, good.output
+    for bad in (asked(*words), asked(*words, "2026-01-03")):
+        assert bad.exit_code == 4
+        assert f"{part}: is missing" in bad.stderr
+    one = "SELECT cell FROM cells WHERE campaign = 'night 2 = [a]%'"
+    assert asked("query", one, "--lake", copy, "--engine", "duckdb").exit_code == 4
+
+
 def test_the_command_builds_what_it_can(tmp_path: Path) -> None:
     good = campaign(tmp_path / "good", {ON: [lossy()]})
     (tmp_path / "other").mkdir()
