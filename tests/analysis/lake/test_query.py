@@ -4,15 +4,18 @@ with its exit code."""
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import io
 import json
 import re
 import subprocess
 import sys
 import time
+from decimal import Decimal
 from pathlib import Path
 
 import orjson
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
@@ -23,7 +26,7 @@ import ackloss
 from analysis.campaign import campaign_document, results_of
 from analysis.lake.outcomes import cells_of
 from analysis.lake.place import place_of
-from analysis.lake.query import ENGINES, query, rows
+from analysis.lake.query import ENGINES, as_csv, query, rows, text
 from analysis.lake.schema import FAULTS
 from analysis.lake.stored import StoredLake, open_lake
 from analysis.statistics.samples import sample_of
@@ -192,6 +195,59 @@ def test_the_command_prints_a_table_json_and_csv(path: Path) -> None:
     lines = list(csv.reader(io.StringIO(asked(*words, "--csv").stdout)))
     assert lines[1] == [OFF, "9", '{"unclean":"false"}']
     assert asked(*words, "--csv", "--json").exit_code == 2
+
+
+DAY = dt.timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "plain"),
+    [
+        ((2, 0, 3 * 3_600 * 10**9), pa.month_day_nano_interval(), "P2MT10800S"),
+        ((0, -1, -1_500_000_000), pa.month_day_nano_interval(), "P-1DT-1.5S"),
+        ((0, 0, 0), pa.month_day_nano_interval(), "PT0S"),
+        (DAY + dt.timedelta(hours=1), pa.duration("us"), "P1DT3600S"),
+        (dt.timedelta(microseconds=-1), pa.duration("us"), "PT-0.000001S"),
+        (-DAY, pa.duration("us"), "P-1D"),
+        (b"\xaa\x00a", pa.binary(), "aa0061"),
+        ([[1, 2], [3], []], pa.list_(pa.list_(pa.int64())), [[1, 2], [3], []]),
+        ([("a", [DAY])], pa.map_(pa.string(), pa.list_(pa.duration("us"))), {"a": ["P1D"]}),
+        ([([1], 2)], pa.map_(pa.list_(pa.int64()), pa.int64()), {"[1]": 2}),
+        ([(1, True)], pa.map_(pa.int64(), pa.bool_()), {"1": True}),
+        ([], pa.map_(pa.string(), pa.string()), {}),
+        ({"a": [(b"k", 1)]}, pa.struct({"a": pa.map_(pa.binary(), pa.int64())}), {"a": {"6b": 1}}),
+        ([Decimal(2**64)], pa.list_(pa.decimal128(38)), ["18446744073709551616"]),
+        ([Decimal("1.5"), 2], pa.list_(pa.decimal128(38, 1)), [1.5, 2]),
+    ],
+)
+def test_a_value_of_any_type_has_one_rendering(
+    value: object, kind: pa.DataType, plain: object
+) -> None:
+    answer = pa.table({"v": pa.array([value, None], kind)})
+    assert rows(answer) == [[plain], [None]]
+    shown = plain if isinstance(plain, str) else orjson.dumps(plain).decode()
+    assert text(plain) == shown
+    lines = list(csv.reader(io.StringIO(as_csv(answer).decode())))
+    assert [line or [""] for line in lines] == [["v"], [shown], [""]]
+
+
+@pytest.mark.parametrize(
+    ("sql", "value"),
+    [
+        ("interval 2 months + interval 3 hours", "P2MT10800S"),
+        ("'\\xAA\\x00a'::blob", "aa0061"),
+        ("map{[1]: {'a': interval 1 day}}", {"[1]": {"a": "P1D"}}),
+        ("18446744073709551616::hugeint", "18446744073709551616"),
+        ("'=1+1'::enum('=1+1')", "=1+1"),
+    ],
+)
+def test_the_command_prints_a_value_of_any_type(path: Path, sql: str, value: object) -> None:
+    words = ("query", f"SELECT {sql} AS v", "--lake", path, "--engine", "duckdb")
+    assert json.loads(asked(*words, "--json").stdout)["rows"] == [{"v": value}]
+    shown = value if isinstance(value, str) else orjson.dumps(value).decode()
+    assert asked(*words).stdout.split() == ["v", shown]
+    lines = list(csv.reader(io.StringIO(asked(*words, "--csv").stdout)))
+    assert lines == [["v"], [f"'{shown}" if shown.startswith("=") else shown]]
 
 
 @pytest.mark.parametrize("engine", ENGINES_HERE)
