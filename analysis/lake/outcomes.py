@@ -37,10 +37,10 @@ _COLUMNS: Final = (
 @dataclass(frozen=True)
 class StoredCell:
     """A cell of a campaign, and of each of its runs: the outcome, the run id, the version of the
-    system (`None`: the run failed before it was known), and the shared run.
+    system (`None`: the run failed before it was known), the shared run, and how many cells the run
+    held (`in_run`; 1: it ran alone).
 
-    `conditions` is `None` where an earlier ackloss added the campaign. `in_run`: how many cells its
-    runs hold; 1: it ran alone.
+    `conditions` is `None` where an earlier ackloss added the campaign.
     """
 
     name: str
@@ -51,7 +51,7 @@ class StoredCell:
     versions: tuple[str | None, ...]
     plan_digest: str
     conditions: Conditions | None
-    in_run: int
+    in_run: tuple[int, ...]
 
 
 def cells_of(lake: StoredLake, campaign: str) -> dict[Key, StoredCell]:
@@ -69,6 +69,8 @@ def cells_of(lake: StoredLake, campaign: str) -> dict[Key, StoredCell]:
 def _cell(rows: Sequence[Row], in_run: Mapping[str, int]) -> StoredCell:
     # An earlier ackloss may have added the first runs, and a newer one the others.
     known = next((row for row in rows if row["conditions_but_version"] is not None), None)
+    # A cell that broke off has no row, and yet it was in the run.
+    most = max(in_run[_run_of(row)] for row in rows)
     return StoredCell(
         name=rows[0]["cell"],
         key=dict(rows[0]["setting"]),
@@ -80,13 +82,18 @@ def _cell(rows: Sequence[Row], in_run: Mapping[str, int]) -> StoredCell:
         conditions=None
         if known is None
         else Conditions(**{field.name: known[field.name] for field in fields(Conditions)}),
-        in_run=max(in_run[_run_of(row)] for row in rows),
+        in_run=tuple(1 if _is_alone(row) else most for row in rows),
     )
 
 
 def _run_of(row: Row) -> str:
     """Equal for the cells of one run."""
     return str(row["shared"] or row["run_id"])
+
+
+def _is_alone(row: Row) -> bool:
+    """Whether a run held no other cell: one of the campaign, or one of its plan."""
+    return row["shared"] is None and row["run_cell"] is None
 
 
 def _refuse_twice(lake: StoredLake, rows: Iterable[Row]) -> None:

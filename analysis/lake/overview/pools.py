@@ -35,10 +35,11 @@ Versions = tuple[str | None, str | None]
 
 @dataclass(frozen=True)
 class Part:
-    """The runs of a cell of one campaign with the same versions."""
+    """The runs of a cell of one campaign with the same versions and number of cells."""
 
     cell: PlannedCell
     versions: Versions
+    in_run: int
     outcomes: tuple[Outcome, ...]
 
     @property
@@ -50,7 +51,7 @@ class Part:
     def pool(self) -> tuple[object, ...]:
         """Equal for parts that are counted together."""
         alone = self.cell.campaign.campaign.id
-        return (self.cell.poolable or (alone,), self.versions, self.cell.cell.in_run)
+        return (self.cell.poolable or (alone,), self.versions, self.in_run)
 
 
 def settings_of(cells: Iterable[PlannedCell]) -> list[Setting]:
@@ -103,21 +104,22 @@ def tested(groups: Sequence[Group]) -> list[Group]:
 
 
 def _parts(cell: PlannedCell) -> list[Part]:
-    """The runs of a cell by their versions. A run that failed before they were known belongs to
-    the others, where these agree."""
+    """The runs of a cell by their versions and by how many cells they held. A run that failed
+    before its versions were known has those of the others, where these agree."""
     by_run = cell.campaign.versions_of_runs
     runs = [
-        ((version, by_run.get(run_id, {}).get(_CLIENT)), outcome)
-        for outcome, run_id, version in zip(
-            cell.cell.outcomes, cell.cell.run_ids, cell.cell.versions, strict=True
+        ((version, by_run.get(run_id, {}).get(_CLIENT)), in_run, outcome)
+        for outcome, run_id, version, in_run in zip(
+            *(cell.cell.outcomes, cell.cell.run_ids, cell.cell.versions, cell.cell.in_run),
+            strict=True,
         )
     ]
-    known = {versions for versions, outcome in runs if not isinstance(outcome, FailedRun)}
-    found: dict[Versions, list[Outcome]] = {}
-    for versions, outcome in runs:
+    known = {versions for versions, _, outcome in runs if not isinstance(outcome, FailedRun)}
+    found: dict[tuple[Versions, int], list[Outcome]] = {}
+    for versions, in_run, outcome in runs:
         ran = _completed(versions, known) if isinstance(outcome, FailedRun) else versions
-        found.setdefault(ran, []).append(outcome)
-    return [Part(cell, versions, tuple(outcomes)) for versions, outcomes in found.items()]
+        found.setdefault((ran, in_run), []).append(outcome)
+    return [Part(cell, *which, tuple(outcomes)) for which, outcomes in found.items()]
 
 
 def _completed(versions: Versions, known: Collection[Versions]) -> Versions:
@@ -144,7 +146,7 @@ def _pool(parts: Sequence[Part]) -> Pool:
         plan=first.cell.poolable,
         ran=first.versions[0],
         client=first.versions[1],
-        in_run=first.cell.cell.in_run,
+        in_run=first.in_run,
         campaigns=[
             PoolPart(
                 campaign=part.cell.campaign.campaign.id, conclusive=share.whole, lossy=share.part

@@ -21,7 +21,7 @@ from analysis.statistics.shares import Share, share_in_words
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
 from tests.fixtures.campaign_folder import BASE, OFF, ON
-from tests.fixtures.lakes import ROOT, campaign, lake_of, with_second_name, without_columns
+from tests.fixtures.lakes import ROOT, add_run, campaign, lake_of, with_second_name, without_columns
 from tests.fixtures.result_documents import FAILED, lossy, run
 
 VERSIONS = """
@@ -338,6 +338,23 @@ def test_cells_of_shared_runs_are_not_called_independent(tmp_path: Path) -> None
     folder = versions(tmp_path / "b", [run()], [run()], shared=True)
     shared = overview(tmp_path / "2", folder)
     assert noted(shared, "Cells that shared a run met the same faults at the same time")
+
+
+def test_a_run_alone_is_not_counted_with_shared_runs(tmp_path: Path) -> None:
+    """As a cell is repeated whose part of a shared run broke off."""
+    shared = versions(tmp_path / "a", [lossy()] * 4, [run()] * 3, shared=True)
+    alone = versions(tmp_path / "b", [run()] * 5)
+    add_run(shared, f"version={NEW}", 3, run())
+    add_run(shared, f"version={OLD}", 4, run())
+    found = overview(tmp_path, shared, alone)
+    rates = {
+        version: sorted(
+            (pool.in_run, pool.lossy, pool.conclusive) for pool in pools(found, version)
+        )
+        for version in (OLD, NEW)
+    }
+    assert rates == {OLD: [(1, 0, 6), (2, 4, 4)], NEW: [(1, 0, 1), (2, 0, 3)]}
+    assert noted(found, "2 settings in one version have several rates")
 
 
 def test_simulated_campaigns_do_not_stand_beside_real_ones(tmp_path: Path) -> None:
