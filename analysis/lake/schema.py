@@ -237,6 +237,12 @@ FAULTS: Final = Table(
         Column("fault", TEXT, "its id in the plan"),
         Column("nemesis", TEXT, "what made it"),
         Column("nodes", TEXTS, "the nodes that it was to meet"),
+        Column(
+            "begun_s",
+            REAL,
+            "when its first act was begun, before `from_s` by as long as its acts took; null: it "
+            "was skipped or had no act, or not recorded",
+        ),
         Column("from_s", REAL, "begin, from the start of the run; null: it never began"),
         Column("to_s", REAL, "end, likewise"),
         Column("met", FLAG, "whether its condition was met; null: it has none"),

@@ -37,6 +37,7 @@ from tests.fixtures.lakes import (
     lake_of,
     with_column,
     with_second_name,
+    without_columns,
 )
 from tests.fixtures.result_documents import FAILED, lossy, run
 
@@ -169,6 +170,22 @@ def test_a_result_that_is_damaged_later_replaces_no_rows(tmp_path: Path) -> None
     assert len(after) == len(before) == 3
     (damaged / "result.json").write_bytes(whole)
     assert build(place_of(path), folder).kept == {}
+
+
+def test_a_fault_has_the_time_when_it_was_begun(tmp_path: Path) -> None:
+    """Null where the result does not have it, and in files that were written without the column."""
+    (fault,) = run()["faults"]
+    begun = {**run(), "faults": [{**fault, "begun_s": 2.5, "from_s": 3.0}]}
+    folder, path = campaign(tmp_path / "c", {ON: [begun, run()]}), tmp_path / "lake"
+
+    def begun_s(lake: StoredLake) -> list[float | None]:
+        rows = lake.read(FAULTS).sort_values("run_id")["begun_s"]
+        return [None if pd.isna(value) else value for value in rows]
+
+    assert begun_s(lake_of(path, folder)) == [2.5, None]
+    without_columns(path, "faults", "c", ["begun_s"])
+    add_run(folder, ON, 2, begun)
+    assert begun_s(lake_of(path, folder)) == [None, None, 2.5]
 
 
 def test_a_column_of_a_newer_ackloss_is_never_dropped(tmp_path: Path) -> None:
