@@ -7,7 +7,7 @@ A frame has the columns of its file, except `run_id`. Times are seconds since th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
@@ -16,10 +16,9 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from analysis import latency
-from harness.errors import HistoryError
+from analysis.found_columns import fitting, found_columns, plain
 from harness.faults.journal import windows
 from harness.history import HISTORY, OBSERVATIONS, READS
 from harness.history.documents import FaultResult, RunResult
@@ -53,16 +52,43 @@ def observations(run: RunDir) -> pd.DataFrame:
 
 def findings(run: RunDir) -> pd.DataFrame:
     """What the checkers have found, a row each. `checker` is who found it; the other columns are
-    those of that checker. Empty where nothing was found, or nothing was judged."""
-    files = sorted(run.findings.glob("*.parquet"))
-    frames = [
-        _frame([file], _schema(file)).assign(**{_CHECKER: file.stem}).convert_dtypes()
-        for file in files
-    ]
+    those of that checker, of any type: an integer beyond 64 bits is a Python object. Empty where
+    nothing was found, or nothing was judged."""
+    frames = [_found(file) for file in sorted(run.findings.glob("*.parquet"))]
     if not frames:
         return pd.DataFrame({name: np.empty(0, object) for name in (_CHECKER, "kind", "value")})
-    rows = pd.concat(frames, ignore_index=True)
+    rows = _joined(frames)
     return rows[[_CHECKER, *(name for name in rows.columns if name != _CHECKER)]]
+
+
+def _found(file: Path) -> pd.DataFrame:
+    """What one checker has found."""
+    columns = {name: _exact(column) for name, column in found_columns(file).items()}
+    return pd.DataFrame(columns).assign(**{_CHECKER: file.stem})
+
+
+def _exact(column: pa.ChunkedArray) -> pd.Series:
+    """A column of any type; pandas rounds no number of it."""
+    kind = plain(column.type)
+    if not pa.types.is_integer(kind):
+        values = column.cast(kind).to_pandas()
+        return values.convert_dtypes(convert_integer=False)
+    numbers = fitting(column, pa.int64())
+    if numbers is None:
+        return pd.Series(column.to_pylist(), dtype=object)
+    return numbers.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
+
+
+def _joined(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    """The rows of all frames. Where they differ in the type of a column, its values are Python
+    objects: pandas would round integers beside floats."""
+    types: dict[Hashable, set[Any]] = {}
+    for frame in frames:
+        for name, kind in frame.dtypes.items():
+            types.setdefault(name, set()).add(kind)
+    mixed = {name for name, kinds in types.items() if len(kinds) > 1}
+    same = [frame.astype({name: object for name in frame if name in mixed}) for frame in frames]
+    return pd.concat(same, ignore_index=True)
 
 
 def writes(run: RunDir, model: Model) -> pd.DataFrame:
@@ -85,13 +111,6 @@ def faults(run: RunDir, result: RunResult | None) -> pd.DataFrame:
     columns = {name: [row.get(name) for row in rows] for name in names}
     counted = {name: pd.array(columns[name], dtype="Int64") for name in _COUNTED}
     return pd.DataFrame({**columns, **counted}, columns=names)
-
-
-def _schema(path: Path) -> pa.Schema:
-    try:
-        return pq.read_schema(path)
-    except (OSError, pa.ArrowException) as error:
-        raise HistoryError("cannot be read: its Parquet is damaged", file=str(path)) from error
 
 
 def _frame(paths: Iterable[Path], schema: pa.Schema) -> pd.DataFrame:

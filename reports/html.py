@@ -23,6 +23,7 @@ from markupsafe import Markup
 
 from analysis.palette import DARK, FAULT_TINTS, LIGHT
 from analysis.visible import visible, visible_all
+from harness.protocols.runs import NULL
 from reports import formatting
 
 _POLICY: Final = (
@@ -125,7 +126,7 @@ def _environment() -> Environment:
         "milliseconds": formatting.milliseconds,
         "moment": formatting.moment,
     }
-    environment.globals |= {"fault_tints": FAULT_TINTS}
+    environment.globals |= {"fault_tints": FAULT_TINTS, "NULL": NULL}
     return environment
 
 

@@ -166,7 +166,8 @@ class UnusableRow(Exception):
 
 
 def integers(batch: pa.RecordBatch, name: str) -> Ints:
-    """An integer column; NULL where a number, or the complete column, is missing."""
+    """An integer column; NULL where a number, or the complete column, is missing, and in all rows
+    of a batch of which int64 does not hold every value."""
     place = batch.schema.get_field_index(name)
     return np.full(batch.num_rows, NULL) if place < 0 else _numbers(batch.column(place))
 
@@ -174,8 +175,11 @@ def integers(batch: pa.RecordBatch, name: str) -> Ints:
 def _numbers(column: pa.Array) -> Ints:
     if column.null_count == len(column):
         return np.full(len(column), NULL)
-    if not pa.types.is_integer(column.type):  # a checker may find numbers of any kind
-        column = column.cast(pa.int64(), safe=False)
+    if not pa.types.is_signed_integer(column.type):  # a checker may find values of any kind
+        try:
+            column = column.cast(pa.int64())
+        except pa.ArrowInvalid:
+            return np.full(len(column), NULL)
     return _filled(column, np.int64(NULL)).astype(np.int64, copy=False)
 
 

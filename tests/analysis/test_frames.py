@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
 import pandas as pd
@@ -89,3 +90,42 @@ def test_findings_of_several_checkers_are_distinguished(tmp_path: Path) -> None:
     assert list(found["value"]) == [3, 4]
     assert found["complete_s"][0] == 2.0
     assert found["complete_s"].isna()[1]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([2**64 - 1, None, 3], pa.uint64()),
+        ([2**63, 2**63 + 1, None], pa.uint64()),
+        ([-(2**63), 2**63 - 1, None], pa.int64()),
+        ([Decimal(2**70), None, Decimal(3)], pa.decimal128(38, 0)),
+        ([2**60 + 1, None, 1], pa.int64()),
+    ],
+)
+def test_numbers_of_findings_are_those_that_a_checker_wrote(
+    tmp_path: Path, values: list[object], kind: pa.DataType
+) -> None:
+    run = RunDir.create(tmp_path, "r")
+    mine = pa.table({"run_id": ["r"] * 3, "kind": ["x"] * 3, "value": pa.array(values, kind)})
+    loss = pa.table({"run_id": ["r"], "kind": ["lost"], "value": [2**60 + 1]})
+    share = pa.table({"run_id": ["r"], "kind": ["share"], "value": [0.5]})
+    pq.write_table(mine, run.findings / "mine.parquet")
+    pq.write_table(loss, run.findings / "loss.parquet")
+    assert _values(frames.findings(run)) == [2**60 + 1, *values]
+    pq.write_table(share, run.findings / "share.parquet")
+    assert _values(frames.findings(run)) == [2**60 + 1, *values, 0.5]
+
+
+def _values(found: pd.DataFrame) -> list[object]:
+    return [None if pd.isna(value) else value for value in found["value"]]
+
+
+def test_times_of_findings_are_seconds_unless_a_column_of_that_name_is_there(
+    tmp_path: Path,
+) -> None:
+    run = RunDir.create(tmp_path, "r")
+    columns = {"run_id": ["r"], "kind": ["x"], "begun_ns": [5], "begun_s": [0.5], "text_ns": ["a"]}
+    pq.write_table(pa.table(columns), run.findings / "mine.parquet")
+    found = frames.findings(run)
+    assert list(found.columns) == ["checker", "kind", "begun_ns", "begun_s", "text_ns"]
+    assert list(found.iloc[0]) == ["mine", "x", 5, 0.5, "a"]

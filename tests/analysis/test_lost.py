@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.findings import findings
+from analysis.findings import findings, values_found
 from analysis.lost import first_and_last, without_formulas, write_csv
 from harness.errors import EnvironmentFailure
 from harness.history.run_folder import RunDir
+from harness.protocols.runs import NULL
 from tests.fixtures.synthetic_run import FINDINGS
 
 EVIL = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"]
@@ -48,6 +49,17 @@ def test_other_kinds_are_selected_by_name(tmp_path: Path) -> None:
     run = run_with(tmp_path, lost(1, 0, 5), {"kind": "unexpected", "value": 7, "partition": 2})
     assert list(findings(run, ["unexpected"])["value"]) == [7]
     assert list(findings(run)["value"]) == [1]
+
+
+@pytest.mark.parametrize("values", [[2**64 - 1], ["a"], [1.5]])
+def test_a_value_that_64_bits_do_not_hold_is_missing(tmp_path: Path, values: list[object]) -> None:
+    run = RunDir.create(tmp_path, "run")
+    kind = pa.uint64() if isinstance(values[0], int) else None
+    table = pa.table({"kind": ["lost"], "value": pa.array(values, kind), "partition": [3]})
+    pq.write_table(table, run.findings / "mine.parquet")
+    (row,) = findings(run).to_dict("records")
+    assert (row["value"], row["partition"]) == (NULL, 3)
+    assert list(values_found(run, ["lost"])) == [NULL]
 
 
 def test_a_run_without_findings_has_an_empty_table(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from harness.errors import HistoryError
@@ -250,6 +252,18 @@ def test_all_lost_writes_are_in_the_csv(runs: dict[str, RunDir]) -> None:
         rows = list(csv.DictReader(stream))
     assert len(rows) == 842
     assert len({row["value"] for row in rows}) == 842
+
+
+def test_a_lost_value_that_is_not_known_is_a_dash(tmp_path: Path) -> None:
+    run = build(tmp_path, Story(rate_per_s=50))
+    table = pq.read_table(run.loss)
+    beyond = pa.array([2**64 - 1] * len(table), pa.uint64())
+    place = table.schema.get_field_index("value")
+    pq.write_table(table.set_column(place, "value", beyond), run.loss)
+    write_report(run)
+    page = parsed(run).words
+    assert re.search(r"during fault \d+ first of \d+ — \d+ \d+", page)
+    assert "9223372036854775808" not in page
 
 
 def test_many_partitions_are_cut_with_a_note(runs: dict[str, RunDir]) -> None:
