@@ -55,8 +55,10 @@ def nameless(run_id: str) -> Facts:
 
 
 def named_by(rundir: RunDir) -> Facts:
-    """What run.json and plan.json say of a run, as far as they can be read."""
-    run, plan = _document(rundir, rundir.run), _document(rundir, rundir.plan)
+    """What run.json (or else an earlier result) and plan.json say of a run, as far as they can be
+    read."""
+    run = _document(rundir, rundir.run) or _document(rundir, rundir.result)
+    plan = _document(rundir, rundir.plan)
     run_id, name, seed = run.get("run_id"), plan.get("name"), run.get("seed")
     promises = run.get("promises")
     model = promises.get("model") if isinstance(promises, dict) else None

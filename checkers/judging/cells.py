@@ -36,10 +36,14 @@ def judge_cells(rundir: RunDir, judge: Callable[[RunDir], Judged]) -> Judged:
     """Judge every cell by `judge`, and the run by its cells. A cell that cannot be judged has a
     result too, `unknown`: that of an earlier check is none.
 
-    Raises HistoryError where the run's own documents cannot be read.
+    Raises HistoryError where the run's own documents cannot be read, and for a run that was pruned:
+    it keeps its result.
     """
     begun_s = time.monotonic()
     run, plan = _documents(rundir)
+    folders = rundir.cell_folders()
+    if run["state"] == DONE and folders and not any(each.parts(each.history) for each in folders):
+        raise HistoryError("holds no history in any cell", file=str(rundir.cells))
     expected = {each["name"]: each.get("expect") for each in plan.get("cells") or []}
     listed = {each["name"]: each for each in run["cells"]}
     judged = [

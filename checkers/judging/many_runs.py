@@ -198,7 +198,9 @@ class _Judging(Generic[Input]):
                 return answer, None
             _, each = sized[place]
             done = tasks.answered(each, partial(self.write, each, answer))
-            return (answer.document, done) if isinstance(done, AcklossError) else (done, None)
+            if not isinstance(done, AcklossError):
+                return done, None
+            return (None if answer.refused else answer.document), done
 
         with ThreadPoolExecutor(_WRITERS) as pool:
             done = list(pool.map(written, sorted(answers, key=lambda answer: answer[0])))

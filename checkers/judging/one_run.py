@@ -56,17 +56,26 @@ def judge_run(rundir: RunDir, checks: Checks | None = None) -> Document:
     what was found below `findings/`. A checker that raises gives it the doubt `checker`. Of a
     run with cells each is judged so, in its own folder.
 
-    Raises HistoryError for what cannot be read, EnvironmentFailure where the folder takes nothing.
+    Raises HistoryError for what cannot be read (an earlier result is then replaced by `unknown`),
+    EnvironmentFailure where the folder takes nothing.
     """
     return judged_run(rundir, checks).write(rundir)
 
 
 def judged_run(rundir: RunDir, checks: Checks | None = None) -> Judged:
-    """What `judge_run` writes; nothing is written."""
+    """What `judge_run` writes; nothing is written. A run whose evidence is there and cannot be read
+    is `refused`; it is `unknown`, whatever an earlier check found."""
     judge = partial(_unless_broken, partial(_judged_folder, checks=checks))
-    if rundir.cell_names():
-        return _unless_broken(partial(judge_cells, judge=judge), rundir)
-    return judge(rundir)
+    try:
+        if rundir.cell_names():
+            return _unless_broken(partial(judge_cells, judge=judge), rundir)
+        return judge(rundir)
+    except HistoryError as error:
+        folders = (rundir, *map(RunDir, rundir.cells.glob("*")))
+        if not any(each.parts(each.history) for each in folders):
+            raise  # pruned: it keeps its result
+        document = _broken(named_by(rundir), str(error), DOUBTS.incomplete)
+        return Judged(document, refused=error)
 
 
 def _unless_broken(judge: Callable[[RunDir], Judged], rundir: RunDir) -> Judged:
@@ -165,14 +174,14 @@ def broken_history(file: Path, why: str) -> Document:
     return _broken(nameless(run_id_of(file)), f"{why}: {file}")
 
 
-def _broken(facts: Facts, why: str) -> Document:
+def _broken(facts: Facts, why: str, doubt: str = DOUBTS.checker) -> Document:
     name = MODELS[facts.promises.model].check
     none = CheckResult(counts={"attempted": 0, "acknowledged": 0})
     if facts.promises.model == LOG.name:
         none = checker_of(name, {}).merge(Rows(facts), [])
     examined = Examined({name: none}, Availability(), ErrorCodes().document())
     document = _document(facts, examined, begun_s=time.monotonic())
-    return {**document, **unjudged(why), "checks": []}
+    return {**document, **unjudged(why, doubt), "checks": []}
 
 
 class Examined(NamedTuple):

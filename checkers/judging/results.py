@@ -6,8 +6,10 @@ into the run's folder here, or at the URL where the run was read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.errors import EnvironmentFailure
+from harness.errors import EnvironmentFailure, HistoryError
 from harness.history.remote_run import RemoteRun
 from harness.history.run_folder import RunDir
 from harness.machine.files import replace_file
@@ -27,33 +29,50 @@ Document = dict[str, Any]
 @dataclass(frozen=True)
 class Judged:
     """One run: its `result.json`, the Parquet files below `findings/` by the name of their check
-    (what an earlier check found goes), and the same of its cells by their names."""
+    (what an earlier check found goes), and the same of its cells by their names. Of a run that is
+    `refused`, since its evidence cannot be read, this only replaces what an earlier check wrote."""
 
     document: Document
     findings: Mapping[str, bytes] = field(default_factory=dict)
     cells: Mapping[str, Judged] = field(default_factory=dict)
+    refused: HistoryError | None = None
 
     def write(self, rundir: RunDir) -> Document:
-        """Write it into the run's folder, the verdict last. Raises EnvironmentFailure."""
+        """Write it into the run's folder, the verdict last. Raises EnvironmentFailure, and why the
+        run is refused."""
+        return self._written(partial(self._write, rundir), rundir.result.exists)
+
+    def _write(self, rundir: RunDir) -> None:
         for name, cell in self.cells.items():
-            cell.write(rundir.cell(name))
+            cell._write(rundir.cell(name))
         for path in rundir.findings.glob("*.parquet"):
             if path.stem not in self.findings:
                 _store(path, None)
         for check, content in self.findings.items():
             _store(rundir.findings_of(check), content)
         rundir.write_json(rundir.result, self.document)
-        return self.document
 
     def send(self, run: RemoteRun) -> Document:
-        """Write it where the run is, the verdict last. Raises EnvironmentFailure."""
+        """Write it where the run is, as `write` does."""
+        name = RunDir(Path()).result.as_posix()
+        return self._written(partial(self._send, run), partial(run.folder.has, name))
+
+    def _send(self, run: RemoteRun) -> None:
         files = dict(self._files(RunDir(Path())))
         for name in run.findings:
             if name not in files:
                 run.folder.remove(name)
         for name, content in files.items():
             run.folder.write(name, content)
-        return self.document
+
+    def _written(self, write: Callable[[], None], judged_before: Callable[[], bool]) -> Document:
+        if self.refused is None:
+            write()
+            return self.document
+        with suppress(EnvironmentFailure):  # that the evidence is damaged is the greater trouble
+            if judged_before():
+                write()
+        raise self.refused
 
     def _files(self, rundir: RunDir) -> Iterator[tuple[str, bytes]]:
         """The files by their names below the folder of the run, the verdict last."""

@@ -144,10 +144,15 @@ def _fetched(
         def renamed(text: str | None) -> str | None:
             return text and text.replace(str(copy.path), run.folder.place())
 
+        def of_the_url(error: AcklossError) -> None:
+            error.what, error.file = str(renamed(error.what)), renamed(error.file)
+
         try:
             judged = judge(copy)
         except AcklossError as error:
-            error.what, error.file = str(renamed(error.what)), renamed(error.file)
+            of_the_url(error)
             raise
+        if judged.refused is not None:
+            of_the_url(judged.refused)
         judged.document["reason"] = renamed(judged.document["reason"])
         return judged
