@@ -105,12 +105,22 @@ class Folder:
 
     def files(self, *, may_be_absent: bool = False) -> dict[str, int]:
         """Every file below it by its name, in order, with its size in bytes."""
+        found = self._found(may_be_absent=may_be_absent)
+        return {name: info.size for name, info in found.items()}
+
+    def written_ns(self) -> dict[str, int | None]:
+        """Every file below it, which may be absent, by its name: when it was last written, in
+        nanoseconds since 1970 by the storage's clock; `None` where the storage does not say."""
+        found = self._found(may_be_absent=True)
+        return {name: info.mtime_ns for name, info in found.items()}
+
+    def _found(self, *, may_be_absent: bool) -> dict[str, Any]:
         fs, path = self.opened()
         selector = pafs.FileSelector(path, recursive=True, allow_not_found=may_be_absent)
         with _in_one_sentence(self.place()):
             found = fs.get_file_info(selector)
         begin = len(path) + 1
-        files = {each.path[begin:]: each.size for each in found if each.type == pafs.FileType.File}
+        files = {each.path[begin:]: each for each in found if each.type == pafs.FileType.File}
         if not files and not may_be_absent:
             raise HistoryError("there is nothing here", file=self.place())
         return dict(sorted(files.items()))

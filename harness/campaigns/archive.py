@@ -3,7 +3,8 @@
 A run's manifest is copied last: a run at the URL that has one is complete, and `ackloss check`
 detects that one is incomplete if its copy was interrupted. A copy that fails is tried once more at
 the end and then reported; the run's own folder is unchanged, and `campaign resume --archive`
-copies what is missing. The copy of a campaign is a campaign folder itself.
+copies what is missing, and what a later check of a run has written. The copy of a campaign is a
+campaign folder itself.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Final
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.progress import Progress
 from harness.errors import AcklossError, EnvironmentFailure, HistoryError
+from harness.history.manifest import evidence_files
 from harness.history.run_folder import RunDir
 from harness.storage import Folder
 
@@ -33,6 +35,7 @@ class Archive:
     say: Callable[[str], object]
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_RUNS_AT_ONCE))
     _asked: set[str] = field(default_factory=set)
+    _judged_later: set[str] = field(default_factory=set)
     _missing: dict[str, AcklossError | None] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -40,13 +43,15 @@ class Archive:
         """Copy what makes it a campaign folder, and list the judged runs that are not there yet.
         Raises AcklossError if the URL cannot be read and written, or has another campaign: nothing
         has begun then."""
-        there = self.place.files(may_be_absent=True)
+        there = self.place.written_ns()
         documents = self._named((self.campaign.file, self.campaign.base))
         self._refuse_another(there, documents, progress)
         self.place.send(documents)
-        self._asked = {
+        copied = {
             run for run in progress.executions if self._name(self._run(run).manifest) in there
         }
+        self._judged_later = {run for run in copied if self._is_judged_later(run, there)}
+        self._asked = copied - self._judged_later
         self._ask_judged(progress)
 
     def add(self, run: str) -> None:
@@ -114,14 +119,25 @@ class Archive:
         for run in filter(progress.is_judged, progress.executions):
             self.add(run)
 
+    def _is_judged_later(self, run: str, there: Mapping[str, int | None]) -> bool:
+        """Whether a result of a run that is there was written after it was copied."""
+        for path in _results(self._run(run)):
+            copied_ns = there.get(self._name(path))
+            if copied_ns is None or path.stat().st_mtime_ns > copied_ns:
+                return True
+        return False
+
     def _copy(self, run: str) -> None:
-        """Copy a run, its manifest last; a failure is noted."""
+        """Copy a run, its manifest last, or what a later check wrote; a failure is noted."""
         try:
             rundir = self._run(run)
-            manifests = [*rundir.cells.glob(f"*/{rundir.manifest.name}"), rundir.manifest]
-            self.place.send(self._named(set(_files(rundir.path)) - set(manifests)))
-            for manifest in manifests:
-                self.place.send(self._named([manifest]))
+            if run in self._judged_later:
+                self._copy_judgement(rundir)
+            else:
+                manifests = [*rundir.cells.glob(f"*/{rundir.manifest.name}"), rundir.manifest]
+                self.place.send(self._named(set(_files(rundir.path)) - set(manifests)))
+                for manifest in manifests:
+                    self.place.send(self._named([manifest]))
         except AcklossError as error:
             self._note(run, error)
         except OSError as error:
@@ -129,6 +145,27 @@ class Archive:
         else:
             with self._lock:
                 self._missing.pop(run)
+
+    def _copy_judgement(self, rundir: RunDir) -> None:
+        """Copy what a check wrote, the results last, unless they are there already; what an earlier
+        check found goes."""
+        place = self.place.below(self._name(rundir.path))
+        there = place.files()
+        named = {path.relative_to(rundir.path).as_posix(): path for path in _files(rundir.path)}
+        results = [path.relative_to(rundir.path).as_posix() for path in _results(rundir)]
+        if all(name in there and place.read(name) == named[name].read_bytes() for name in results):
+            return
+        evidence = {
+            (folder.path / name).relative_to(rundir.path).as_posix()
+            for folder in _with_cells(rundir)
+            for name in (*evidence_files(folder), folder.manifest.name)
+        }
+        place.send({name: named[name] for name in named.keys() - evidence - {*results}})
+        for name in there.keys() - named.keys():
+            if PurePosixPath(name).parent.name == rundir.findings.name:
+                place.remove(name)
+        for name in results:
+            place.send({name: named[name]})
 
     def _note(self, run: str, error: AcklossError) -> None:
         with self._lock:
@@ -154,3 +191,14 @@ def _files(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.is_symlink() and not path.name.startswith("."):
             yield path
+
+
+def _with_cells(rundir: RunDir) -> Iterator[RunDir]:
+    """The folders of a run's cells, then its own."""
+    yield from (RunDir(path) for path in sorted(rundir.cells.glob("*")) if path.is_dir())
+    yield rundir
+
+
+def _results(rundir: RunDir) -> list[Path]:
+    """The results of a run's cells, then its own, of those that have one."""
+    return [folder.result for folder in _with_cells(rundir) if folder.result.is_file()]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -185,3 +186,79 @@ def test_what_has_been_copied_is_not_copied_again(campaign: CampaignDir, tmp_pat
         archive.finish(progress(campaign))
     assert place.read("runs/done/run.json") == b"first"
     assert json.loads(place.read("base.json")) == {}
+
+
+@pytest.mark.parametrize("kind", ["file", "s3"])
+def test_a_run_that_was_judged_again_is_copied_again(
+    campaign: CampaignDir, s3: S3, tmp_path: Path, kind: str
+) -> None:
+    """What the run itself wrote is not."""
+    place = Folder.at({"file": f"file://{tmp_path}/there", "s3": "s3://bucket/c"}[kind])
+    Journal(campaign.journal).write(RunDone(run_id="s.y", verdict="valid", seconds=1.0))
+    judged(campaign, "valid", loss="first", set="first")
+    copy_to(place, campaign)
+    judged(campaign, "unknown", loss="second")
+    for run in ("done", "s"):
+        campaign.run(run).run.write_text("changed")
+    copy_to(place, campaign)
+    for run in ("done", "s", "s/cells/x", "s/cells/y"):
+        folder = place.below(f"runs/{run}")
+        assert folder.read("result.json") == b"unknown"
+        assert folder.read("findings/loss.parquet") == b"second"
+        assert not folder.has("findings/set.parquet")
+    assert place.read("runs/done/run.json") == b"done/run.json"
+    assert place.read("runs/s/run.json") == b"s/run.json"
+    assert copied(place) >= files_of("done", "s", "s/cells/x", "s/cells/y")
+
+
+def test_a_run_that_was_judged_again_at_its_url_keeps_that_verdict(
+    campaign: CampaignDir, tmp_path: Path
+) -> None:
+    place = Folder.at(f"file://{tmp_path}/there")
+    judged(campaign, "valid")
+    copy_to(place, campaign)
+    place.write("runs/done/result.json", b"judged at the URL")
+    copy_to(place, campaign)
+    assert place.read("runs/done/result.json") == b"judged at the URL"
+
+
+def test_a_copy_of_a_new_verdict_that_broke_off_is_made_by_the_next_resume(
+    campaign: CampaignDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The verdict is copied last."""
+    place = Folder.at(f"file://{tmp_path}/there")
+    judged(campaign, "valid")
+    copy_to(place, campaign)
+    judged(campaign, "invalid", loss="second")
+    archive, send = Archive(campaign, place, lambda _: None), Folder.send
+
+    def failing(self: Folder, files: Mapping[str, Path]) -> None:
+        if any("findings" in name for name in files):
+            raise EnvironmentFailure("gone")
+        send(self, files)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "send", failing)
+        archive.begin(progress(campaign))
+        assert archive.finish(progress(campaign)) == ["done"]
+    assert place.read("runs/done/result.json") == b"valid"
+    copy_to(place, campaign)
+    assert place.read("runs/done/result.json") == b"invalid"
+    assert place.read("runs/done/findings/loss.parquet") == b"second"
+
+
+def judged(campaign: CampaignDir, verdict: str, **found: str) -> None:
+    """Write what a check writes into the folders of all runs and cells."""
+    for run in ("done", "s", "s.x", "s.y"):
+        folder = campaign.run(run)
+        shutil.rmtree(folder.findings, ignore_errors=True)
+        folder.findings.mkdir()
+        for check, content in found.items():
+            folder.findings_of(check).write_text(content)
+        folder.result.write_text(verdict)
+
+
+def copy_to(place: Folder, campaign: CampaignDir) -> None:
+    archive = Archive(campaign, place, pytest.fail)
+    archive.begin(progress(campaign))
+    assert archive.finish(progress(campaign)) == []
