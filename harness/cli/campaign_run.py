@@ -90,7 +90,7 @@ def run(
     command = _command(campaign, client, str(file))
     first = read_progress(CampaignDir.open(old).journal).lossy_cells() if old is not None else ()
     path = folder or Path("runs") / f"{campaign.plan.name}-{new_run_id()}"
-    given = _Given(command, inventories, _folder_at(archive))
+    given = _Given(command, inventories, _folder_at(archive, path))
     _run(out, CampaignDir.create(path, campaign), campaign, workers, given, first)
 
 
@@ -116,7 +116,7 @@ def resume(
     campaign = where.campaign()
     _check_inventories(inventories, workers)
     command = _command(campaign, client, str(where.file))
-    given = _Given(command, inventories, _folder_at(archive))
+    given = _Given(command, inventories, _folder_at(archive, folder))
     _run(out, where, campaign, workers, given)
 
 
@@ -144,8 +144,9 @@ class _Given:
         return on_hosts or [resolved]
 
 
-def _folder_at(url: str | None) -> Folder | None:
-    """The folder that --archive names, before anything is made."""
+def _folder_at(url: str | None, campaign: Path) -> Folder | None:
+    """The folder that --archive names, before anything is made: not one that holds the campaign's
+    own, or is in it, since then copies would be copied."""
     if url is None:
         return None
     from harness.urls import is_url
@@ -154,7 +155,15 @@ def _folder_at(url: str | None) -> Folder | None:
         raise click.UsageError("--archive is not a URL such as s3://bucket/folder")
     from harness.storage import Folder
 
-    return Folder.at(url)
+    folder = Folder.at(url)
+    if folder.local is not None:
+        there, here = folder.local.resolve(), campaign.resolve()
+        if there.is_relative_to(here) or here.is_relative_to(there):
+            raise click.UsageError(
+                f"--archive is, holds, or is inside the campaign's own folder {campaign}: "
+                "name another one"
+            )
+    return folder
 
 
 def _check_inventories(inventories: tuple[Path, ...], workers: int | None) -> None:
