@@ -14,6 +14,7 @@ from harness.errors import AcklossError, EnvironmentFailure, HistoryError
 from harness.storage import Folder
 from harness.urls import local_path, refuse_credentials
 from tests.fixtures.s3 import S3, s3_bucket
+from tests.fixtures.small_disk import no_file_above
 
 
 @pytest.fixture(scope="module")
@@ -179,3 +180,21 @@ def test_a_url_whose_end_would_be_ignored_is_refused(tmp_path: Path) -> None:
 def test_a_file_url_is_a_path() -> None:
     assert local_path("file:///tmp/a%20b") == Path("/tmp/a b")
     assert local_path("s3://runs/x") is None
+
+
+def test_a_disk_of_this_machine_that_is_full_is_not_the_storages_fault(
+    url: str, tmp_path: Path
+) -> None:
+    folder = Folder.at(url)
+    folder.write("large", b"x" * 2**20)
+    here = tmp_path / "here"
+    with no_file_above(2**16), pytest.raises(EnvironmentFailure) as raised:
+        folder.fetch({"large": here / "large"})
+    assert raised.value.what == "cannot keep a copy of what is read: File too large"
+    assert raised.value.file == str(here)
+    assert "TMPDIR" in str(raised.value.hint)
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        EnvironmentFailure, match=r"cannot keep a copy of what is read: File exists"
+    ):
+        folder.fetch({"large": tmp_path / "file" / "large"})
