@@ -152,8 +152,10 @@ class Journal:
 
 def read_journal(path: Path) -> Iterator[Entry]:
     """The entries of a journal, without a last line that a crash has cut off and without types that
-    this version does not know. Raises HistoryError for any other line that is damaged, and for an
-    entry that lacks a field, or has one of another type."""
+    this version does not know. Raises HistoryError for any other line that is damaged, for an entry
+    that lacks a field, or has one of another type, and for a run that is done or failed and never
+    began."""
+    begun: set[str] = set()
     for number, line in lines(path):
         if line is None:  # without it a run would be missing, and nothing would show
             raise HistoryError(
@@ -162,8 +164,18 @@ def read_journal(path: Path) -> Iterator[Entry]:
                 hint=COPY_AGAIN,
             )
         entry_type = _TYPES.get(line["type"])
-        if entry_type is not None:
-            yield _read(entry_type, line, f"{path}:{number}")
+        if entry_type is None:
+            continue
+        entry = _read(entry_type, line, f"{path}:{number}")
+        if isinstance(entry, RunBegun):
+            begun.add(entry.run_id)
+        if isinstance(entry, RunDone | RunFailed) and entry.run_id not in begun:
+            raise HistoryError(
+                f"ends the run {entry.run_id}, and no line before says that it began",
+                file=f"{path}:{number}",
+                hint=COPY_AGAIN,
+            )
+        yield entry
 
 
 def _read(entry_type: type[Entry], line: Mapping[str, object], place: str) -> Entry:

@@ -124,7 +124,7 @@ class Progress:
         seconds: float | None = None,
         error: str | None = None,
     ) -> None:
-        """Set how a run ended; a run whose begin is not in the journal is ignored."""
+        """Set how a run ended. One that broke off before its begin was on disk counts nowhere."""
         if (run := self.runs.get(entry.run_id)) is not None:
             ended = replace(run, state=entry.type, verdict=verdict, seconds=seconds, error=error)
             self.runs[run.run_id] = ended

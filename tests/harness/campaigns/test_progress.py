@@ -200,3 +200,37 @@ def test_an_entry_that_lacks_a_field_is_reported_with_its_file(tmp_path: Path) -
     with pytest.raises(HistoryError, match="an entry 'begun' lacks a field") as raised:
         read_progress(file)
     assert raised.value.file == f"{file}:1"
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        RunDone(run_id="second", verdict="invalid", seconds=1.0),
+        RunFailed(run_id="second", error="no"),
+    ],
+    ids=lambda end: end.type,
+)
+def test_the_end_of_a_run_whose_begin_is_not_there_is_refused(
+    tmp_path: Path, end: RunDone | RunFailed
+) -> None:
+    """Its cell is not known: it would be missing from every count, and nothing would show it."""
+    file = tmp_path / "journal.jsonl"
+    journal = Journal(file)
+    begin(journal, "first")
+    journal.write(RunDone(run_id="first", verdict="valid", seconds=1.0))
+    journal.write(end)
+    with pytest.raises(HistoryError) as refused:
+        read_progress(file)
+    assert refused.value.file == f"{file}:3"
+    assert refused.value.what == "ends the run second, and no line before says that it began"
+    assert "copy" in str(refused.value.hint)
+
+
+def test_a_run_that_broke_off_before_its_begin_was_on_disk_counts_nowhere(tmp_path: Path) -> None:
+    """The disk was full, and had space again when the user stopped the campaign."""
+    journal = Journal(tmp_path / "journal.jsonl")
+    begin(journal, "first")
+    journal.write(RunBroken(run_id="second", why="interrupted"))
+    progress = read_progress(tmp_path / "journal.jsonl")
+    assert list(progress.runs) == ["first"]
+    assert progress.ended_runs == 0
