@@ -3,6 +3,8 @@
     AcklossError
     ├── PlanError           exit 4   a plan, a setting or a plug-in name that cannot be used
     ├── HistoryError        exit 4   a history or run folder that cannot be read
+    │   └── TooNewError     exit 4   what a newer ackloss wrote
+    ├── QueryError          exit 4   a query that the engine of a lake cannot run
     ├── EnvironmentFailure  exit 5   no Docker, no Java, no disk, no memory, no image
     ├── HarnessFailure      exit 6   something that ackloss did did not work; never a loss
     └── Interrupted         exit 130 the user stopped it; everything was undone
@@ -74,6 +76,10 @@ class HistoryError(AcklossError):
 
     code = "bad-history"
     exit_code = 4
+
+
+class TooNewError(HistoryError):
+    """What a newer ackloss wrote, and this one cannot read."""
 
 
 class QueryError(AcklossError):

@@ -25,7 +25,7 @@ from checkers.judging.results import Document, Judged, fault_document, packed
 from checkers.judging.verdict import is_complete, judge
 from checkers.judging.watched_rows import WatchedRows
 from harness import registry
-from harness.errors import AcklossError, HistoryError, PlanError
+from harness.errors import AcklossError, HistoryError, PlanError, TooNewError
 from harness.history.facts import facts_of
 from harness.history.outside import run_id_of
 from harness.history.rows import Rows
@@ -64,12 +64,15 @@ def judge_run(rundir: RunDir, checks: Checks | None = None) -> Document:
 
 def judged_run(rundir: RunDir, checks: Checks | None = None) -> Judged:
     """What `judge_run` writes; nothing is written. A run whose evidence is there and cannot be read
-    is `refused`; it is `unknown`, whatever an earlier check found."""
+    is `refused`; it is `unknown`, whatever an earlier check found. (Raises TooNewError for one that
+    a newer ackloss can read.)"""
     judge = partial(_unless_broken, partial(_judged_folder, checks=checks))
     try:
         if rundir.cell_names():
             return _unless_broken(partial(judge_cells, judge=judge), rundir)
         return judge(rundir)
+    except TooNewError:
+        raise
     except HistoryError as error:
         folders = (rundir, *map(RunDir, rundir.cells.glob("*")))
         if not any(each.parts(each.history) for each in folders):

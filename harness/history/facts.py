@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.errors import HistoryError, nearest
+from harness.errors import HistoryError, TooNewError, nearest
 from harness.faults.journal import windows
 from harness.history import ENDS, MEMBERS
 from harness.history.gaps import gaps
@@ -99,7 +99,7 @@ def _refuse_model(rundir: RunDir, model: str) -> None:
     """Raise HistoryError for an unknown model: its operations have no known meaning."""
     if model not in MODELS:
         near = nearest(model, sorted(MODELS))
-        raise HistoryError(
+        raise (HistoryError if near else TooNewError)(
             f"there is no model {model!r}; there are: {', '.join(sorted(MODELS))}",
             file=str(rundir.run),
             key="promises.model",

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.errors import HistoryError
+from harness.errors import HistoryError, TooNewError
 from harness.history.run_folder import RunDir
 from harness.history.schemas import ADDED, DELIVERIES, HISTORY, READS, SCHEMA_VERSION
 
@@ -130,7 +130,7 @@ def refuse_columns(path: Path, found: pa.Schema, schema: pa.Schema) -> None:
     version that this ackloss reads."""
     version = int((found.metadata or {}).get(b"ackloss.schema", SCHEMA_VERSION))
     if version > SCHEMA_VERSION:
-        raise HistoryError(
+        raise TooNewError(
             f"has schema {version}, this ackloss reads {SCHEMA_VERSION}",
             file=str(path),
             key="ackloss.schema",

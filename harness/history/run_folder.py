@@ -28,7 +28,7 @@ from typing import Any, Final
 
 import orjson
 
-from harness.errors import EnvironmentFailure, HistoryError
+from harness.errors import EnvironmentFailure, HistoryError, TooNewError
 from harness.machine.files import replace_file
 
 SCHEMA_VERSION = 1
@@ -252,7 +252,8 @@ class RunDir:
             raise HistoryError("is not a JSON object", file=str(path))
         schema = document.get("schema")
         if schema != SCHEMA_VERSION:
-            raise HistoryError(
+            newer = isinstance(schema, int) and schema > SCHEMA_VERSION
+            raise (TooNewError if newer else HistoryError)(
                 f"has schema {schema!r}, this ackloss reads {SCHEMA_VERSION}",
                 file=str(path),
                 key="schema",

@@ -7,13 +7,14 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
 from checkers.judging.many_runs import check_runs
 from checkers.judging.one_run import judge_run
 from harness.cli import main
-from harness.errors import AcklossError, HistoryError
+from harness.errors import AcklossError, HistoryError, TooNewError
 from harness.history.documents import read_result
 from harness.history.remote_run import remote_runs
 from harness.history.run_folder import RunDir
@@ -82,6 +83,28 @@ def test_a_folder_without_an_earlier_verdict_gets_none(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="cut off"):
         judge_run(rundir)
     assert not rundir.result.exists()
+
+
+NEWER: dict[str, Callable[[RunDir], None]] = {
+    "document": lambda run: run.write_json(run.plan, {**run.read_json(run.plan), "schema": 2}),
+    "model": lambda run: run.write_json(
+        run.run, {**run.read_json(run.run), "promises": {"replicas": 3, "model": "ledger"}}
+    ),
+    "rows": lambda run: pq.write_table(
+        pq.read_table(run.ends).replace_schema_metadata({b"ackloss.schema": b"2"}), run.ends
+    ),
+}
+
+
+@pytest.mark.parametrize("written", NEWER)
+def test_what_a_newer_ackloss_wrote_keeps_its_verdict(written: str, tmp_path: Path) -> None:
+    rundir = judged(tmp_path)
+    NEWER[written](rundir)
+    before = rundir.result.read_bytes()
+    with pytest.raises(TooNewError):
+        judge_run(rundir)
+    assert rundir.result.read_bytes() == before
+    assert list(rundir.findings.iterdir())
 
 
 def test_a_pruned_run_keeps_its_verdict(tmp_path: Path) -> None:
