@@ -13,12 +13,13 @@ import rich_click as click
 
 from harness import __version__
 from harness.cli import verbs
+from harness.cli.output import Program
 
 EPILOG = """Exit codes: 0 valid, 1 invalid, 2 usage, 3 unknown, 4 bad plan or history,
 5 environment (no Docker, no Java, no disk), 6 harness failure, 130 interrupted."""
 
 
-@click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Program, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="ackloss")
 def main() -> None:
     """With these settings, under these faults, how many acknowledged writes does this cluster lose?

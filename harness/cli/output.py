@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TextIO, cast
 
@@ -171,6 +171,21 @@ class Output:
         if lost.errno == errno.EPIPE:  # its reader has left, and knows
             return EnvironmentFailure.exit_code
         return self.fail(EnvironmentFailure(f"cannot be written: {lost.strerror}", file="stdout"))
+
+
+class Program(click.RichGroup):
+    """All commands: what click itself prints, such as help, may be lost like what they print, and
+    then ends as that does (click ends with 1, which is a verdict here)."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """As click's."""
+        out = Output()
+        with redirect_stdout(cast("TextIO", out.stdout)):
+            try:
+                return super().main(*args, **kwargs)
+            except SystemExit as ended:
+                out.stdout.flush()
+                sys.exit(out.unless_lost(cast("int", ended.code)))
 
 
 def _as_json(document: object) -> str:

@@ -44,6 +44,19 @@ def test_a_result_in_a_closed_pipe_is_neither_valid_nor_invalid(args: tuple[str,
     assert to_nobody(*args) == (5, "")
 
 
+@pytest.mark.parametrize(
+    "args", [("--help",), ("--version",), ("check", "--help"), ("lake", "query", "-h")]
+)
+def test_a_help_that_nobody_reads_is_no_verdict(args: tuple[str, ...]) -> None:
+    assert to_nobody(*args) == (5, "")
+
+
+def test_a_wrong_usage_stays_one_though_stdout_is_closed() -> None:
+    code, stderr = to_nobody("run", "--nonsense")
+    assert (code, "No such option" in stderr) == (2, True)
+    assert to_nobody() == (2, "")
+
+
 def test_bad_input_stays_bad_input_though_stdout_is_closed() -> None:
     code, stderr = to_nobody("plan", "validate", PLAN, "--set", "name", "--json")
     assert (code, "KEY=VALUE" in stderr) == (4, True)
@@ -51,10 +64,17 @@ def test_bad_input_stays_bad_input_though_stdout_is_closed() -> None:
 
 @pytest.mark.parametrize(
     ("words", "why"),
-    [("> /dev/full", "No space left on device"), ("--json >&-", "Bad file descriptor")],
+    [
+        ("version > /dev/full", "No space left on device"),
+        ("version --json >&-", "Bad file descriptor"),
+        ("--help > /dev/full", "No space left on device"),
+        ("--version > /dev/full", "No space left on device"),
+        ("list -h > /dev/full", "No space left on device"),
+        ("--help >&-", "Bad file descriptor"),
+    ],
 )
 def test_an_output_that_cannot_be_written_is_reported(words: str, why: str) -> None:
-    command = f"{sys.executable} -m harness version {words}"
+    command = f"{sys.executable} -m harness {words}"
     done = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 5
     assert done.stderr == f"ackloss: stdout: cannot be written: {why}\n"
