@@ -49,8 +49,11 @@ def _breaches(result: CheckResult, facts: Facts) -> Iterator[str]:
             if number is not None and type(number) not in (int, float):
                 given = f"{group}[{key!r}] = {number!r:.40}, a {type(number).__name__}"
                 yield f"returns {given}; use int, float or None"
+            elif isinstance(number, int) and not -(2**63) <= number < 2**63:
+                yield f"returns {group}[{key!r}] = {number!s:.40}, which 64 bits do not hold"
     for key in _NEEDED:
-        if not isinstance(result.counts.get(key), int):
+        number = result.counts.get(key)
+        if not isinstance(number, int) or number < 0:
             yield f"returns no counts[{key!r}]: how many writes of the run are {key}"
     yield from _wrong_statements(result)
     yield from _wrong_findings(result, facts)

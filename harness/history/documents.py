@@ -41,9 +41,17 @@ def _known_verdict(name: str) -> str:
     return name
 
 
+def _within_64_bits(number: float | None) -> float | None:
+    if isinstance(number, int) and not -(2**63) <= number < 2**63:
+        raise ValueError("expected a number that 64 bits hold")
+    return number
+
+
 VERDICTS: Final = ("valid", "invalid", "unknown")
 VerdictName = Annotated[str, AfterValidator(_known_verdict)]
 ModelName = Annotated[str, AfterValidator(_known_model)]
+AnyCount = Annotated[int | float | None, AfterValidator(_within_64_bits)]
+"""What a checker counts in its own words."""
 
 CONCLUSIVE: Final = ("valid", "invalid")
 """The verdicts with which it is known how many writes were lost."""
@@ -216,7 +224,7 @@ class CheckRecord:
 
     name: str
     verdict: str
-    counts: Mapping[str, int | float | None] = field(default_factory=dict)
+    counts: Mapping[str, AnyCount] = field(default_factory=dict)
     rates: Mapping[str, float | None] = field(default_factory=dict)
     counter_examples: tuple[tuple[str, str], ...] = ()
     doubts: tuple[tuple[str, str], ...] = ()

@@ -69,6 +69,7 @@ def judged(parent: Path, returns: Callable[[str], Any], *, loss: bool, made: Mad
     [
         result(),
         result(counts={**COUNTS, "share": 0.5, "none": None}, rates={"x": None}),
+        result(counts={**COUNTS, "most": 2**63 - 1, "least": -(2**63)}),
         result(findings=table(value=[3]), details={"a": [1, {"b": None}]}),
         result(counts={**COUNTS, "odd": 1}, doubts=(Statement(DOUBTS.undecided, "it gave up"),)),
         result(counter_examples=(Statement("odd", "one is odd"),)),
@@ -97,6 +98,13 @@ def test_a_result_is_counted_and_written(tmp_path: Path, returns: Any, loss: boo
         (result(counts={**COUNTS, "odd": np.int64(3)}), "a int64; use int, float or None"),
         (result(counts={**COUNTS, "odd": "3"}), "returns counts['odd'] = '3', a str; use int"),
         (result(counts={**COUNTS, "odd": True}), "returns counts['odd'] = True, a bool; use int"),
+        *(
+            (result(**{group: {**COUNTS, "odd": number}}), f"{group}['odd'] = {number}, which 64")
+            for group in ("counts", "rates")
+            for number in (2**63, 2**64, -(2**63) - 1, 10**30)
+        ),
+        (result(counts={**COUNTS, "attempted": -1}), "returns no counts['attempted']: how many"),
+        (result(counts={**COUNTS, "attempted": True}), "counts['attempted'] = True, a bool; use"),
         (result(rates={"x": np.float64(1)}), "a float64; use int, float or None"),
         (result(counts={"attempted": 1}), "returns no counts['acknowledged']: how many writes"),
         (result(counts={"acknowledged": 1}), "returns no counts['attempted']: how many writes"),

@@ -78,6 +78,17 @@ def test_a_field_of_the_wrong_type_is_named(edited: dict[str, Any], key: str) ->
     assert raised.value.file == "result.json"
 
 
+@pytest.mark.parametrize("number", [2**63, 2**64 - 1])
+def test_a_count_of_a_check_beyond_64_bits_is_refused(number: int) -> None:
+    """As the counts of the run are; tables hold no such number."""
+    check: dict[str, Any] = {"name": "mine", "verdict": "valid", "counts": {"most": number}}
+    with pytest.raises(HistoryError, match=rf"^checks\.0\.counts\.most is {number}: expected"):
+        result_of({**LEAST, "checks": [check]})
+    check["counts"] = {"most": 2**63 - 1, "least": -(2**63), "share": 0.5, "none": None}
+    (read,) = result_of({**LEAST, "checks": [check]}).checks
+    assert read.counts == check["counts"]
+
+
 @pytest.mark.parametrize("missing", ["verdict", "counts"])
 def test_a_document_without_the_first_fields_is_foreign(missing: str) -> None:
     with pytest.raises(ForeignDocument, match=f"it lacks {missing}"):
