@@ -41,7 +41,8 @@ def leave_as_found(
     """Undo the faults of a run (`undo_own`: those of the target's own levers), remove its objects
     in the system and our containers, and stop the project if the run has started it. Returns what
     was removed. Tries all of it, then raises the first failure; what is needed to try again is kept
-    until nothing is left."""
+    until nothing is left. Without the run's folder it is not known which containers a fault has
+    killed: those that do not run are reported once, as HarnessFailure, when all else is done."""
     entry = reach.remembered(KIND, run_id) or {}
     nodes, removed, failures = attached(client, run_id), list[str](), list[AcklossError]()
 
@@ -57,6 +58,7 @@ def leave_as_found(
         return False
 
     acts = _open_acts(nodes, run_id)
+    killed = [] if dry_run or entry.get("before") else _perhaps_killed(nodes, run_id)
     undone = dry_run or attempt(lambda: _undo(nodes, acts))
     if not dry_run:  # by requests to the system: it must run again
         undone = attempt(lambda: _own(undo_own, nodes, patiently=bool(acts))) and undone
@@ -75,7 +77,22 @@ def leave_as_found(
         raise failures[0]
     if not dry_run:
         reach.forget(KIND, run_id)
+    if killed:
+        raise HarnessFailure(
+            f"containers that do not run: {', '.join(killed)}; a fault of run {run_id} may have "
+            "killed them (its folder, which would show that, is gone)",
+            hint="`docker start` those that are to run",
+        )
     return removed
+
+
+def _perhaps_killed(nodes: Mapping[str, ComposeNode], run_id: str) -> list[str]:
+    """The nodes that do not run, if nothing is left that shows why: all of them ran when the run
+    began."""
+    folder = state.folder_of(run_id)
+    if folder is not None and folder.is_dir():
+        return []
+    return [name for name, node in sorted(nodes.items()) if not node.process().running]
 
 
 def _open_acts(nodes: dict[str, ComposeNode], run_id: str) -> list[OpenAct]:

@@ -19,7 +19,7 @@ from harness.clusters.compose.undoing import leave_as_found, with_roles
 from harness.clusters.external.cluster import ExternalNode
 from harness.errors import HarnessFailure
 from harness.faults.journal import OpenAct
-from harness.machine import reach
+from harness.machine import reach, state
 from harness.protocols import Completed, ProcessState, UndoRecord
 
 CLIENT: Any = SimpleNamespace(api=SimpleNamespace(containers=lambda **_: []))
@@ -101,16 +101,50 @@ class Paused:
 
 @pytest.mark.parametrize("running", [True, False])
 def test_a_pause_is_undone_without_a_journal(
-    removed: list[str], monkeypatch: pytest.MonkeyPatch, running: bool
+    removed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, running: bool
 ) -> None:
-    """The folder of the run may be gone; a process that has ended is not to be continued."""
+    """A process that has ended is not to be continued."""
     node: Any = Paused(running=running)
     monkeypatch.setattr(undoing, "attached", lambda *_: {"b1": node})
-    assert leave_as_found(CLIENT, "run", list, lambda _: None, dry_run=True) == []
-    assert node.sent == []
-    assert leave_as_found(CLIENT, "run", list, lambda _: None) == []
+    with state.registered("run", tmp_path):
+        assert leave_as_found(CLIENT, "run", list, lambda _: None, dry_run=True) == []
+        assert node.sent == []
+        assert leave_as_found(CLIENT, "run", list, lambda _: None) == []
     assert node.sent == (["kill -CONT 7"] if running else [])
     assert removed[-1] == "run"
+
+
+@pytest.mark.parametrize("how", ["folder gone", "not registered"])
+def test_a_container_that_is_down_is_reported_where_the_journal_is_gone(
+    removed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Whether a fault killed it is not known. All else is undone, and it is reported once."""
+    nodes: Any = {name: Paused(name, running=name == "b1") for name in ("b1", "b2", "b3")}
+    monkeypatch.setattr(undoing, "attached", lambda *_: nodes)
+    if how == "folder gone":
+        (tmp_path / "runs").mkdir()
+        state.write_entry("run", tmp_path / "gone")
+    with pytest.raises(HarnessFailure) as raised:
+        leave_as_found(CLIENT, "run", list, lambda _: None)
+    assert raised.value.what == (
+        "containers that do not run: b2, b3; a fault of run run may have killed them (its folder, "
+        "which would show that, is gone)"
+    )
+    assert raised.value.hint == "`docker start` those that are to run"
+    assert (nodes["b1"].sent, removed) == (["kill -CONT 7"], ["run"])
+    assert reach.remembered(KIND, "run") is None
+
+
+def test_a_project_that_the_run_has_started_has_no_container_to_be_started_again(
+    removed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node: Any = Paused(running=False)
+    monkeypatch.setattr(undoing, "attached", lambda *_: {"b1": node})
+    monkeypatch.setattr(undoing, "state_of", lambda *_: {})
+    monkeypatch.setattr(undoing, "stop_again", lambda *_, **__: [])
+    reach.remember(KIND, "run", {"project": "p", "objects": [], "before": {"containers": []}})
+    monkeypatch.setattr(undoing, "made_by_start", lambda *_: {})
+    assert leave_as_found(CLIENT, "run", list, lambda _: None) == []
 
 
 def test_an_error_of_dockers_client_does_not_end_the_undo(
