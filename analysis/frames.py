@@ -67,16 +67,17 @@ def _found(file: Path) -> pd.DataFrame:
     return pd.DataFrame(columns).assign(**{_CHECKER: file.stem})
 
 
-def _exact(column: pa.ChunkedArray) -> pd.Series:
+def _exact(column: pa.ChunkedArray) -> pd.Series[Any]:
     """A column of any type; pandas rounds no number of it."""
     kind = plain(column.type)
     if not pa.types.is_integer(kind):
-        values = column.cast(kind).to_pandas()
+        values: pd.Series[Any] = column.cast(kind).to_pandas()
         return values.convert_dtypes(convert_integer=False)
     numbers = fitting(column, pa.int64())
     if numbers is None:
         return pd.Series(column.to_pylist(), dtype=object)
-    return numbers.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
+    nullable: pd.Series[Any] = numbers.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
+    return nullable
 
 
 def _joined(frames: list[pd.DataFrame]) -> pd.DataFrame:
