@@ -96,11 +96,14 @@ def ranges_of(table: pa.Table, ends: Sequence[End], written: Written) -> Ranges 
 
 
 def among(values: Ints, ordered: Ints) -> Bools:
-    """Which of the values are among those in order."""
-    if not len(ordered):
-        return np.zeros(len(values), np.bool_)
-    at = np.searchsorted(ordered, values).clip(max=len(ordered) - 1)
-    found: Bools = ordered[at] == values
+    """Which of the values are among those in order. They are looked up in their own order: one
+    after the other in any, each is a walk through all of memory, and takes five times as long."""
+    found: Bools = np.zeros(len(values), np.bool_)
+    if len(ordered):
+        order = np.argsort(values)
+        sought = values[order]
+        at = np.searchsorted(ordered, sought).clip(max=len(ordered) - 1)
+        found[order] = ordered[at] == sought
     return found
 
 
