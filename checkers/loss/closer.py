@@ -17,6 +17,7 @@ from typing import Any, Final, Generic, TypeVar
 import numpy as np
 
 from checkers.loss.numbering import Numbering
+from harness.history.lookup import places
 from harness.history.parquet_reader import some
 from harness.machine.scratch import scratch
 from harness.protocols import NULL, Bits, Bools, Ints, Reads, Writes
@@ -126,10 +127,10 @@ def _odd_of(
 ) -> Odd:
     """What these rows say of the values with these numbers."""
     keys, values = numbering.things(numbers)
-    writes = [(part, np.searchsorted(numbers, each)) for part, each in of_writes]
+    writes = [(part, places(numbers, each)) for part, each in of_writes]
     written = _written(writes, len(numbers))
     copies = [
-        np.column_stack([np.searchsorted(numbers, each), found.partition, found.offset])
+        np.column_stack([places(numbers, each), found.partition, found.offset])
         for found, each in of_reads
     ]
     return Odd(keys=keys, values=values, **written, copies=_distinct(copies, 3))

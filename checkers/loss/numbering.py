@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import HistoryError
+from harness.history.lookup import places
 from harness.protocols import Ints, Texts
 from harness.protocols.runs import Bounds
 
@@ -240,7 +241,7 @@ class Listed:
     def numbers(self, key: Texts, value: Ints) -> Ints:
         """See Numbering."""
         pairs = self._pairs(key, value)
-        return np.searchsorted(self.pairs, pairs) if self.keys else pairs
+        return places(self.pairs, pairs) if self.keys else pairs
 
     def things(self, numbers: Ints) -> tuple[list[str | None], Ints]:
         """See Numbering."""
@@ -249,7 +250,7 @@ class Listed:
         return [names[place] for place in key.tolist()], self.values[value]
 
     def _pairs(self, key: Texts, value: Ints) -> Ints:
-        place = np.searchsorted(self.values, value)
+        place = places(self.values, value)
         return (key.places(self.keys) + 1) * len(self.values) + place if self.keys else place
 
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.history import ENDS, MEMBERS, READS
+from harness.history.lookup import among
 from harness.history.parquet_writer import ParquetWriter
 from harness.history.run_folder import RunDir, write_atomically
 from harness.plan import Plan
@@ -25,7 +26,7 @@ from harness.protocols.clock import Clock, RunClock
 from harness.run.answers import read_by, readers_of
 from harness.run.observer import Observer
 from harness.run.recorder import Recorder, Written
-from harness.run.second_read import among, ranges_of, read_again
+from harness.run.second_read import ranges_of, read_again
 
 NOT_FULLY_REPLICATED = (
     "not every replica was in sync when the final read began: final.settle_s had passed"

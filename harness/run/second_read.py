@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from harness.history.lookup import among
 from harness.plan import Plan
 from harness.protocols import NULL, Cluster, End, Range, ReadsRanges, Target
 from harness.run.answers import Ranges, ranges_by, read_by
@@ -93,18 +94,6 @@ def ranges_of(table: pa.Table, ends: Sequence[End], written: Written) -> Ranges 
         rows += sum(behind - first for first, behind in ranges[end.partition])
         rows += _APART * max(0, len(ranges[end.partition]) - 1)
     return ranges if rows <= _MOST_SHARE * len(table) else None
-
-
-def among(values: Ints, ordered: Ints) -> Bools:
-    """Which of the values are among those in order. They are looked up in their own order: one
-    after the other in any, each is a walk through all of memory, and takes five times as long."""
-    found: Bools = np.zeros(len(values), np.bool_)
-    if len(ordered):
-        order = np.argsort(values)
-        sought = values[order]
-        at = np.searchsorted(ordered, sought).clip(max=len(ordered) - 1)
-        found[order] = ordered[at] == sought
-    return found
 
 
 def _unnamed(value: Ints, start: int, offset: Ints, acknowledged: Ints) -> Ints:
