@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Final
+
 import numpy as np
 
 from harness.protocols.runs import Bools, Ints
+
+_AT_ONCE: Final = 2**22
+"""So many are looked up together: their order takes memory, too."""
 
 
 def places(ordered: Ints, values: Ints) -> Ints:
     """The first place at which each value stands among those in order, or would stand (as
     `np.searchsorted`). They are looked up in their own order: in any other each is a walk through
     all of memory, and millions among millions take two to ten times as long."""
-    order = np.argsort(values)
     found = np.empty(len(values), np.int64)
-    found[order] = np.searchsorted(ordered, values[order])
+    for part in _parts(len(values)):
+        order = np.argsort(values[part])
+        found[part][order] = np.searchsorted(ordered, values[part][order])
     return found
 
 
 def among(values: Ints, ordered: Ints) -> Bools:
     """Which of the values are among those in order."""
-    if not len(ordered):
-        return np.zeros(len(values), np.bool_)
-    found: Bools = ordered[places(ordered, values).clip(max=len(ordered) - 1)] == values
+    found: Bools = np.zeros(len(values), np.bool_)
+    for part in _parts(len(values)) if len(ordered) else ():
+        at = places(ordered, values[part]).clip(max=len(ordered) - 1)
+        found[part] = ordered[at] == values[part]
     return found
+
+
+def _parts(size: int) -> Iterator[slice]:
+    return (slice(begin, begin + _AT_ONCE) for begin in range(0, size, _AT_ONCE))
