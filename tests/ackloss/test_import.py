@@ -100,6 +100,7 @@ OF_THE_TREE = {
     "harness.run.crashing": "how the tree's own clients crash one by one",
     "harness.run.dry_run": "what a dry run shows of leaders",
     "harness.run.observer": "what several nodes' answers amount to",
+    "harness.history.lookup": "places of many values, as numpy.searchsorted has them",
     "harness.history.parquet_reader": "rows by a mask, as numpy has them",
     "harness.history.rows": "instants in a fault's window, as numpy compares them",
     "harness.protocols.runs": "marks by single names: a plug-in has MARKS",
