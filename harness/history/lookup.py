@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -18,7 +17,8 @@ def places(ordered: Ints, values: Ints) -> Ints:
     `np.searchsorted`). They are looked up in their own order: in any other each is a walk through
     all of memory, and millions among millions take two to ten times as long."""
     found = np.empty(len(values), np.int64)
-    for part in _parts(len(values)):
+    for begin in range(0, len(values), _AT_ONCE):
+        part = slice(begin, begin + _AT_ONCE)
         order = np.argsort(values[part])
         found[part][order] = np.searchsorted(ordered, values[part][order])
     return found
@@ -26,12 +26,7 @@ def places(ordered: Ints, values: Ints) -> Ints:
 
 def among(values: Ints, ordered: Ints) -> Bools:
     """Which of the values are among those in order."""
-    found: Bools = np.zeros(len(values), np.bool_)
-    for part in _parts(len(values)) if len(ordered) else ():
-        at = places(ordered, values[part]).clip(max=len(ordered) - 1)
-        found[part] = ordered[at] == values[part]
+    if not len(ordered):
+        return np.zeros(len(values), np.bool_)
+    found: Bools = ordered[places(ordered, values).clip(max=len(ordered) - 1)] == values
     return found
-
-
-def _parts(size: int) -> Iterator[slice]:
-    return (slice(begin, begin + _AT_ONCE) for begin in range(0, size, _AT_ONCE))

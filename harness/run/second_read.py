@@ -36,7 +36,6 @@ from harness.run.answers import Ranges, ranges_by, read_by
 from harness.run.recorder import Written
 
 Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 _EDGE: Final = 100
 """This many records are read at both ends of a partition, and around an offset."""
