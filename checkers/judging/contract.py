@@ -15,7 +15,7 @@ import pyarrow as pa
 from harness.failures import what
 from harness.models import Model
 from harness.protocols import DOUBTS, CheckResult, Facts, Operations, Statement, Writes
-from harness.protocols.runs import INVOKED, OK
+from harness.protocols.runs import INT64, INVOKED, OK
 
 _NEEDED = ("attempted", "acknowledged")
 _COLUMNS = ("run_id", "kind")
@@ -49,7 +49,7 @@ def _breaches(result: CheckResult, facts: Facts) -> Iterator[str]:
             if number is not None and type(number) not in (int, float):
                 given = f"{group}[{key!r}] = {number!r:.40}, a {type(number).__name__}"
                 yield f"returns {given}; use int, float or None"
-            elif isinstance(number, int) and not -(2**63) <= number < 2**63:
+            elif isinstance(number, int) and number not in INT64:
                 yield f"returns {group}[{key!r}] = {number!s:.40}, which 64 bits do not hold"
     for key in _NEEDED:
         number = result.counts.get(key)

@@ -21,6 +21,7 @@ from harness.errors import HistoryError
 from harness.history.run_folder import RunDir
 from harness.models import LOG, MODELS
 from harness.protocols.conduct import Conduct
+from harness.protocols.runs import INT64
 from harness.wrong_values import expected, first_of
 
 Integer = Annotated[int, Field(ge=-(2**63), lt=2**63)]
@@ -42,7 +43,7 @@ def _known_verdict(name: str) -> str:
 
 
 def _within_64_bits(number: float | None) -> float | None:
-    if isinstance(number, int) and not -(2**63) <= number < 2**63:
+    if isinstance(number, int) and number not in INT64:
         raise ValueError("expected a number that 64 bits hold")
     return number
 

@@ -18,13 +18,12 @@ import orjson
 
 from harness.errors import HistoryError
 from harness.history import SCHEMA_VERSION, edn
-from harness.protocols.runs import Bools, Ints
+from harness.protocols.runs import INT64, Bools, Ints
 
 ADD: Final = "add"
 READ: Final = "read"
 TYPES: Final = ("invoke", "ok", "fail", "info")
 
-_INT64: Final = range(-(2**63), 2**63)
 
 Complain = Callable[[str, str | None], HistoryError]
 """Makes the error of one line: what is wrong, and with which key."""
@@ -132,7 +131,7 @@ def listed(op: dict[str, Any], complain: Complain) -> Ints:
 
 def integer(value: Any, key: str, complain: Complain) -> int:
     """`value`, which is an integer of 64 bits. Raises HistoryError for anything else."""
-    if type(value) is not int or value not in _INT64:
+    if type(value) is not int or value not in INT64:
         raise complain(f"{value!r:.80} is not an integer of 64 bits", key)
     return value
 

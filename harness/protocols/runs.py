@@ -29,6 +29,7 @@ Int32s = npt.NDArray[np.int32]
 Bits = npt.NDArray[np.uint8]
 Bools = npt.NDArray[np.bool_]
 
+INT64: Final = range(-(2**63), 2**63)
 NULL: Final = -(2**63)
 
 
