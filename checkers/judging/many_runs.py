@@ -223,9 +223,10 @@ def _size_bytes(run: Stored) -> int:
     where it is not known: who judges the run reports what cannot be read."""
     if isinstance(run, RemoteRun):
         return run.size_bytes
-    folders = (run, *map(RunDir, run.cells.glob("*")))
     kinds = (
-        kind for each in folders for kind in (each.parts(each.history), each.parts(each.reads))
+        kind
+        for each in run.with_cells()
+        for kind in (each.parts(each.history), each.parts(each.reads))
     )
     try:
         return sum(part.stat().st_size for parts in kinds for part in parts)

@@ -74,8 +74,7 @@ def judged_run(rundir: RunDir, checks: Checks | None = None) -> Judged:
     except TooNewError:
         raise
     except HistoryError as error:
-        folders = (rundir, *map(RunDir, rundir.cells.glob("*")))
-        if not any(each.parts(each.history) for each in folders):
+        if not any(each.parts(each.history) for each in rundir.with_cells()):
             raise  # pruned: it keeps its result
         document = _broken(named_by(rundir), str(error), DOUBTS.incomplete)
         return Judged(document, refused=error)

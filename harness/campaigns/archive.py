@@ -149,15 +149,19 @@ class Archive:
     def _copy_judgement(self, rundir: RunDir) -> None:
         """Copy what a check wrote, the results last, unless they are there already; what an earlier
         check found goes."""
+
+        def name_of(path: Path) -> str:
+            return path.relative_to(rundir.path).as_posix()
+
         place = self.place.below(self._name(rundir.path))
         there = place.files()
-        named = {path.relative_to(rundir.path).as_posix(): path for path in _files(rundir.path)}
-        results = [path.relative_to(rundir.path).as_posix() for path in _results(rundir)]
+        named = {name_of(path): path for path in _files(rundir.path)}
+        results = [name_of(path) for path in _results(rundir)]
         if all(name in there and place.read(name) == named[name].read_bytes() for name in results):
             return
         evidence = {
-            (folder.path / name).relative_to(rundir.path).as_posix()
-            for folder in _with_cells(rundir)
+            name_of(folder.path / name)
+            for folder in rundir.with_cells()
             for name in (*evidence_files(folder), folder.manifest.name)
         }
         place.send({name: named[name] for name in named.keys() - evidence - {*results}})
@@ -193,12 +197,6 @@ def _files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _with_cells(rundir: RunDir) -> Iterator[RunDir]:
-    """The folders of a run's cells, then its own."""
-    yield from (RunDir(path) for path in sorted(rundir.cells.glob("*")) if path.is_dir())
-    yield rundir
-
-
 def _results(rundir: RunDir) -> list[Path]:
     """The results of a run's cells, then its own, of those that have one."""
-    return [folder.result for folder in _with_cells(rundir) if folder.result.is_file()]
+    return [folder.result for folder in rundir.with_cells() if folder.result.is_file()]

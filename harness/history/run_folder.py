@@ -224,6 +224,11 @@ class RunDir:
         found = (self.cell(name) for name in self.cell_names())
         return [folder for folder in found if folder.run.is_file()]
 
+    def with_cells(self) -> list[RunDir]:
+        """The folders below `cells/`, whether or not their documents can be read, then its own."""
+        inner = sorted(path for path in self.cells.glob("*") if path.is_dir())
+        return [*map(RunDir, inner), self]
+
     def logs(self) -> list[Path]:
         """The log files of all nodes, by node and name: those of its run for a cell in its run's
         folder."""
