@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.faults.affected import affected_nodes
+from harness.history.arrays import one_batch
+from harness.history.parquet_reader import integers, texts
 from harness.history.run_folder import RunDir
 
 _COLUMNS = ["time_ns", "partition", "leader", "leader_epoch"]
@@ -84,8 +86,9 @@ def _answers(rundir: RunDir) -> Answers:
         return {}
     table = pa.concat_tables(tables)
     table = table.filter(pc.is_valid(table["partition"])).sort_by("time_ns")
-    times, partitions, epochs = (table[name].to_numpy() for name in _COLUMNS[:2] + _COLUMNS[3:])
-    leaders = np.array(table["leader"].to_pylist(), dtype=object)
+    rows = one_batch(table)
+    times, partitions, epochs = (integers(rows, name) for name in _COLUMNS[:2] + _COLUMNS[3:])
+    leaders = texts(rows, "leader").objects()
     found: Answers = {}
     for partition in np.unique(partitions).tolist():
         own = partitions == partition

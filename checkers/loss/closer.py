@@ -20,7 +20,7 @@ from checkers.loss.numbering import Numbering
 from harness.history.lookup import places
 from harness.history.parquet_reader import some
 from harness.machine.scratch import scratch
-from harness.protocols import NULL, Bits, Bools, Ints, Reads, Writes
+from harness.protocols import NULL, Bits, Bools, Ints, Reads, Texts, Writes
 from harness.protocols.runs import INVOKED, OK
 
 AT_ONCE: Final = 2**20
@@ -34,12 +34,12 @@ class Odd:
     """All that the rows of a run say of its odd values; arrays, one entry a value.
 
     `marks`, without READ; `process`, `partition` and `offset` as the client knew them, and
-    `intended_ns, invoke_ns, complete_ns`, NULL where unknown; `error`, or null. `sent_to`:
+    `intended_ns, invoke_ns, complete_ns`, NULL where unknown; its `error`. `sent_to`:
     pairs of a value's place here and a partition it was sent to. `copies`: the distinct (place
     here, partition, offset) at which values were read, in order.
     """
 
-    keys: list[str | None]
+    keys: Texts
     values: Ints
     marks: Bits
     process: Ints
@@ -48,7 +48,7 @@ class Odd:
     intended_ns: Ints
     invoke_ns: Ints
     complete_ns: Ints
-    error: list[str | None]
+    error: Texts
     sent_to: Ints
     copies: Ints
 
@@ -139,7 +139,7 @@ def _odd_of(
 def _written(writes: Sequence[tuple[Writes, Ints]], size: int) -> dict[str, Any]:
     """What the writes of anomalous values show about them: the fields of Odd."""
     marks = np.zeros(size, np.uint8)
-    error = np.full(size, -1)
+    error = np.full(size, -1, np.int32)
     most = {name: np.full(size, NULL) for name in ("process", "partition", "offset", "complete_ns")}
     least = {name: np.full(size, LATEST) for name in ("intended_ns", "invoke_ns")}
     names = sorted({name for part, _ in writes for name in part.error.names})
@@ -155,8 +155,8 @@ def _written(writes: Sequence[tuple[Writes, Ints]], size: int) -> dict[str, Any]
         np.minimum.at(least["invoke_ns"], at[begun], part.time_ns[begun])
     sent = [np.column_stack([at, part.partition])[part.partition != NULL] for part, at in writes]
     known = {name: np.where(times == LATEST, NULL, times) for name, times in least.items()}
-    texts = [None if code < 0 else names[code] for code in error.tolist()]
-    return {"marks": marks, "error": texts, "sent_to": _distinct(sent, 2), **most, **known}
+    others = {"marks": marks, "error": Texts(error, names), "sent_to": _distinct(sent, 2)}
+    return {**others, **most, **known}
 
 
 def _distinct(parts: Sequence[Ints], columns: int) -> Ints:

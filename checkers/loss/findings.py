@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 
 from checkers.loss.closer import Odd
 from checkers.loss.judged import Judged, is_first
+from harness.history.arrays import numbers, texts
 from harness.history.rows import NEVER, bounds_ns
-from harness.protocols import NULL, Bools, Facts, FaultWindow, Ints
+from harness.protocols import NULL, Bools, Facts, FaultWindow, Ints, Texts
 
 FINDINGS: Final = pa.schema(
     {
@@ -37,8 +38,7 @@ FINDINGS: Final = pa.schema(
 answered, or begun where it never was, joined by commas; `found_*`: where it was read."""
 
 KINDS: Final = ("deleted", "duplicate", "failed_found", "lost", "not_yet_visible", "unexpected")
-"""In order. (No array: Arrow imports pandas to make one, which a run without findings is spared.)
-"""
+"""In order."""
 
 _OF_THE_CLIENT: Final = (
     *("process", "partition", "offset"),
@@ -63,24 +63,25 @@ def findings_of(facts: Facts, odd: Odd, judged: Judged) -> pa.Table:
     }
     places = np.concatenate(list(found.values()))
     at = places[:, 0]
-    fault = _faults(
-        facts.windows, np.where(odd.complete_ns == NULL, odd.invoke_ns, odd.complete_ns)
-    )
+    kind = np.repeat(np.arange(len(found), dtype=np.int32), list(map(len, found.values())))
+    answered_ns = np.where(odd.complete_ns == NULL, odd.invoke_ns, odd.complete_ns)
     columns = {
-        "run_id": pa.repeat(facts.run_id, len(at)),
-        "kind": pa.array(found).take(
-            pa.array(np.repeat(np.arange(len(found)), list(map(len, found.values()))))
-        ),
-        "key": pa.array(odd.keys, pa.string()).take(at),
-        "value": pa.array(odd.values[at]),
-        **{name: _known(getattr(odd, name)[at]) for name in _OF_THE_CLIENT},
-        "error": pa.array(odd.error, pa.string()).take(at),
-        "fault": fault.take(at),
-        "found_partition": _known(places[:, 1]),
-        "found_offset": _known(places[:, 2]),
+        "run_id": texts(Texts(np.zeros(len(at), np.int32), [facts.run_id])),
+        "kind": texts(Texts(kind, list(found))),
+        "key": texts(_at(odd.keys, at)),
+        "value": numbers(odd.values[at]),
+        **{name: numbers(getattr(odd, name)[at]) for name in _OF_THE_CLIENT},
+        "error": texts(_at(odd.error, at)),
+        "fault": texts(_faults(facts.windows, answered_ns[at])),
+        "found_partition": numbers(places[:, 1]),
+        "found_offset": numbers(places[:, 2]),
     }
     typed = [columns[field.name].cast(field.type) for field in FINDINGS]
     return ordered(pa.Table.from_arrays(typed, schema=FINDINGS))
+
+
+def _at(column: Texts, places: Ints) -> Texts:
+    return Texts(column.codes[places], column.names)
 
 
 def ordered(findings: pa.Table) -> pa.Table:
@@ -95,22 +96,17 @@ def _nowhere(chosen: Bools) -> Ints:
     return np.column_stack([at, np.full((len(at), 2), NULL)])
 
 
-def _known(numbers: Ints) -> pa.Array:
-    return pa.array(numbers, mask=numbers == NULL)
-
-
-def _faults(windows: Sequence[FaultWindow], time_ns: Ints) -> pa.Array:
+def _faults(windows: Sequence[FaultWindow], time_ns: Ints) -> Texts:
     """The fault windows that contain each instant; null if none does. Between two instants at which
     a window begins or has ended they are the same."""
-    if not windows:
-        return pa.nulls(len(time_ns), pa.string())
     begins, ends = bounds_ns(windows)
     began = begins <= ends
     after = ends[began & (ends < NEVER)] + 1
     edges = np.unique(np.concatenate([begins[began], after]))
-    names = [None, *(_names(windows, (begins <= edge) & (edge <= ends)) for edge in edges)]
-    return pa.array(names, pa.string()).take(np.searchsorted(edges, time_ns, side="right"))
+    names = ["", *(_names(windows, (begins <= edge) & (edge <= ends)) for edge in edges)]
+    codes = np.array([place if name else -1 for place, name in enumerate(names)], np.int32)
+    return Texts(codes[np.searchsorted(edges, time_ns, side="right")], names)
 
 
-def _names(windows: Sequence[FaultWindow], chosen: Bools) -> str | None:
-    return ",".join(windows[place].id for place in np.flatnonzero(chosen).tolist()) or None
+def _names(windows: Sequence[FaultWindow], chosen: Bools) -> str:
+    return ",".join(windows[place].id for place in np.flatnonzero(chosen).tolist())

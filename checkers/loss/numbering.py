@@ -62,7 +62,7 @@ class Numbering(Protocol):
         """The number of each of these, all of which are known."""
         ...
 
-    def things(self, numbers: Ints) -> tuple[list[str | None], Ints]:
+    def things(self, numbers: Ints) -> tuple[Texts, Ints]:
         """Keys and values that have these numbers."""
         ...
 
@@ -145,9 +145,9 @@ class InARow:
         _refuse_keys(key)
         return _steps(value, self.least, self.least + self.size - 1)
 
-    def things(self, numbers: Ints) -> tuple[list[str | None], Ints]:
+    def things(self, numbers: Ints) -> tuple[Texts, Ints]:
         """See Numbering."""
-        return [None] * len(numbers), numbers + self.least
+        return _keyless(numbers), numbers + self.least
 
 
 @dataclass(frozen=True)
@@ -185,13 +185,17 @@ class Gapped:
         numbers += np.bitwise_count(lower)
         return numbers
 
-    def things(self, numbers: Ints) -> tuple[list[str | None], Ints]:
+    def things(self, numbers: Ints) -> tuple[Texts, Ints]:
         """See Numbering."""
         word = np.searchsorted(self.before, numbers.astype(self.before.dtype), side="right") - 1
         bits = np.unpackbits(self.words[word].astype("<u8").view(np.uint8), bitorder="little")
         order = np.cumsum(bits.reshape(-1, _BITS), axis=1, dtype=np.uint8)
         bit = (order <= (numbers - self.before[word])[:, None]).sum(axis=1)
-        return [None] * len(numbers), self.least + word * _BITS + bit
+        return _keyless(numbers), self.least + word * _BITS + bit
+
+
+def _keyless(numbers: Ints) -> Texts:
+    return Texts(np.full(len(numbers), -1, np.int32), [])
 
 
 def _set(size: int, least: int, most: int, things: Things) -> Words:
@@ -243,11 +247,10 @@ class Listed:
         pairs = self._pairs(key, value)
         return places(self.pairs, pairs) if self.keys else pairs
 
-    def things(self, numbers: Ints) -> tuple[list[str | None], Ints]:
+    def things(self, numbers: Ints) -> tuple[Texts, Ints]:
         """See Numbering."""
         key, value = np.divmod(self.pairs[numbers], len(self.values))
-        names = [None, *self.keys]
-        return [names[place] for place in key.tolist()], self.values[value]
+        return Texts((key - 1).astype(np.int32), self.keys), self.values[value]
 
     def _pairs(self, key: Texts, value: Ints) -> Ints:
         place = places(self.values, value)

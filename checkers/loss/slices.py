@@ -69,7 +69,7 @@ class OfSlice:
         """See Numbering."""
         return self.of_places.numbers(key, self.slice.inside(value))
 
-    def things(self, numbers: Ints) -> tuple[list[str | None], Ints]:
+    def things(self, numbers: Ints) -> tuple[Texts, Ints]:
         """See Numbering."""
         keys, places = self.of_places.things(numbers)
         return keys, self.slice.outside(places)

@@ -12,18 +12,18 @@ then stands at the place of the client that is gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from harness.history.parquet_reader import integers, texts
+from harness.protocols import NULL, Bools, Ints
 
 KINDS: Final = ("lost", "deleted")
 """The kinds of findings that are counted as lost."""
-
-COLUMNS: Final = ("kind", "process", "invoke_ns", "complete_ns")
-"""The columns of findings that spans are made of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,17 +40,24 @@ class LostSpan:
 def lost_spans(findings: pa.Table, *, clients: int) -> list[LostSpan]:
     """The span of all lost writes, then one of each client if there are several; empty when
     nothing was lost. Writes whose times are not known are left out."""
-    is_lost = pc.is_in(findings["kind"], value_set=pa.array(KINDS))
-    timed = pc.and_(pc.is_valid(findings["invoke_ns"]), pc.is_valid(findings["complete_ns"]))
-    lost = findings.select(COLUMNS).filter(pc.and_(is_lost, timed))
-    if not lost.num_rows:
+    process, *times = (np.concatenate(each) for each in zip(*_lost(findings), strict=True))
+    if not len(process):
         return []
-    process = pc.fill_null(lost["process"], -1).to_numpy()
-    spans = [_span(None, lost)]
+    spans = [_span(None, *times)]
     for client in range(clients if clients > 1 else 0):
         of = (process >= 0) & (process % clients == client)
-        spans.append(_span(client + 1, lost.filter(pa.array(of))))
+        spans.append(_span(client + 1, *(each[of] for each in times)))
     return spans
+
+
+def _lost(findings: pa.Table) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """Process and times of the lost writes."""
+    nothing = np.empty(0, np.int64)
+    yield nothing, nothing, nothing
+    for batch in findings.to_batches():
+        begun, answered = integers(batch, "invoke_ns"), integers(batch, "complete_ns")
+        chosen: Bools = texts(batch, "kind").isin(KINDS) & (begun != NULL) & (answered != NULL)
+        yield integers(batch, "process")[chosen], begun[chosen], answered[chosen]
 
 
 def spans_together(parts: Iterable[Sequence[LostSpan]]) -> list[LostSpan]:
@@ -75,17 +82,16 @@ def _both(
     return min(one[0], other[0]), max(one[1], other[1])
 
 
-def _span(client: int | None, lost: pa.Table) -> LostSpan:
-    if not lost.num_rows:
+def _span(client: int | None, begun_ns: Ints, answered_ns: Ints) -> LostSpan:
+    if not len(begun_ns):
         return LostSpan(client=client, lost=0)
     return LostSpan(
         client=client,
-        lost=lost.num_rows,
-        begun_s=_ends_s(lost["invoke_ns"]),
-        acknowledged_s=_ends_s(lost["complete_ns"]),
+        lost=len(begun_ns),
+        begun_s=_ends_s(begun_ns),
+        acknowledged_s=_ends_s(answered_ns),
     )
 
 
-def _ends_s(times_ns: pa.ChunkedArray) -> tuple[float, float]:
-    ends = pc.min_max(times_ns).as_py()
-    return round(ends["min"] / 1e9, 3), round(ends["max"] / 1e9, 3)
+def _ends_s(times_ns: Ints) -> tuple[float, float]:
+    return round(int(times_ns.min()) / 1e9, 3), round(int(times_ns.max()) / 1e9, 3)

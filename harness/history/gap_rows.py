@@ -11,14 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from harness.history.parquet_reader import integers, texts
 from harness.history.parts import Part, Parts
 from harness.history.run_folder import RunDir
 from harness.models import APPEND
-from harness.protocols import DONE
+from harness.protocols import DONE, NULL
 
 Ends = Sequence[Mapping[str, Any]]
 Found = Iterator[tuple[str, str]]
@@ -114,10 +113,9 @@ class _Indices(NamedTuple):
     @classmethod
     def read(cls, part: Part) -> _Indices:
         """By its rows."""
-        table = part.read("index", "process", "type")
-        index = table["index"].to_numpy()
-        ours = table["process"].to_numpy() >= 0
-        invoked = _is(table["type"], "invoke")
+        rows = part.read("index", "process", "type")
+        index, ours = integers(rows, "index"), integers(rows, "process") >= 0
+        invoked = texts(rows, "type").isin(["invoke"])
         return cls(
             first=int(index.min(initial=2**62)),
             last=int(index.max(initial=-1)),
@@ -186,41 +184,27 @@ def _met(parts: Sequence[Part]) -> set[tuple[str, int]]:
     return met
 
 
-def _pairs(table: pa.Table) -> set[tuple[str, int]]:
+def _pairs(rows: pa.RecordBatch) -> set[tuple[str, int]]:
     """The readers and partitions of these records."""
-    pairs: set[tuple[str, int]] = set()
-    for batch in table.to_batches():
-        reader, partition = texts(batch, "reader"), integers(batch, "partition")
-        for code, name in enumerate(reader.names):
-            numbers = np.unique(partition[reader.codes == code]).tolist()
-            pairs.update((name, number) for number in numbers)
-    return pairs
+    reader, partition = texts(rows, "reader"), integers(rows, "partition")
+    return {
+        (name, number)
+        for code, name in enumerate(reader.names)
+        for number in np.unique(partition[reader.codes == code]).tolist()
+    }
 
 
 def _acknowledged_in(parts: Sequence[Part], partition: int, offsets: range) -> bool:
     """Whether a write was acknowledged in this partition, at one of these offsets or at an unknown
     one. (A log may hold markers of transactions alone.)"""
     for part in parts:
-        table = part.read("process", "type", "f", "partition", "offset")
-        offset = table["offset"].fill_null(offsets.start).to_numpy()
-        there = (offset >= offsets.start) & (offset < offsets.stop)
-        there &= (table["partition"].fill_null(-1).to_numpy() == partition) & _is(
-            table["f"], APPEND
-        )
-        there &= (table["process"].to_numpy() >= 0) & _is(table["type"], "ok")
-        if there.any():
+        rows = part.read("process", "type", "f", "partition", "offset")
+        offset = integers(rows, "offset")
+        there = ((offset >= offsets.start) & (offset < offsets.stop)) | (offset == NULL)
+        there &= (integers(rows, "partition") == partition) & (integers(rows, "process") >= 0)
+        if (there & texts(rows, "f").isin([APPEND]) & texts(rows, "type").isin(["ok"])).any():
             return True
     return False
-
-
-def _is(column: pa.ChunkedArray, text: str) -> npt.NDArray[np.bool_]:
-    """Where a column of text is this one."""
-    whole = column.combine_chunks()
-    if not pa.types.is_dictionary(whole.type):
-        whole = whole.dictionary_encode()
-    names = np.array([*(name == text for name in whole.dictionary.to_pylist()), False], np.bool_)
-    found: npt.NDArray[np.bool_] = names[whole.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
-    return found
 
 
 def listed(names: Sequence[str]) -> str:

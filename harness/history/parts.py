@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.errors import HistoryError, TooNewError
+from harness.history.arrays import one_batch
 from harness.history.run_folder import RunDir
 from harness.history.schemas import ADDED, DELIVERIES, HISTORY, READS, SCHEMA_VERSION
 
@@ -64,13 +65,13 @@ class Part(NamedTuple):
         ]
         return (min(values), max(values)) if values else None
 
-    def read(self, *columns: str) -> pa.Table:
-        """Some of its columns."""
+    def read(self, *columns: str) -> pa.RecordBatch:
+        """Some of its columns, all rows in one batch."""
         with (
             pa.OSFile(str(self.path)) as source,
             pq.ParquetFile(source, metadata=self.footer, pre_buffer=False) as file,
         ):
-            return file.read(columns=list(columns), use_threads=False)
+            return one_batch(file.read(columns=list(columns), use_threads=False))
 
 
 class Parts(NamedTuple):
