@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import signal
 import sys
@@ -103,7 +104,9 @@ def _open_missing() -> None:
 
 def _begin() -> None:
     """What a checker prints is not our output; an interrupt is for the process that asks; and
-    when that is gone, nobody waits for an answer."""
+    when that is gone, nobody waits for an answer. What was imported stays, so that the collector
+    of garbage need not look at it again and again."""
+    gc.freeze()
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
