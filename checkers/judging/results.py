@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.errors import EnvironmentFailure, HistoryError
+from harness.history.parquet_writer import COMPRESSION
 from harness.history.remote_run import RemoteRun
 from harness.history.run_folder import RunDir
 from harness.machine.files import replace_file
@@ -98,7 +99,7 @@ def packed(findings: pa.Table | pa.RecordBatchReader) -> bytes:
             return b""
         findings = findings.to_reader()
     sink, rows = pa.BufferOutputStream(), 0
-    with pq.ParquetWriter(sink, findings.schema, compression="zstd") as writer:
+    with pq.ParquetWriter(sink, findings.schema, compression=COMPRESSION) as writer:
         for batch in findings:
             writer.write_batch(batch)
             rows += batch.num_rows

@@ -24,6 +24,11 @@ PART_S: Final = 4.0
 """How often parts are written: what a crash can lose."""
 
 
+COMPRESSION: Final = "snappy"
+"""Of what a run leaves behind. zstd saves 3 to 6 % of a large run's bytes, and takes a third longer
+to write and half as long again to read. Every reader of Parquet knows snappy."""
+
+
 class ParquetWriter:
     """The parts of one table in one folder. Thread-safe; a context that writes the rest at its end.
 
@@ -115,10 +120,9 @@ class ParquetWriter:
 
 
 def _encoding(schema: pa.Schema) -> dict[str, Any]:
-    """Integers as packed differences, text as dictionaries, zstd over both: 5 bytes a row instead
-    of 12, and written faster."""
+    """Integers as packed differences and text as dictionaries, which leave little to compress."""
     return {
-        "compression": "zstd",
+        "compression": COMPRESSION,
         "use_dictionary": [f.name for f in schema if pa.types.is_dictionary(f.type)],
         "column_encoding": {
             f.name: "DELTA_BINARY_PACKED" for f in schema if pa.types.is_integer(f.type)
