@@ -1,5 +1,12 @@
-"""`python -m harness` is `ackloss`."""
+"""`ackloss`, also as `python -m harness`. A process that judges imports this module too."""
 
-from harness.cli import main
 
-main()
+def main() -> None:
+    """The command line."""
+    from harness.cli import main
+
+    main()
+
+
+if __name__ == "__main__":
+    main()

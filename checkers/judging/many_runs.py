@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -55,6 +56,7 @@ def check_runs(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     errors: list[AcklossError] | None = None,
+    processes: Processes | None = None,
 ) -> list[Document]:
     """Judge run folders, here or at URLs; writes each one's `result.json`, and what was found below
     `findings/`. Each is judged by the checks of its plan unless some are given.
@@ -62,16 +64,16 @@ def check_runs(
     The documents, in the order given, of those that could be judged. Why the others could not, or a
     result could not be written, is appended to `errors`, or raised where that is null. Spark is
     started for many, or where `master` or `conf` is given, and used where it has been; the first
-    call that starts it in a process decides the two.
+    call that starts it in a process decides the two. `processes`: those that judge a few, if some
+    were started beforehand.
     """
     sized = [(_size_bytes(run), run) for run in runs]
     here, there = (
         partial(tasks.judge_here, checks=checks),
         partial(tasks.judge_there, checks=checks),
     )
-    return _Judging(here, there, tasks.died, _absolute_run, tasks.write).judged(
-        sized, master, conf, errors
-    )
+    judging = _Judging(here, there, tasks.died, _absolute_run, tasks.write, processes)
+    return judging.judged(sized, master, conf, errors)
 
 
 def check_histories(
@@ -82,6 +84,7 @@ def check_histories(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     errors: list[AcklossError] | None = None,
+    processes: Processes | None = None,
 ) -> list[Document]:
     """Judge histories from outside (JSON lines, EDN, or a folder of Jepsen's store, which may hold
     several), as `check_runs` does run folders.
@@ -98,7 +101,12 @@ def check_histories(
         partial(tasks.judge_history_there, checks=checks),
     )
     judging = _Judging(
-        here, there, tasks.history_died, Path.absolute, lambda _, judged: judged.document
+        here,
+        there,
+        tasks.history_died,
+        Path.absolute,
+        lambda _, judged: judged.document,
+        processes,
     )
     return judging.judged(sized, master, conf, errors)
 
@@ -118,13 +126,14 @@ def _histories(paths: Sequence[Path], errors: list[AcklossError] | None) -> Iter
 class _Judging(Generic[Input]):
     """How inputs of one kind are judged: `here`, by processes of this machine, or `there`, on a
     cluster, which knows no relative path; what is reported about one that ended its process; what
-    writes here what is handed back."""
+    writes here what is handed back; `processes` that were started beforehand."""
 
     here: Judge[Input]
     there: Judge[Input]
     died: Callable[[Input], Answer]
     absolute: Callable[[Input], Input]
     write: Callable[[Input, Judged], Document]
+    processes: Processes | None = None
 
     def judged(
         self,
@@ -143,8 +152,9 @@ class _Judging(Generic[Input]):
     def _by_processes(self, sized: Sequence[tuple[int, Input]]) -> Answers:
         at_once = min(len(sized), len(os.sched_getaffinity(0)))
         dealt = _dealt(sized, _TASKS_PER_CORE * at_once)
-        with Processes(self.here, at_once) as processes:
-            return Isolated(processes.judged, self.died, at_once).judged(dealt)
+        with nullcontext(self.processes) if self.processes else Processes(at_once) as processes:
+            job = partial(processes.judged, self.here)
+            return Isolated(job, self.died, at_once).judged(dealt)
 
     def _by_spark(
         self,

@@ -1,4 +1,8 @@
-"""Judges inputs by processes of our own: for a few of them Spark would take longer to start."""
+"""Judges inputs by processes of our own: for a few of them Spark would take longer to start.
+
+To judge one run takes less time than to import what that needs. So processes can be started while
+it is not known yet what they will judge, and this module imports little.
+"""
 
 from __future__ import annotations
 
@@ -16,36 +20,49 @@ from multiprocessing import parent_process
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnContext, SpawnProcess
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from checkers.judging.isolation import Answers, WorkerDied
-from checkers.judging.tasks import Judge, Task, judge_task
+if TYPE_CHECKING:
+    from checkers.judging.isolation import Answers
+    from checkers.judging.tasks import Judge, Task
 
 
 class Processes(SpawnContext):
-    """Judges tasks by at most so many new processes for each call. A context: where it ends by an
-    exception, an interrupt too, they end at once; they do not outlast this process either."""
+    """Judges tasks by at most so many processes, by default one a processor; by new ones for each
+    call. A context: where it ends by an exception, an interrupt too, they end at once; they do not
+    outlast this process either."""
 
-    def __init__(self, judge: Judge[Any], at_once: int) -> None:
+    def __init__(self, at_once: int | None = None) -> None:
         _open_missing()
-        self._judge, self._at_once = judge, at_once
+        self._at_once = at_once or len(os.sched_getaffinity(0))
         self._made: list[_Judging] = []
         self._ended = False
+        self._first: ProcessPoolExecutor | None = None
+
+    def start(self) -> None:
+        """Start those of the first call."""
+        self._first = self._pool(self._at_once)
+        for _ in range(self._at_once):
+            self._first.submit(int)  # a pool starts a process when it has something to do
 
     def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]
         """See multiprocessing; called by the pool."""
         self._made.append(process := _Judging(*args, **kwargs))
         return process
 
-    def judged(self, tasks: Sequence[Task[Any]]) -> Answers:
+    def judged(self, judge: Judge[Any], tasks: Sequence[Task[Any]]) -> Answers:
         """The answers for all inputs of these tasks, in any order. Raises WorkerDied where a
         process ends while it judges."""
+        from checkers.judging.isolation import WorkerDied
+        from checkers.judging.tasks import judge_task
+
         if self._ended:
             raise RuntimeError("nothing is judged any more")
-        with ProcessPoolExecutor(min(self._at_once, len(tasks)), self, _begin) as pool:
+        first, self._first = self._first, None
+        with first or self._pool(min(self._at_once, len(tasks))) as pool:
             futures: list[Future[Answers]] = []
             try:
-                futures.extend(pool.submit(judge_task, task, self._judge) for task in tasks)
+                futures.extend(pool.submit(judge_task, task, judge) for task in tasks)
                 return [answer for future in futures for answer in future.result()]
             except BrokenProcessPool as error:
                 answered = {n: each.result() for n, each in enumerate(futures) if _is_over(each)}
@@ -53,6 +70,9 @@ class Processes(SpawnContext):
             except BaseException:
                 self._end()  # or the pool waits for what it has begun
                 raise
+
+    def _pool(self, at_once: int) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(at_once, self, _begin)
 
     def __enter__(self) -> Self:
         return self
@@ -63,8 +83,10 @@ class Processes(SpawnContext):
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if kind is not None:
+        if kind is not None or self._first is not None:
             self._end()
+        if self._first is not None:
+            self._first.shutdown()
 
     def _end(self) -> None:
         self._ended = True
@@ -104,12 +126,14 @@ def _open_missing() -> None:
 
 def _begin() -> None:
     """What a checker prints is not our output; an interrupt is for the process that asks; and
-    when that is gone, nobody waits for an answer. What was imported stays, so that the collector
-    of garbage need not look at it again and again."""
-    gc.freeze()
+    when that is gone, nobody waits for an answer. What is imported stays, so that the collector of
+    garbage need not look at it again and again."""
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    from checkers.judging import tasks  # noqa: F401
+
+    gc.freeze()
 
 
 def _end_with_parent() -> None:

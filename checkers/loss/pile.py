@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from checkers.loss.findings import FINDINGS, KINDS, ORDER, ordered
-from harness.history.parquet_writer import COMPRESSION
 from harness.machine.scratch import scratch
 from harness.protocols import NULL, Bools, Ints
 
@@ -47,7 +46,7 @@ class Pile:
             for place, each in enumerate(self._tables):
                 if isinstance(each, pa.Table):
                     self._tables[place] = path = Path(self._folder.name, f"{place}.parquet")
-                    pq.write_table(each, path, compression=COMPRESSION)
+                    pq.write_table(each, path)
 
     @property
     def tables(self) -> Iterator[pa.Table]:

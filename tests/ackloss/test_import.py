@@ -100,6 +100,7 @@ OF_THE_TREE = {
     "harness.run.crashing": "how the tree's own clients crash one by one",
     "harness.run.dry_run": "what a dry run shows of leaders",
     "harness.run.observer": "what several nodes' answers amount to",
+    "harness.history.arrays": "columns as Arrow has them, without pandas",
     "harness.history.lookup": "places of many values, as numpy.searchsorted has them",
     "harness.history.parquet_reader": "rows by a mask, as numpy has them",
     "harness.history.rows": "instants in a fault's window, as numpy compares them",
@@ -196,17 +197,26 @@ assert (ensure_image, pulled_image, java_jar) == (building.ensure, building.pull
 
 
 @pytest.mark.parametrize("is_lost", [False, True])
-def test_a_run_without_findings_is_judged_without_pandas(is_lost: bool, tmp_path: Path) -> None:
-    """Arrow imports it for each array that it makes, which takes longer than judging the run."""
+def test_a_run_is_judged_without_pandas(is_lost: bool, tmp_path: Path) -> None:
+    """Arrow imports it for most arrays that it makes, which takes longer than judging the run."""
     made = Made(writes=[W(7), W(8)], reads=[R(7)] if is_lost else [R(7), R(8, offset=1)])
     rundir = made.build(tmp_path, "a")
     rundir.write_json(rundir.run, {**rundir.read_json(rundir.run), "manifest": True})
     write_manifest(rundir, rundir.run_id)
-    judging = f"judge_run(RunDir(Path({str(rundir.path)!r})))"
-    imported = imported_by(
+    assert "pandas" not in imported_by(judging(rundir.path, lost=int(is_lost)))
+
+
+def test_a_stored_run_without_a_manifest_is_judged_without_pandas() -> None:
+    run = ROOT / "tests" / "histories" / "runs" / "unclean-election-loses"
+    assert "pandas" not in imported_by(judging(run, lost=2019))
+
+
+def judging(run: Path, *, lost: int) -> str:
+    """Code that judges a run, writes nothing, and fails if it lost another number of writes."""
+    return (
         "from pathlib import Path\n"
-        "from checkers.judging.one_run import judge_run\n"
+        "from checkers.judging.one_run import judged_run\n"
         "from harness.history.run_folder import RunDir\n"
-        f"assert {judging}['counts']['lost'] == {int(is_lost)}"
+        f"judged = judged_run(RunDir(Path({str(run)!r})))\n"
+        f"assert judged.document['counts']['lost'] == {lost}"
     )
-    assert ("pandas" in imported) == is_lost

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from harness.cli.results import merged_exit_code, print_verdict
 from harness.errors import AcklossError
 
 if TYPE_CHECKING:
+    from checkers.judging.processes import Processes
     from checkers.judging.tasks import Stored
 
 _PATH = click.Path(exists=True, path_type=Path)
@@ -65,11 +67,12 @@ def check(
         raise click.UsageError("name either run folders, or histories with --history")
     errors: list[AcklossError] = []
     spark = _Spark(master, dict(key_and_value("--conf", text) for text in conf))
-    if runs:
-        results = _check_runs(runs, spark, out, errors)
-    else:
-        given = dict(key_and_value("--option", text) for text in options)
-        results = _check_histories(histories, checker, given, spark, errors)
+    given = dict(key_and_value("--option", text) for text in options)
+    with _started([*map(Path, runs), *histories], spark) as processes:
+        if runs:
+            results = _check_runs(runs, spark, processes, out, errors)
+        else:
+            results = _check_histories(histories, checker, given, spark, processes, errors)
     if not results and len(errors) == 1:
         raise errors[0]
     for error in errors:
@@ -81,8 +84,25 @@ def check(
     sys.exit(merged_exit_code([result["verdict"] for result in results], errors=errors))
 
 
+def _started(paths: Sequence[Path], spark: _Spark) -> AbstractContextManager[Processes | None]:
+    """Processes that get ready to judge while this one looks for what there is; one for what is one
+    run or one file."""
+    from checkers.judging.processes import Processes
+
+    if spark.master is not None or spark.conf:
+        return nullcontext()
+    alone = len(paths) == 1 and (paths[0].is_file() or (paths[0] / "run.json").is_file())
+    processes = Processes(1 if alone else None)
+    processes.start()
+    return processes
+
+
 def _check_runs(
-    paths: Sequence[str], spark: _Spark, out: Output, errors: list[AcklossError]
+    paths: Sequence[str],
+    spark: _Spark,
+    processes: Processes | None,
+    out: Output,
+    errors: list[AcklossError],
 ) -> Sequence[Mapping[str, Any]]:
     from checkers.judging.many_runs import check_runs
     from harness.campaigns.stored_runs import stored_runs
@@ -98,7 +118,13 @@ def _check_runs(
         if number := found.without_history:
             have = "run has" if number == 1 else "runs have"
             out.say(f"{number:,} {have} no history and cannot be judged: {given}")
-    return check_runs([*runs.values()], errors=errors, master=spark.master, conf=spark.conf)
+    return check_runs(
+        [*runs.values()],
+        errors=errors,
+        master=spark.master,
+        conf=spark.conf,
+        processes=processes,
+    )
 
 
 def _place(run: Stored) -> str:
@@ -112,6 +138,7 @@ def _check_histories(
     checker: str,
     options: dict[str, str],
     spark: _Spark,
+    processes: Processes | None,
     errors: list[AcklossError],
 ) -> Sequence[Mapping[str, Any]]:
     from checkers.judging.many_runs import check_histories
@@ -123,4 +150,5 @@ def _check_histories(
         errors=errors,
         master=spark.master,
         conf=spark.conf,
+        processes=processes,
     )

@@ -7,6 +7,7 @@ import os
 import signal
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,8 @@ def leaving_something(folder: Path) -> Document:
 def test_a_process_that_has_judged_tidies_up(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with Processes(leaving_something, 1) as processes:
-        assert processes.judged([[(5, tmp_path)]]) == [(5, {"left": True})]
+    with Processes(1) as processes:
+        assert processes.judged(leaving_something, [[(5, tmp_path)]]) == [(5, {"left": True})]
     assert not (tmp_path / "left").exists()
     assert capfd.readouterr() == ("", SAID), "what a checker prints is not our output"
 
@@ -51,8 +52,8 @@ def test_a_death_while_tasks_are_handed_out_is_one_of_a_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("checkers.judging.processes.ProcessPoolExecutor", Broken)
-    with Processes(leaving_something, 1) as processes, pytest.raises(WorkerDied):
-        processes.judged([[(0, tmp_path)], [(1, tmp_path)]])
+    with Processes(1) as processes, pytest.raises(WorkerDied):
+        processes.judged(leaving_something, [[(0, tmp_path)], [(1, tmp_path)]])
 
 
 def dying_at_the_last(file: Path) -> Document:
@@ -66,8 +67,9 @@ def dying_at_the_last(file: Path) -> Document:
 
 def test_what_was_answered_before_one_died_is_not_judged_again(tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("first", "second", "last")]
-    with Processes(dying_at_the_last, 1) as processes:
-        isolated = Isolated(processes.judged, lambda file: {"died": file.name}, at_once=1)
+    with Processes(1) as processes:
+        job = partial(processes.judged, dying_at_the_last)
+        isolated = Isolated(job, lambda file: {"died": file.name}, at_once=1)
         answers = isolated.judged([[(place, file)] for place, file in enumerate(files)])
     assert sorted(answers) == [
         (0, {"name": "first"}),
@@ -75,3 +77,27 @@ def test_what_was_answered_before_one_died_is_not_judged_again(tmp_path: Path) -
         (2, {"died": "last"}),
     ]
     assert [file.read_text().split() for file in files] == [["asked"], ["asked"], ["asked"] * 2]
+
+
+def whose(_: Path) -> Document:
+    """Judges nothing; says which process was to."""
+    return {"process": os.getpid()}
+
+
+def test_processes_that_were_started_beforehand_judge(tmp_path: Path) -> None:
+    with Processes(2) as processes:
+        processes.start()
+        ready = {process.pid for process in processes._made}
+        first = processes.judged(whose, [[(0, tmp_path)], [(1, tmp_path)], [(2, tmp_path)]])
+        second = processes.judged(whose, [[(0, tmp_path)]])
+    assert {answer["process"] for _, answer in first} <= ready
+    assert len(ready) == 2
+    assert second[0][1]["process"] not in ready, "they ended with the first call"
+
+
+def test_processes_that_judge_nothing_end() -> None:
+    with Processes(2) as processes:
+        processes.start()
+    assert all(not process.is_alive() for process in processes._made)
+    with pytest.raises(RuntimeError, match="nothing is judged"):
+        processes.judged(whose, [])

@@ -106,7 +106,7 @@ def test_spark_is_started_for_many_or_where_it_is_named(
     monkeypatch.setattr(many_runs, "_FEW", 3)
     judged: list[Any] = []
 
-    def by_processes(_: Any, tasks: Any) -> list[Any]:
+    def by_processes(_: Any, judge: Any, tasks: Any) -> list[Any]:
         judged.extend(tasks)
         return []
 

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.history.arrays import numbers, strings, texts
 from harness.protocols import NULL, Texts
 
-STORED = Path(__file__).parents[2] / "histories" / "runs"
 NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=9)
 
 
@@ -32,19 +26,3 @@ def test_texts_are_those_of_the_column(names: list[str], codes: list[int]) -> No
     column = Texts(np.array(there, np.int32), names)
     assert texts(column).equals(pa.array(column.objects().tolist(), pa.string()))
     assert strings(names).equals(pa.array(names, pa.string()))
-
-
-@pytest.mark.parametrize("run", ["unclean-election-loses", "idempotent-producer-duplicates"])
-def test_a_run_with_findings_is_judged_without_pandas(run: str) -> None:
-    """To import it takes as long as judging twenty runs."""
-    judging = f"""
-import sys
-from pathlib import Path
-from checkers.judging.one_run import judged_run
-from harness.history.run_folder import RunDir
-judged = judged_run(RunDir(Path({str(STORED / run)!r})))
-assert judged.findings["loss"]
-print("pandas" in sys.modules)
-"""
-    process = subprocess.run([sys.executable, "-c", judging], capture_output=True, text=True)
-    assert process.stdout.split() == ["False"], process.stderr
