@@ -19,6 +19,7 @@ from contextlib import suppress
 from multiprocessing import parent_process
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnContext, SpawnProcess
+from multiprocessing.resource_tracker import ensure_running
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -97,7 +98,17 @@ class Processes(SpawnContext):
 
 class _Judging(SpawnProcess):
     """Ends without taking its interpreter down: with all that checkers import, that takes as long
-    as judging ten runs, and the process that asks waits for it."""
+    as judging ten runs, and the process that asks waits for it. An interrupt is for the one that
+    asks: this one does not even see those that come while it starts."""
+
+    def start(self) -> None:
+        """See multiprocessing."""
+        ensure_running()  # or it is started below, and unblocks the signal
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            super().start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def run(self) -> None:
         """See multiprocessing."""
@@ -130,6 +141,7 @@ def _begin() -> None:
     garbage need not look at it again and again."""
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, daemon=True).start()
     from checkers.judging import tasks  # noqa: F401
 

@@ -68,7 +68,9 @@ def check(
     errors: list[AcklossError] = []
     spark = _Spark(master, dict(key_and_value("--conf", text) for text in conf))
     given = dict(key_and_value("--option", text) for text in options)
-    with _started([*map(Path, runs), *histories], spark) as processes:
+    with _processes([*map(Path, runs), *histories], spark) as processes:
+        if processes is not None:
+            processes.start()
         if runs:
             results = _check_runs(runs, spark, processes, out, errors)
         else:
@@ -84,17 +86,15 @@ def check(
     sys.exit(merged_exit_code([result["verdict"] for result in results], errors=errors))
 
 
-def _started(paths: Sequence[Path], spark: _Spark) -> AbstractContextManager[Processes | None]:
-    """Processes that get ready to judge while this one looks for what there is; one for what is one
-    run or one file."""
+def _processes(paths: Sequence[Path], spark: _Spark) -> AbstractContextManager[Processes | None]:
+    """Those that are started to get ready while this one looks for what they are to judge, only one
+    for one run or one file; none where Spark judges."""
     from checkers.judging.processes import Processes
 
     if spark.master is not None or spark.conf:
         return nullcontext()
     alone = len(paths) == 1 and (paths[0].is_file() or (paths[0] / "run.json").is_file())
-    processes = Processes(1 if alone else None)
-    processes.start()
-    return processes
+    return Processes(1 if alone else None)
 
 
 def _check_runs(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+import time
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -101,3 +102,17 @@ def test_processes_that_judge_nothing_end() -> None:
     assert all(not process.is_alive() for process in processes._made)
     with pytest.raises(RuntimeError, match="nothing is judged"):
         processes.judged(whose, [])
+
+
+def test_an_interrupt_does_not_meet_a_process_that_starts(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with Processes(1) as processes:
+        processes.start()
+        (process,) = processes._made
+        for _ in range(40):
+            os.kill(process.pid or 0, signal.SIGINT)
+            time.sleep(0.01)
+        assert processes.judged(whose, [[(0, tmp_path)]]) == [(0, {"process": process.pid})]
+    assert capfd.readouterr() == ("", "")
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
