@@ -166,6 +166,8 @@ class _Judging(Generic[Input]):
         from checkers.judging.cluster import is_local
         from checkers.judging.spark import context, failures_in_words
 
+        if self.processes is not None:
+            self.processes.end()
         spark = context(master, conf)
         cluster = not is_local(str(spark.master))
         judge = self.there if cluster else self.here

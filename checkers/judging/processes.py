@@ -21,11 +21,15 @@ from multiprocessing.connection import wait
 from multiprocessing.context import SpawnContext, SpawnProcess
 from multiprocessing.resource_tracker import ensure_running
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 if TYPE_CHECKING:
     from checkers.judging.isolation import Answers
     from checkers.judging.tasks import Judge, Task
+
+
+_AHEAD: Final = 2
+"""So many are started beforehand: a large machine need not start more than it has inputs."""
 
 
 class Processes(SpawnContext):
@@ -41,9 +45,9 @@ class Processes(SpawnContext):
         self._first: ProcessPoolExecutor | None = None
 
     def start(self) -> None:
-        """Start those of the first call."""
+        """Start some of those of the first call."""
         self._first = self._pool(self._at_once)
-        for _ in range(self._at_once):
+        for _ in range(min(self._at_once, _AHEAD)):
             self._first.submit(int)  # a pool starts a process when it has something to do
 
     def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]
@@ -69,7 +73,7 @@ class Processes(SpawnContext):
                 answered = {n: each.result() for n, each in enumerate(futures) if _is_over(each)}
                 raise WorkerDied("a process that was judging died", answered) from error
             except BaseException:
-                self._end()  # or the pool waits for what it has begun
+                self.end()  # or the pool waits for what it has begun
                 raise
 
     def _pool(self, at_once: int) -> ProcessPoolExecutor:
@@ -85,15 +89,16 @@ class Processes(SpawnContext):
         traceback: TracebackType | None,
     ) -> None:
         if kind is not None or self._first is not None:
-            self._end()
-        if self._first is not None:
-            self._first.shutdown()
+            self.end()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """End them at once; nothing is judged any more."""
         self._ended = True
         for process in self._made:
             if process.pid is not None:
                 process.kill()
+        if self._first is not None:
+            self._first.shutdown()
 
 
 class _Judging(SpawnProcess):
