@@ -5,7 +5,7 @@ of it is counted or written. A checker is a plug-in: a wrong result is its own n
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -55,6 +55,7 @@ def _breaches(result: CheckResult, facts: Facts) -> Iterator[str]:
         number = result.counts.get(key)
         if not isinstance(number, int) or number < 0:
             yield f"returns no counts[{key!r}]: how many writes of the run are {key}"
+    yield from _wrong_counts(result)
     yield from _wrong_statements(result)
     yield from _wrong_findings(result, facts)
     if not isinstance(result.all_well, str):
@@ -63,6 +64,18 @@ def _breaches(result: CheckResult, facts: Facts) -> Iterator[str]:
         orjson.dumps(dict(result.details))
     except TypeError as error:
         yield f"returns details that are not JSON: {what(error)}"
+
+
+def _wrong_counts(result: CheckResult) -> Iterator[str]:
+    """Counts by names of result.json that are no numbers of writes."""
+    odd = [key for key, number in result.counts.items() if type(number) is not int or number < 0]
+    if not odd:
+        return
+    from harness.history.documents import Counts  # takes long to import, and is seldom needed
+
+    for key in sorted({each.name for each in fields(Counts)}.intersection(odd)):
+        given = f"{result.counts[key]!s:.40}"
+        yield f"returns counts[{key!r}] = {given}; this count is a whole number from 0 on"
 
 
 def _wrong_statements(result: CheckResult) -> Iterator[str]:

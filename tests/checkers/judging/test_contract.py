@@ -105,6 +105,10 @@ def test_a_result_is_counted_and_written(tmp_path: Path, returns: Any, loss: boo
         ),
         (result(counts={**COUNTS, "attempted": -1}), "returns no counts['attempted']: how many"),
         (result(counts={**COUNTS, "attempted": True}), "counts['attempted'] = True, a bool; use"),
+        *(
+            (result(counts={**COUNTS, "lost": number}), f"counts['lost'] = {number}; this count is")
+            for number in (-1, 0.5, None)
+        ),
         (result(rates={"x": np.float64(1)}), "a float64; use int, float or None"),
         (result(counts={"attempted": 1}), "returns no counts['acknowledged']: how many writes"),
         (result(counts={"acknowledged": 1}), "returns no counts['attempted']: how many writes"),
