@@ -69,9 +69,9 @@ class Statement(NamedTuple):
 class CheckResult:
     """What one checker reports about one run.
 
-    counts            at least `attempted` and `acknowledged`: writes that were begun, and that ended
+    counts            at least `attempted` and `acknowledged`: writes that were begun, that ended
                       ok. Those that result.json has for a log (`lost` and so on) as int from 0 on;
-                      others as int, float or `None`. Of an int, 64 bits hold every one
+                      others as int, float or `None`. 64 bits hold each int
     rates             shares of those counts, where the checker has any
     findings          one row per anomaly, with `run_id`, `kind` and further columns, or `None`;
                       a reader of batches if they may not fit in memory

@@ -6,6 +6,7 @@ import atexit
 import os
 import signal
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -104,8 +105,16 @@ def test_processes_that_judge_nothing_end() -> None:
         processes.judged(whose, [])
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Interrupts as in a terminal: a job in the background, and what it starts, ignores them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def test_an_interrupt_does_not_meet_a_process_that_starts(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    interruptible: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with Processes(1) as processes:
         processes.start()
