@@ -119,7 +119,7 @@ def _rows(micro: _Micro, process: Ints, width: int) -> Operations:
     starts = np.concatenate([[0], 4 * np.cumsum(number)])
     nothing = np.full(size, NULL)
     names = Texts(np.zeros(size, np.int32), list(_NAMES))
-    absent = Texts(np.full(size, -1, np.int32), [])
+    absent = Texts.nulls(size)
     ends = np.arange(size) % (2 * width) >= width
     return Operations(
         place=np.arange(size),

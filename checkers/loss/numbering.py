@@ -147,7 +147,7 @@ class InARow:
 
     def things(self, numbers: Ints) -> tuple[Texts, Ints]:
         """See Numbering."""
-        return _keyless(numbers), numbers + self.least
+        return Texts.nulls(len(numbers)), numbers + self.least
 
 
 @dataclass(frozen=True)
@@ -191,11 +191,7 @@ class Gapped:
         bits = np.unpackbits(self.words[word].astype("<u8").view(np.uint8), bitorder="little")
         order = np.cumsum(bits.reshape(-1, _BITS), axis=1, dtype=np.uint8)
         bit = (order <= (numbers - self.before[word])[:, None]).sum(axis=1)
-        return _keyless(numbers), self.least + word * _BITS + bit
-
-
-def _keyless(numbers: Ints) -> Texts:
-    return Texts(np.full(len(numbers), -1, np.int32), [])
+        return Texts.nulls(len(numbers)), self.least + word * _BITS + bit
 
 
 def _set(size: int, least: int, most: int, things: Things) -> Words:

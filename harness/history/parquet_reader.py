@@ -187,13 +187,13 @@ def texts(batch: pa.RecordBatch, name: str) -> Texts:
     """A text column; all of it is missing if the batch has no such column."""
     place = batch.schema.get_field_index(name)
     if place < 0:
-        return Texts(np.full(batch.num_rows, -1, np.int32), [])
+        return Texts.nulls(batch.num_rows)
     column = batch.column(place)
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     codes = column.indices
     if codes.null_count == len(codes):
-        return Texts(np.full(len(codes), -1, np.int32), [])
+        return Texts.nulls(len(codes))
     numbers = _filled(codes, np.int32(-1)).astype(np.int32, copy=False)
     return Texts(numbers, column.dictionary.to_pylist())
 

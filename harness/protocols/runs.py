@@ -56,6 +56,11 @@ class Texts(NamedTuple):
     codes: Int32s
     names: list[str]
 
+    @classmethod
+    def nulls(cls, rows: int) -> Self:
+        """So many rows without a text."""
+        return cls(np.full(rows, -1, np.int32), [])
+
     def places(self, names: Sequence[str]) -> Ints:
         """The place of each text in `names`, which holds all of them; -1 for null."""
         place = {name: number for number, name in enumerate(names)}

@@ -19,7 +19,7 @@ def writes(*rows: Row) -> Writes:
     codes = [-1 if error is None else names.index(error) for _, error in rows]
     numbers = np.zeros(size, np.int64)
     return Writes(
-        key=Texts(np.full(size, -1, np.int32), []),
+        key=Texts.nulls(size),
         value=numbers,
         mark=np.array([mark for mark, _ in rows], np.uint8),
         process=numbers,

@@ -16,7 +16,7 @@ NO_KEY = -1
 
 
 def unkeyed(size: int) -> Texts:
-    return Texts(np.full(size, NO_KEY, np.int32), [])
+    return Texts.nulls(size)
 
 
 def things(*parts: list[int]) -> list[tuple[Texts, Ints]]:

@@ -19,7 +19,7 @@ VALUES = st.lists(st.integers(-300, 300) | st.integers(-(2**63) + 1, 2**63 - 1),
 @given(VALUES, st.integers(2, 7), st.sampled_from([0, 2, 10]))
 def test_shards_hold_each_value_once(values: list[int], of: int, bits: int) -> None:
     asked = np.array(values, np.int64)
-    key = Texts(np.full(len(values), -1, np.int32), [])
+    key = Texts.nulls(len(values))
     held: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(slices, "BLOCK_BITS", bits)
@@ -33,7 +33,7 @@ def test_shards_hold_each_value_once(values: list[int], of: int, bits: int) -> N
 
 def test_the_values_of_a_shard_are_as_dense_as_those_of_the_run() -> None:
     values = np.arange(0, 3_000_000, 3)  # all have the same remainder by 3
-    key = Texts(np.full(len(values), -1, np.int32), [])
+    key = Texts.nulls(len(values))
     for number in range(3):
         places = Slice(number, 3).things(key, values)[1]
         assert len(places) == pytest.approx(len(values) / 3, rel=0.01)
