@@ -10,6 +10,7 @@ process that died of the fault is started again once there is space.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -27,7 +28,8 @@ _OURS = "ackloss-full."
 _LARGEST_BYTES = 1 << 30
 _FILL_BYTES = (1 << 20, 4096, 512)
 """Each fills what is less than the one before: a file system may refuse a complete block."""
-_FULL_S = 2
+_FULL_S = 5
+_LOOKS_AGAIN_S = 0.5
 _NO_SPACE = "No space left on device"
 
 
@@ -49,7 +51,7 @@ class FullLever(Lever[FullRecord]):
 
     def apply(self, record: FullRecord) -> None:
         """Take every free byte. Raises HarnessFailure if the disk must not be filled, or does not
-        become full."""
+        become and stay full."""
         node = self.nodes[record.node]
         if why := unbounded(node, record.folder):
             raise HarnessFailure(why)
@@ -119,16 +121,24 @@ def _disk(node: Node, folder: str) -> _Disk:
 
 
 def _fill(node: Node, folder: str, fault: str) -> None:
-    """Write into a fault's file until nothing is free, each time at most the disk's size."""
+    """Write into a fault's file until nothing is free, each time at most the disk's size. A system
+    that replaces a file while the disk becomes full gives back the old one's blocks, so nothing
+    must be free a moment later either."""
     size, how = _disk(node, folder).size_bytes, ["oflag=append", "conv=notrunc", "status=none"]
     to_file = ["if=/dev/zero", f"of={_path(folder, fault)}", *how]
 
     def full() -> bool:
-        for block in _FILL_BYTES:  # each fails where the disk ends
-            node.admin(["dd", *to_file, f"bs={block}", f"count={size // block}"])
         return _disk(node, folder).free_bytes == 0
 
-    if not poll_until(full, within_s=_FULL_S):
+    def filled() -> bool:
+        for block in _FILL_BYTES:  # each fails where the disk ends
+            node.admin(["dd", *to_file, f"bs={block}", f"count={size // block}"])
+        if not full():
+            return False
+        time.sleep(_LOOKS_AGAIN_S)
+        return full()
+
+    if not poll_until(filled, within_s=_FULL_S):
         raise HarnessFailure(f"{node.name}: {_disk(node, folder).free_bytes} bytes stay free")
 
 

@@ -22,12 +22,26 @@ GIB = 1 << 30
 class Storing(DryRunNode):
     """A node that stores on a disk of some size, mounted somewhere."""
 
-    mounted_at, size_bytes = DATA, 128 << 20
+    mounted_at, size_bytes, free_bytes = DATA, 128 << 20, 0
 
     def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
         if argv[0] == "df":
             head = "Mounted on 1B-blocks Avail"
-            return Completed(0, f"{head}\n{self.mounted_at} {self.size_bytes} 0\n")
+            return Completed(0, f"{head}\n{self.mounted_at} {self.size_bytes} {self.free_bytes}\n")
+        return super().admin(argv, timeout_s=timeout_s)
+
+
+class GivesBack(Storing):
+    """The system gives back two blocks right after the disk was seen full for the first time."""
+
+    was_full = given_back = False
+
+    def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
+        if argv[0] == "dd" and self.was_full:
+            self.given_back = True  # and the lever takes them
+        if argv[0] == "df":
+            self.free_bytes = 8192 if self.was_full and not self.given_back else 0
+            self.was_full = bool(self.commands)
         return super().admin(argv, timeout_s=timeout_s)
 
 
@@ -55,6 +69,21 @@ def test_it_writes_and_removes_one_file_of_its_own(node: Storing) -> None:
         f"b1# rm -f -- {FILE}",
         f"b1# ls {DATA}",
     ]
+
+
+def test_it_takes_what_the_system_gives_back_as_the_disk_becomes_full() -> None:
+    node = GivesBack("b1", frozenset({"broker"}), "198.18.0.11")
+    FullLever({"b1": node}).apply(RECORD)
+    assert len([command for command in node.commands if "dd " in command]) == 6
+
+
+def test_a_disk_that_does_not_stay_full_is_an_error(
+    node: Storing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.levers.full._FULL_S", 0.5)
+    monkeypatch.setattr(Storing, "free_bytes", 512)
+    with pytest.raises(HarnessFailure, match="b1: 512 bytes stay free"):
+        FullLever({"b1": node}).apply(RECORD)
 
 
 def test_a_process_that_died_of_it_is_started_again(node: Storing) -> None:
