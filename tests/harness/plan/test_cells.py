@@ -182,10 +182,13 @@ def test_what_a_version_does_not_honour_is_reported_of_the_cell_that_asks_for_it
     ]
 
 
-def test_the_shipped_plan_expects_a_loss_in_half_of_its_twelve_cells() -> None:
+def test_the_shipped_plan_expects_of_its_twelve_cells_what_their_settings_decide() -> None:
+    """Six lose, four do not; two depend on when the brokers' sessions end (docs/findings.md)."""
     cells = resolve(load_plan(ROOT / "plans" / "isr-cells.toml")).cells
     lossy = {cell.name for cell in cells if cell.plan.expect == "invalid"}
     assert len(cells) == 12
     assert lossy == {f"unclean-1-{acks}" for acks in ("1", "all")} | {
         f"{unclean}-{least}-1" for unclean in ("unclean", "clean") for least in (2, 3)
     }
+    undecided = {cell.name for cell in cells if cell.plan.expect is None}
+    assert undecided == {"clean-1-1", "unclean-2-all"}
