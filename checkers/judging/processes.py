@@ -12,10 +12,10 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing import parent_process
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnContext, SpawnProcess
@@ -46,9 +46,10 @@ class Processes(SpawnContext):
 
     def start(self) -> None:
         """Start some of those of the first call."""
-        self._first = self._pool(self._at_once)
-        for _ in range(min(self._at_once, _AHEAD)):
-            self._first.submit(int)  # a pool starts a process when it has something to do
+        with _uninterrupted():
+            self._first = self._pool(self._at_once)
+            for _ in range(min(self._at_once, _AHEAD)):
+                self._first.submit(int)  # a pool starts a process when it has something to do
 
     def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]
         """See multiprocessing; called by the pool."""
@@ -67,7 +68,8 @@ class Processes(SpawnContext):
         with first or self._pool(min(self._at_once, len(tasks))) as pool:
             futures: list[Future[Answers]] = []
             try:
-                futures.extend(pool.submit(judge_task, task, judge) for task in tasks)
+                with _uninterrupted():
+                    futures.extend(pool.submit(judge_task, task, judge) for task in tasks)
                 return [answer for future in futures for answer in future.result()]
             except BrokenProcessPool as error:
                 answered = {n: each.result() for n, each in enumerate(futures) if _is_over(each)}
@@ -98,7 +100,8 @@ class Processes(SpawnContext):
             if process.pid is not None:
                 process.kill()
         if self._first is not None:
-            self._first.shutdown()
+            with suppress(RuntimeError):  # the system had no thread for it
+                self._first.shutdown()
 
 
 class _Judging(SpawnProcess):
@@ -108,12 +111,8 @@ class _Judging(SpawnProcess):
 
     def start(self) -> None:
         """See multiprocessing."""
-        ensure_running()  # or it is started below, and unblocks the signal
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
+        with _uninterrupted():
             super().start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def run(self) -> None:
         """See multiprocessing."""
@@ -123,6 +122,27 @@ class _Judging(SpawnProcess):
             with suppress(OSError, ValueError):  # it may be closed
                 stream.flush()
         os._exit(0)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """An interrupt comes afterwards. A process that is started meanwhile does not see it, nor does
+    this thread if any other thread receives it: Python would raise it here."""
+    ensure_running()  # or it is started with the next process, and unblocks the signal
+    came: list[int] = []
+    here = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGINT) if here else None
+    if handler is not None:
+        signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        if handler is not None:
+            signal.signal(signal.SIGINT, handler)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _is_over(future: Future[Answers]) -> bool:

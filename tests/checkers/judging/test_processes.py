@@ -8,11 +8,14 @@ import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures.process import BrokenProcessPool, _ExecutorManagerThread
 from functools import partial
+from multiprocessing import util as spawning
+from multiprocessing.resource_tracker import ensure_running
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from checkers.judging.isolation import Isolated, WorkerDied
@@ -125,3 +128,41 @@ def test_an_interrupt_does_not_meet_a_process_that_starts(
         assert processes.judged(whose, [[(0, tmp_path)]]) == [(0, {"process": process.pid})]
     assert capfd.readouterr() == ("", "")
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+@pytest.mark.parametrize("moment", ["a thread of the pool starts", "the second process is made"])
+def test_an_interrupt_while_processes_start_comes_once_they_have(
+    moment: str,
+    interruptible: None,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In between, the pool cannot end, or a process has not heard yet what it is to be."""
+    ensure_running()  # it is made by the same function as the processes
+    start, make = _ExecutorManagerThread.start, spawning.spawnv_passfds
+    made: list[int] = []
+
+    def starting(thread: _ExecutorManagerThread) -> None:
+        if "thread" in moment:
+            interrupt()
+        start(thread)
+
+    def making(*args: Any) -> int:
+        made.append(make(*args))
+        if "second" in moment and len(made) == 2:
+            interrupt()
+        return made[-1]
+
+    monkeypatch.setattr(_ExecutorManagerThread, "start", starting)
+    monkeypatch.setattr(spawning, "spawnv_passfds", making)
+    with pytest.raises(KeyboardInterrupt), Processes(2) as processes:
+        processes.start()
+    _, running = psutil.wait_procs(map(psutil.Process, filter(psutil.pid_exists, made)), 20)
+    assert (len(made), running) == (2, [])
+    assert capfd.readouterr() == ("", "")
+
+
+def interrupt() -> None:
+    """As Ctrl-C does, at this instant."""
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.05)
