@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from checkers.loss.closer import Odd
 from checkers.loss.judged import Judged, is_first
-from harness.history.arrays import numbers, texts
+from harness.history.arrays import numbers, texts, values
 from harness.history.rows import NEVER, bounds_ns
 from harness.protocols import NULL, Bools, Facts, FaultWindow, Ints, Texts
 
@@ -69,7 +69,7 @@ def findings_of(facts: Facts, odd: Odd, judged: Judged) -> pa.Table:
         "run_id": texts(Texts(np.zeros(len(at), np.int32), [facts.run_id])),
         "kind": texts(Texts(kind, list(found))),
         "key": texts(_at(odd.keys, at)),
-        "value": numbers(odd.values[at]),
+        "value": values(odd.values[at]),
         **{name: numbers(getattr(odd, name)[at]) for name in _OF_THE_CLIENT},
         "error": texts(_at(odd.error, at)),
         "fault": texts(_faults(facts.windows, answered_ns[at])),

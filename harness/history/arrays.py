@@ -16,15 +16,23 @@ from harness.protocols.runs import NULL, Bools, Ints, Texts
 
 def numbers(column: Ints) -> pa.Array:
     """A column of int64; null where a number is NULL."""
-    values = pa.py_buffer(np.ascontiguousarray(column, np.int64))
-    return pa.Array.from_buffers(pa.int64(), len(column), [_valid(column != NULL), values])
+    return _numbers(column, column != NULL)
+
+
+def values(column: Ints) -> pa.Array:
+    """A column of int64 without a null: here NULL is a number like any other."""
+    return _numbers(column, np.ones(len(column), np.bool_))
 
 
 def texts(column: Texts) -> pa.Array:
-    """A column of strings; null where a code is -1."""
-    codes = np.ascontiguousarray(column.codes, np.int64)
-    buffers = [_valid(codes >= 0), pa.py_buffer(codes)]
-    return strings(column.names).take(pa.Array.from_buffers(pa.int64(), len(codes), buffers))
+    """A column of strings; null where a code is -1. Only names that occur are encoded: a few rows
+    may share the names of a whole run."""
+    known = column.codes >= 0
+    occurs = np.zeros(len(column.names), np.bool_)
+    occurs[column.codes[known]] = True
+    codes = np.append(np.cumsum(occurs) - 1, -1)[column.codes]
+    names = [column.names[place] for place in np.flatnonzero(occurs).tolist()]
+    return strings(names).take(_numbers(codes, known))
 
 
 def strings(names: Sequence[str]) -> pa.Array:
@@ -39,6 +47,11 @@ def one_batch(table: pa.Table) -> pa.RecordBatch:
     """All rows of a table that is not large in one batch."""
     columns = [column.combine_chunks() for column in table.columns]
     return pa.RecordBatch.from_arrays(columns, schema=table.schema)
+
+
+def _numbers(column: Ints, known: Bools) -> pa.Array:
+    held = pa.py_buffer(np.ascontiguousarray(column, np.int64))
+    return pa.Array.from_buffers(pa.int64(), len(column), [_valid(known), held])
 
 
 def _valid(known: Bools) -> pa.Buffer | None:

@@ -560,6 +560,11 @@ def test_found_things_tell_where(judge: Judge) -> None:
     ]
 
 
+def test_a_finding_has_the_least_of_all_values(judge: Judge) -> None:
+    judged = judge({"least": Made(writes=[W(0), W(-(2**63))], reads=[R(0)])})
+    assert [(row["kind"], row["value"]) for row in judged["least"].findings] == [("lost", -(2**63))]
+
+
 def test_findings_of_an_earlier_check_do_not_stay(judge: Judge, tmp_path: Any) -> None:
     from checkers.judging.many_runs import check_runs
 

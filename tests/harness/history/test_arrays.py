@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.history.arrays import numbers, strings, texts
+from harness.history.arrays import numbers, strings, texts, values
 from harness.protocols import NULL, Texts
 
 NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=9)
@@ -18,6 +18,18 @@ def test_numbers_are_those_of_the_column(column: list[int | None]) -> None:
     stored = np.array([NULL if each is None else each for each in column], np.int64)
     assert numbers(stored).equals(pa.array(column, pa.int64()))
     assert numbers(stored[::-2]).equals(pa.array(column[::-2], pa.int64()))
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1)))
+def test_values_have_no_null(column: list[int]) -> None:
+    assert values(np.array(column, np.int64)).equals(pa.array(column, pa.int64()))
+
+
+def test_only_texts_that_occur_are_encoded() -> None:
+    """A run may have gigabytes of names, and one row that is odd."""
+    cannot_be_encoded = "\ud800"
+    column = Texts(np.array([2, -1, 2], np.int32), ["", cannot_be_encoded, "a"])
+    assert texts(column).to_pylist() == ["a", None, "a"]
 
 
 @given(NAMES, st.lists(st.integers(-1, 8)))
