@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from harness.cli.options import PathOrUrl, key_and_value
 from harness.cli.output import Output, with_output
 from harness.cli.results import merged_exit_code, print_verdict
 from harness.errors import AcklossError
+from harness.urls import is_url
 
 if TYPE_CHECKING:
     from checkers.judging.processes import Processes
@@ -68,7 +69,7 @@ def check(
     errors: list[AcklossError] = []
     spark = _Spark(master, dict(key_and_value("--conf", text) for text in conf))
     given = dict(key_and_value("--option", text) for text in options)
-    with _processes([*map(Path, runs), *histories], spark) as processes:
+    with _processes([*runs, *map(str, histories)], spark) as processes:
         if processes is not None:
             processes.start()
         if runs:
@@ -86,15 +87,22 @@ def check(
     sys.exit(merged_exit_code([result["verdict"] for result in results], errors=errors))
 
 
-def _processes(paths: Sequence[Path], spark: _Spark) -> AbstractContextManager[Processes | None]:
+def _processes(inputs: Sequence[str], spark: _Spark) -> AbstractContextManager[Processes | None]:
     """Those that are started to get ready while this one looks for what they are to judge, only one
     for one run or one file; none where Spark judges."""
     from checkers.judging.processes import Processes
 
     if spark.master is not None or spark.conf:
         return nullcontext()
-    alone = len(paths) == 1 and (paths[0].is_file() or (paths[0] / "run.json").is_file())
-    return Processes(1 if alone else None)
+    return Processes(1 if len(inputs) == 1 and _is_one(inputs[0]) else None)
+
+
+def _is_one(given: str) -> bool:
+    """Whether an input is known to be one file, or the folder of one run."""
+    path = None if is_url(given) else Path(given)
+    with suppress(OSError):  # what cannot be read is reported by who judges it
+        return path is not None and (path.is_file() or (path / "run.json").is_file())
+    return False
 
 
 def _check_runs(

@@ -87,6 +87,13 @@ def test_a_check_that_is_denied_costs_no_other_run(s3: S3, place: str, tmp_path:
     assert ackloss("check", place).exit_code == 0
 
 
+def test_a_url_that_no_path_could_be_is_looked_up_like_any_other(s3: S3) -> None:
+    url = "s3://bucket/" + 4_200 * "x"
+    with s3.denying():
+        done = ackloss("check", url)
+    assert (done.exit_code, done.stderr) == (5, f"ackloss: {url}: {DENIED}\n")
+
+
 def test_credentials_may_be_set_after_spark_was_started(
     spark: SparkContext, tmp_path: Path
 ) -> None:
