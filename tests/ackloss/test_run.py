@@ -137,7 +137,7 @@ def test_ctrl_c_in_the_main_thread_interrupts_and_keeps_what_was_recorded(tmp_pa
         env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=True,
     )
     assert done.stdout == "interrupted 1 130\n"
@@ -185,7 +185,7 @@ def test_a_plug_in_of_another_package_is_run(tmp_path: Path) -> None:
         env={"PYTHONPATH": f"{tmp_path}:{ROOT}", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.stdout == "valid [0, 7, 14]\n", done.stderr

@@ -107,7 +107,7 @@ def test_clean_removes_what_a_killed_run_left(
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     dying = [sys.executable, "-c", DIES, str(tmp_path)]
     died = subprocess.run(
-        dying, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=120
+        dying, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300
     )
     run_id = died.stdout.strip()
     assert run_id, died.stderr
@@ -120,7 +120,7 @@ def test_clean_removes_what_a_killed_run_left(
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     assert clean.returncode == 0, clean.stderr
     assert f"disk {run_id}/b1" in clean.stdout + clean.stderr

@@ -64,7 +64,7 @@ def nightly(nights: Path, tonight: Path, *, code: int = 0) -> tuple[int, list[st
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
         check=False,
     )
     assert "Traceback" not in done.stderr

@@ -240,7 +240,7 @@ def asleep(process: psutil.Process) -> list[psutil.Process]:
 
 def test_without_stdout_and_stderr_runs_are_judged_as_with_them(tmp_path: Path) -> None:
     with checking(tmp_path, "first", "second", closed=True) as judging:
-        assert judging.wait(timeout=120) == 0
+        assert judging.wait(timeout=300) == 0
     for name in ("first", "second"):
         run = RunDir(tmp_path / name)
         assert run.read_json(run.result)["verdict"] == "valid"

@@ -48,7 +48,7 @@ def test_a_full_disk_ends_the_run_and_keeps_what_is_recorded(small_disk: Path) -
             assert run.poll() is None, run.communicate()
             time.sleep(0.2)
         fill(small_disk)
-        _, errors = run.communicate(timeout=120)
+        _, errors = run.communicate(timeout=300)
     finally:
         run.kill()
         run.wait()

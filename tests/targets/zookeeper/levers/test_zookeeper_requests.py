@@ -122,7 +122,7 @@ def test_names_and_numbers_are_those_of_zookeepers_own_classes(tmp_path: Path) -
         ["java", "-cp", f"{jars}/*", str(tmp_path / "Tables.java")],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=True,
     )
     lines = [line.split() for line in done.stdout.splitlines() if line.count(" ") == 2]
