@@ -12,6 +12,7 @@ import orjson
 import pyarrow as pa
 
 from analysis.lake.schema import TEXT
+from analysis.lake.statements import empty
 from analysis.lake.stored import StoredLake
 from analysis.tables import csv_of
 from harness.errors import QueryError
@@ -40,7 +41,7 @@ def query(
     """The answer of a query as a table. `master` and `conf` are Spark's. Raises QueryError,
     HistoryError and EnvironmentFailure."""
     if not sql.strip():
-        raise QueryError("the query is empty", key="SQL")
+        raise empty()
     if engine == "duckdb":
         from analysis.lake.duck import run_duckdb
 

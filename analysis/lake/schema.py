@@ -332,9 +332,9 @@ TABLES: Final = {table.name: table for table in (RUNS, CELLS, FAULTS, FINDINGS, 
 
 
 def named_in(sql: str) -> list[Table]:
-    """The tables that a query may be about, by its words."""
+    """The tables that a query may be about, by its words; all where it may be SHOW TABLES."""
     words = set(re.findall(r"\w+", sql.lower()))
-    return [table for table in TABLES.values() if table.name in words]
+    return [table for table in TABLES.values() if {table.name, "show"} & words]
 
 
 def as_markdown(table: Table) -> str:

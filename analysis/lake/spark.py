@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
+from pyspark.errors import ParseException, PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import decode, encode
@@ -16,6 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from analysis.lake.hadoop import hadoop_url, lacks_connector, no_connector
 from analysis.lake.schema import CAMPAIGN, Table, named_in
+from analysis.lake.statements import as_subquery, not_a_query
 from analysis.lake.stored import StoredLake
 from checkers.judging.spark import context, failures_in_words
 from harness.errors import QueryError
@@ -53,6 +54,7 @@ def run_spark(
         session.conf.set(name, value)
     session.conf.set("spark.sql.shuffle.partitions", session.sparkContext.defaultParallelism)
     try:
+        _require_query(session, sql)
         for table in named_in(sql):
             _frame(session, lake, base, table).createOrReplaceTempView(table.name)
         answer = session.sql(sql)
@@ -66,6 +68,20 @@ def run_spark(
             with failures_in_words():
                 raise
         raise QueryError(sentence, file=lake.place.shown, key="SQL") from error
+
+
+def _require_query(session: SparkSession, sql: str) -> None:
+    """Raises QueryError unless this is one query, and ParseException where it is not SQL. Nothing
+    is run: Spark runs a command as soon as it has it."""
+    parser = session._jsparkSession.sessionState().sqlParser()
+    if parser.parsePlan(sql).getClass().getSimpleName().startswith(("Show", "Describe")):
+        return
+    try:
+        parser.parsePlan(as_subquery(sql))
+    except ParseException as error:
+        # A comment after the semicolon at the end: what is before it is a query.
+        if (error.getMessageParameters() or {}).get("error") != "';'":
+            raise not_a_query() from error
 
 
 def _frame(session: SparkSession, lake: StoredLake, base: str, table: Table) -> Any:

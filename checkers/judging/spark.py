@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import IO, Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -48,6 +49,7 @@ executor's, which takes its workers with it."""
 
 _lock = threading.Lock()
 _running: list[SparkContext] = []
+_warehouses: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def context(
@@ -76,7 +78,7 @@ def running() -> bool:
 def _start(master: str, conf: Mapping[str, str], flags: Sequence[str]) -> SparkContext:
     wait_s = _seconds(conf)  # refused before a JVM starts
     code = _prepare_cluster(master, conf)
-    settings = {**_CONF, "spark.master": master}
+    settings = {**_CONF, "spark.master": master, "spark.sql.warehouse.dir": _warehouse()}
     if cluster.on_loopback(master):
         settings |= _LOOPBACK
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -98,6 +100,14 @@ def _start(master: str, conf: Mapping[str, str], flags: Sequence[str]) -> SparkC
     if not cluster.is_local(master):
         cluster.wait_for_executor(spark, wait_s)
     return spark
+
+
+def _warehouse() -> str:
+    """An empty folder, removed when this process ends: Spark makes a warehouse when SQL first names
+    a table that it does not know, by default in the current folder."""
+    folder = tempfile.TemporaryDirectory(prefix="ackloss-warehouse-")
+    _warehouses.append(folder)
+    return Path(folder.name).as_uri()  # not a path of Hadoop's default file system
 
 
 def _prepare_cluster(master: str, conf: Mapping[str, str]) -> list[str]:

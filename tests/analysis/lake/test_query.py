@@ -7,9 +7,11 @@ import csv
 import datetime as dt
 import io
 import json
+import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from decimal import Decimal
 from pathlib import Path
@@ -27,7 +29,7 @@ from analysis.campaign import campaign_document, results_of
 from analysis.lake.outcomes import cells_of
 from analysis.lake.place import place_of
 from analysis.lake.query import ENGINES, as_csv, query, rows, text
-from analysis.lake.schema import FAULTS
+from analysis.lake.schema import CELLS, FAULTS, TABLES
 from analysis.lake.stored import StoredLake, open_lake
 from analysis.statistics.samples import sample_of
 from harness.campaigns.progress import read_progress
@@ -165,6 +167,126 @@ def test_a_bad_query_is_one_sentence(
         query(lake, sql, engine=engine)
     assert "\n" not in str(refused.value)
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("engine", ENGINES_HERE)
+@pytest.mark.parametrize(
+    ("sql", "answer"),
+    [
+        ("SELECT 1 AS a;", [[1]]),
+        ("SELECT ';' AS a ; ; -- done", [[";"]]),
+        ("WITH q AS (SELECT 1 AS a) SELECT * FROM q -- done", [[1]]),
+        ("VALUES (1);", [[1]]),
+        ("FROM cells SELECT count(*) AS n", [[10]]),
+        ("(SELECT 1 AS a)", [[1]]),
+    ],
+)
+def test_a_query_that_reads_is_run(
+    lake: StoredLake, engine: str, sql: str, answer: list[list[object]]
+) -> None:
+    assert rows(query(lake, sql, engine=engine)) == answer
+
+
+@pytest.mark.parametrize("engine", ENGINES_HERE)
+def test_tables_and_columns_are_shown(lake: StoredLake, engine: str) -> None:
+    shown = rows(query(lake, "SHOW TABLES;", engine=engine))
+    assert {name for row in shown for name in row if name in TABLES} == set(TABLES)
+    described = rows(query(lake, "DESCRIBE cells", engine=engine))
+    assert [row[0] for row in described] == CELLS.schema.names
+
+
+def test_duckdb_has_its_own_kinds_of_queries(lake: StoredLake) -> None:
+    pivot = query(lake, "PIVOT cells ON class USING count(*) GROUP BY simulated;", engine="duckdb")
+    assert {"loss", "none"} < set(pivot.column_names)
+    assert len(query(lake, "SUMMARIZE cells", engine="duckdb")) == len(CELLS.schema.names)
+
+
+ONLY_QUERIES = (
+    "SQL: only one query that reads the tables is accepted; "
+    "use one SELECT (also after WITH), VALUES, SHOW or DESCRIBE"
+)
+OTHER_STATEMENTS = {
+    "both": (
+        *("CREATE TABLE t AS SELECT 1 AS a", "DROP TABLE cells", "INSERT INTO cells VALUES (1)"),
+        *(
+            "UPDATE cells SET cell = 'a'",
+            "DELETE FROM cells",
+            "SET threads = 1",
+            "EXPLAIN SELECT 1",
+        ),
+        *("WITH q AS (SELECT 1 AS a) INSERT INTO t SELECT * FROM q", "CALL pragma_version();"),
+    ),
+    "duckdb": (
+        *("SELECT 1 AS a; SELECT 2 AS a", "SELECT 1 AS a; DROP TABLE cells", "PRAGMA version"),
+        *("COPY (SELECT 1) TO 'written'", "COPY cells TO 'written'", "EXPORT DATABASE 'written'"),
+        *("ATTACH 'written'", "INSTALL httpfs", "LOAD httpfs", "CHECKPOINT"),
+        "CREATE TABLE t AS PIVOT cells ON class",
+        "COPY (PIVOT cells ON class) TO 'written';",
+    ),
+    "spark": (
+        *("INSERT OVERWRITE DIRECTORY 'written' USING csv SELECT 1", "CACHE TABLE cells"),
+        *("FROM cells INSERT INTO t SELECT *", "FROM cells -- ;\n INSERT INTO t SELECT *"),
+        *("EXECUTE IMMEDIATE 'CREATE TABLE t AS SELECT 1'", "BEGIN SELECT 1; END", "ADD JAR 'x'"),
+    ),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES_HERE)
+def test_other_statements_are_refused_in_one_sentence(lake: StoredLake, engine: str) -> None:
+    for sql in OTHER_STATEMENTS["both"] + OTHER_STATEMENTS[engine]:
+        with pytest.raises(QueryError) as refused:
+            query(lake, sql, engine=engine)
+        assert str(refused.value) == ONLY_QUERIES, sql
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("WITH q AS (COPY (SELECT 1) TO 'written') SELECT 1 AS a", ""),
+        ("SELECT * FROM enable_logging(storage='file', storage_path='written')", "configuration"),
+        ("SELECT * FROM read_csv('read.csv')", 'Cannot access file "read.csv"'),
+        ("/* nothing */", "the query is empty"),
+        (";", "the query is empty"),
+    ],
+)
+def test_a_query_of_duckdb_reaches_no_files(
+    path: Path, sql: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "read.csv").write_text("a\n1\n")
+    monkeypatch.chdir(tmp_path)
+    files = files_of(path)
+    done = asked("query", sql, "--lake", path, "--engine", "duckdb")
+    assert done.exit_code == 4
+    (sentence,) = done.stderr.splitlines()
+    assert words in sentence
+    assert [each.name for each in tmp_path.iterdir()] == ["read.csv"]
+    assert files_of(path) == files
+
+
+def test_duckdb_spills_to_the_folder_for_temporary_files(lake: StoredLake) -> None:
+    sql = "SELECT current_setting('temp_directory') AS folder"
+    ((folder,),) = rows(query(lake, sql, engine="duckdb"))
+    assert Path(folder).parent == Path(tempfile.gettempdir())
+    assert not Path(folder).exists()  # any more
+
+
+@pytest.mark.spark
+def test_spark_makes_no_warehouse_in_the_current_folder(path: Path, tmp_path: Path) -> None:
+    current, temporary = tmp_path / "current", tmp_path / "temporary"
+    current.mkdir()
+    temporary.mkdir()
+    code = "import sys, ackloss; print(len(ackloss.lake(sys.argv[1]).sql('SHOW TABLES')))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, path],
+        cwd=current,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "6\n"
+    assert not list(current.iterdir())
+    assert not list(temporary.glob("ackloss-*"))
 
 
 @pytest.mark.parametrize("engine", ENGINES_HERE)
