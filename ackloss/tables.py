@@ -59,7 +59,8 @@ class Lake:
         return self._table("ops", columns)
 
     def sql(self, query: str, *, engine: Literal["spark", "duckdb"] = "spark") -> pd.DataFrame:
-        """The answer of a query over these tables. Raises QueryError where it cannot be run."""
+        """The answer of one query that reads these tables. Raises QueryError where it cannot be
+        run, and for an unknown engine."""
         from analysis.lake.query import query as answer
         from analysis.lake.stored import frame_of
 

@@ -40,6 +40,10 @@ def query(
 ) -> pa.Table:
     """The answer of a query as a table. `master` and `conf` are Spark's. Raises QueryError,
     HistoryError and EnvironmentFailure."""
+    if engine not in ENGINES:
+        raise QueryError(
+            f"the engine {engine!r} is unknown", key="engine", hint=f"use {' or '.join(ENGINES)}"
+        )
     if not sql.strip():
         raise empty()
     if engine == "duckdb":

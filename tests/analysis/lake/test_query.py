@@ -15,6 +15,7 @@ import tempfile
 import time
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -550,6 +551,14 @@ def test_python_has_the_tables_and_answers_queries(path: Path) -> None:
     assert total == 259
     with pytest.raises(QueryError):
         lake.sql("SELECT", engine="duckdb")
+
+
+@pytest.mark.parametrize("engine", ["polars", "DuckDB", "", None, ["spark"]])
+def test_python_refuses_an_unknown_engine(path: Path, engine: Any) -> None:
+    with pytest.raises(QueryError) as refused:
+        ackloss.lake(path).sql("SELECT 1 AS a", engine=engine)
+    sentence = f"engine: the engine {engine!r} is unknown; use spark or duckdb"
+    assert str(refused.value) == sentence
 
 
 def test_help_and_building_need_no_spark_and_no_duckdb(tmp_path: Path) -> None:
