@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from analysis.lake.schema import Table
     from analysis.lake.stored import StoredLake
 
 
@@ -19,7 +20,8 @@ class Lake:
 
     Nothing is kept in memory: each method reads its table, or the columns of it that are named. The
     lake is seen as it was when it was opened. All raise HistoryError for a damaged file, and where
-    a build has removed what was there then: open the lake again.
+    a build has removed what was there then: open the lake again. They raise QueryError for columns
+    that the table does not have, and where `columns` is not a list of names.
     """
 
     _stored: StoredLake
@@ -69,7 +71,31 @@ class Lake:
     def _table(self, name: str, columns: Sequence[str] | None) -> pd.DataFrame:
         from analysis.lake.schema import TABLES
 
-        return self._stored.read(TABLES[name], columns)
+        table = TABLES[name]
+        return self._stored.read(table, None if columns is None else _chosen(columns, table))
+
+
+def _chosen(columns: Iterable[str], table: Table) -> list[str]:
+    """These columns of a table. Raises QueryError where it does not have them."""
+    from harness.errors import QueryError, nearest
+
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
+        raise QueryError(
+            f"{columns!r} is not a list of columns",
+            key="columns",
+            hint='write a list, such as ["campaign", "run_id"]',
+        )
+    chosen, known = list(columns), table.schema.names
+    for name in chosen:
+        if name not in known:
+            near = nearest(name, known) if isinstance(name, str) else None
+            question = f"did you mean {near!r}? " if near else ""
+            raise QueryError(
+                f"the table {table.name} has no column {name!r}",
+                key="columns",
+                hint=f"{question}docs/lake.md#{table.name} lists its columns",
+            )
+    return chosen
 
 
 def lake(address: str | os.PathLike[str]) -> Lake:

@@ -4,7 +4,7 @@
     ├── PlanError           exit 4   a plan, a setting or a plug-in name that cannot be used
     ├── HistoryError        exit 4   a history or run folder that cannot be read
     │   └── TooNewError     exit 4   what a newer ackloss wrote
-    ├── QueryError          exit 4   a query that the engine of a lake cannot run
+    ├── QueryError          exit 4   a query of a lake that cannot be answered
     ├── EnvironmentFailure  exit 5   no Docker, no Java, no disk, no memory, no image
     ├── HarnessFailure      exit 6   something that ackloss did did not work; never a loss
     └── Interrupted         exit 130 the user stopped it; everything was undone
@@ -83,7 +83,7 @@ class TooNewError(HistoryError):
 
 
 class QueryError(AcklossError):
-    """A query that the engine of a lake cannot run."""
+    """A query that is not run over a lake, or columns that its tables do not have."""
 
     code = "bad-query"
     exit_code = 4

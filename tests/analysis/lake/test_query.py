@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -551,6 +552,33 @@ def test_python_has_the_tables_and_answers_queries(path: Path) -> None:
     assert total == 259
     with pytest.raises(QueryError):
         lake.sql("SELECT", engine="duckdb")
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        (["nope"], "the table cells has no column 'nope'; docs/lake.md#cells lists its columns"),
+        (
+            ["cell", "los"],
+            "the table cells has no column 'los'; "
+            "did you mean 'lost'? docs/lake.md#cells lists its columns",
+        ),
+        ([None], "the table cells has no column None; docs/lake.md#cells lists its columns"),
+        ("cell", '\'cell\' is not a list of columns; write a list, such as ["campaign", "run_id"]'),
+        (5, '5 is not a list of columns; write a list, such as ["campaign", "run_id"]'),
+    ],
+)
+def test_python_refuses_columns_that_a_table_lacks(path: Path, columns: Any, sentence: str) -> None:
+    with pytest.raises(QueryError) as refused:
+        ackloss.lake(path).cells(columns)
+    assert str(refused.value) == f"columns: {sentence}"
+    assert "\n### cells\n" in PAGE
+
+
+@pytest.mark.parametrize("columns", [("lost", "cell"), pd.Index(["lost", "cell"])])
+def test_python_reads_columns_in_their_order(path: Path, columns: Any) -> None:
+    assert list(ackloss.lake(path).cells(columns).columns) == ["lost", "cell"]
+    assert ackloss.lake(path).faults([]).shape == (9, 0)
 
 
 @pytest.mark.parametrize("engine", ["polars", "DuckDB", "", None, ["spark"]])
