@@ -4,25 +4,87 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
+import psutil
 import pytest
 
+from tests.fixtures.waiting import wait_until
+
 INTERRUPTED = """
-import signal, sys
+import signal, sys, time
 class Interrupting:
     def find_spec(self, name, *_):
         if name == {module!r}:
-            signal.raise_signal(signal.SIGINT)
-signal.signal(signal.SIGINT, signal.default_int_handler)  # which a job in the background lacks
+            {interrupt}
+signal.signal(signal.SIGINT, signal.{handler})  # which a job in the background ignores
 sys.meta_path.insert(0, Interrupting())
-sys.argv = ["ackloss", "version"]
+sys.argv = ["ackloss", *{words!r}]
 from harness.__main__ import main
 main()
 """
+RAISED = "signal.raise_signal(signal.SIGINT)"
+LOST = f"""
+            try:
+                {RAISED}
+            except BaseException:
+                pass
+"""
+"""As in a library that does without a module that it cannot import."""
+
+
+def interrupted(
+    words: list[str],
+    module: str,
+    interrupt: str = RAISED,
+    handler: str = "default_int_handler",
+) -> subprocess.CompletedProcess[str]:
+    """A command that meets an interrupt when it imports a module."""
+    script = INTERRUPTED.format(words=words, module=module, interrupt=interrupt, handler=handler)
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("module", ["harness.cli", "rich_click", "harness.cli.verbs.check"])
 def test_an_interrupt_while_the_command_line_is_imported_is_one_line(module: str) -> None:
-    script = INTERRUPTED.format(module=module)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    done = interrupted(["version"], module)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "ackloss: interrupted\n")
+
+
+@pytest.mark.parametrize("module", ["rich_click", "targets.kafka"])
+def test_an_interrupt_that_an_import_would_lose_still_ends_the_command(module: str) -> None:
+    done = interrupted(["version"], module, LOST)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "ackloss: interrupted\n")
+
+
+def test_an_ignored_interrupt_stays_ignored() -> None:
+    done = interrupted(["version"], "targets.kafka", handler="SIG_IGN")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_second_interrupt_ends_an_import_that_hangs() -> None:
+    done = interrupted(["version"], "targets.kafka", f"{RAISED}; {RAISED}; time.sleep(60)")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "ackloss: interrupted\n")
+
+
+def test_processes_that_were_started_to_judge_end_with_an_interrupted_check(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "run.json").touch()
+    noting = (
+        "import pathlib, psutil; started = psutil.Process().children(recursive=True); "
+        f"pathlib.Path({str(tmp_path / 'started')!r})"
+        '.write_text(" ".join(str(each.pid) for each in started)); '
+    )
+    done = interrupted(["check", str(tmp_path)], "checkers.judging.many_runs", noting + RAISED)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "ackloss: interrupted\n")
+    started = [int(pid) for pid in (tmp_path / "started").read_text().split()]
+    assert started
+    wait_until(lambda: not any(map(runs, started)))
+
+
+def runs(pid: int) -> bool:
+    """Whether a process has not ended; one that nobody has waited for has."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
