@@ -8,8 +8,8 @@ import math
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import redirect_stdout, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TextIO, cast
 
@@ -175,7 +175,18 @@ class Output:
 
 class Program(click.RichGroup):
     """All commands: what click itself prints, such as help, may be lost like what they print, and
-    then ends as that does (click ends with 1, which is a verdict here)."""
+    then ends as that does; and an interrupt outside of a command, such as while its options are
+    collected, ends as one inside (click ends both with 1, which is a verdict here)."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """As click's."""
+        with _interruptible():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click's."""
+        with _interruptible():
+            return super().invoke(ctx)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """As click's."""
@@ -186,6 +197,14 @@ class Program(click.RichGroup):
             except SystemExit as ended:
                 out.stdout.flush()
                 sys.exit(out.unless_lost(cast("int", ended.code)))
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(Output().fail(Interrupted("interrupted")))
 
 
 def _as_json(document: object) -> str:

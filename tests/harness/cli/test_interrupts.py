@@ -50,6 +50,25 @@ def test_an_interrupt_while_the_command_line_is_imported_is_one_line(module: str
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "ackloss: interrupted\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "module"),
+    [
+        (["run", "memory/log", "--out", "{out}"], "targets.kafka"),
+        (["run", "memory/log", "--out", "{out}"], "harness.run.resolving"),
+        (["run", "memory/log", "--out", "{out}"], "reports.page"),
+        (["run", "--help"], "targets.memory"),
+        (["campaign", "run", "no-such-file"], "harness.cli.campaign_run"),
+    ],
+)
+def test_an_interrupt_of_a_command_that_starts_is_one_line(
+    words: list[str], module: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "runs"
+    done = interrupted([word.format(out=out) for word in words], module)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "ackloss: interrupted\n")
+    assert not out.exists()
+
+
 @pytest.mark.parametrize("module", ["rich_click", "targets.kafka"])
 def test_an_interrupt_that_an_import_would_lose_still_ends_the_command(module: str) -> None:
     done = interrupted(["version"], module, LOST)
