@@ -67,7 +67,8 @@ def run(
             plan_file=str(plan),
         )
         rundir = run_plan(resolved, how)
-        judge_run(rundir)
+        with interrupts.repeatable(rundir):
+            judge_run(rundir)
     return Run(rundir.path)
 
 

@@ -2,8 +2,8 @@
 everything, whatever is pressed meanwhile.
 
 A signal sets `stop`. Only inside `raising()`, where the interrupted code has nothing to undo by
-itself, does it also raise; cleanup never runs there, so a second Ctrl-C cannot skip it. What it
-can end is a wait for the operator (`at_second`).
+itself, and inside `repeatable()`, does it also raise; cleanup never runs there, so a second Ctrl-C
+cannot skip it. What it can end is a wait for the operator (`at_second`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 from harness.errors import HarnessFailure, Interrupted
+from harness.history.run_folder import RunDir
+from harness.interruption import Interruption
 from harness.protocols import LosesHosts
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -27,6 +29,7 @@ class Interrupts:
         self.stop = threading.Event()
         self._say = say
         self._raising = self._signalled = False
+        self._repeatable: Interruption | None = None
         self._before: dict[int, object] = {}
         self._at_second: Callable[[], None] = lambda: None
 
@@ -39,9 +42,13 @@ class Interrupts:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 
-    def _handle(self, number: int, _: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         name = signal.Signals(number).name
         self._signalled = True
+        if self._repeatable is not None:
+            self.stop.set()
+            self._repeatable.interrupt(frame)
+            return
         if self.stop.is_set():
             self._say(f"{name}: still undoing what was begun, this takes a few seconds")
             self._at_second()
@@ -66,6 +73,28 @@ class Interrupts:
             yield
         finally:
             self._raising = False
+
+    @contextmanager
+    def repeatable(self, rundir: RunDir) -> Iterator[None]:
+        """A region in which a signal ends at once what is done with a run that is complete: it is
+        checked, or its page is written. Raises Interrupted also where the code inside has lost the
+        interrupt or made another error of it."""
+        try:
+            self.check()
+            self._repeatable = Interruption()
+            yield
+            self.check()
+        except BaseException as error:
+            if not self.stop.is_set():
+                raise
+            checked = rundir.result.exists()
+            verb, does = ("report", "writes its page") if checked else ("check", "judges it")
+            raise Interrupted(
+                "interrupted, but the run is complete",
+                hint=f"`ackloss {verb} {rundir.path}` {does}",
+            ) from error
+        finally:
+            self._repeatable = None
 
     @contextmanager
     def unless_lost(self, cluster: object) -> Iterator[None]:

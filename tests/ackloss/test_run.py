@@ -13,6 +13,7 @@ import pytest
 
 import ackloss
 from harness.plan import read_plan
+from tests.fixtures.command_line import ackloss_json
 from tests.fixtures.memory_plans import LOSES, SHORT
 
 ROOT = Path(__file__).parents[2]
@@ -141,6 +142,18 @@ def test_ctrl_c_in_the_main_thread_interrupts_and_keeps_what_was_recorded(tmp_pa
         check=True,
     )
     assert done.stdout == "interrupted 1 130\n"
+
+
+def test_ctrl_c_while_a_run_is_checked_interrupts_and_leaves_it_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        judge = "checkers.judging.one_run.judge_run"
+        patched.setattr(judge, lambda _: signal.raise_signal(signal.SIGINT))
+        with pytest.raises(ackloss.Interrupted, match="the run is complete"):
+            ackloss.run("memory/log", set=SHORT, out=tmp_path)
+    (folder,) = tmp_path.iterdir()
+    assert ackloss_json("check", folder)["verdict"] == "valid"
 
 
 def test_a_plug_in_of_another_package_is_run(tmp_path: Path) -> None:

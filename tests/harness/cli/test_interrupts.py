@@ -1,14 +1,18 @@
-"""Ctrl-C while a command still starts."""
+"""Ctrl-C while a command still starts, and while a run is checked."""
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.fixtures.command_line import ackloss, ackloss_json
 from tests.fixtures.waiting import wait_until
 
 INTERRUPTED = """
@@ -107,3 +111,49 @@ def runs(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+CHECK = "checkers.judging.one_run.judge_run"
+PAGE = "reports.page.write_report"
+
+
+@pytest.mark.parametrize(
+    ("step", "verb", "does", "left"),
+    [
+        (CHECK, "check", "judges it", "not checked yet"),
+        (PAGE, "report", "writes its page", "VALID"),
+    ],
+)
+def test_an_interrupt_after_a_run_starts_no_further_one_and_leaves_it_complete(
+    step: str, verb: str, does: str, left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(step, lambda *_: signal.raise_signal(signal.SIGINT))
+        done = ackloss("run", "memory/log", "memory/log", "--out", tmp_path)
+    (folder,) = tmp_path.iterdir()
+    assert done.exit_code == 130
+    assert done.stderr == (
+        f"ackloss: interrupted, but the run is complete; `ackloss {verb} {folder}` {does}\n"
+    )
+    assert left in ackloss("show", folder).stdout
+    assert ackloss_json("check", folder)["verdict"] == "valid"
+    assert ackloss("report", folder).exit_code == 0
+
+
+@pytest.mark.parametrize("step", [CHECK, PAGE])
+def test_an_interrupt_that_is_lost_after_a_run_is_not(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where, _, name = step.rpartition(".")
+    whole = getattr(import_module(where), name)
+
+    def losing(*args: object) -> object:
+        with suppress(BaseException):
+            signal.raise_signal(signal.SIGINT)
+        return whole(*args)
+
+    monkeypatch.setattr(step, losing)
+    done = ackloss("run", "memory/log", "memory/log", "--out", tmp_path)
+    (folder,) = tmp_path.iterdir()
+    assert done.exit_code == 130
+    assert (folder / "result.json").is_file()
