@@ -206,7 +206,7 @@ def _run(
     with where.locked():
         archive = _archive(out, where, given)
         try:
-            with Interrupts(say=partial(out.say, style="yellow")) as interrupts:
+            with Interrupts(say=partial(out.progress, style="yellow")) as interrupts:
                 why = _schedule(out, where, campaign, workers, given, first, interrupts, archive)
         except AcklossError:
             if archive is not None:
@@ -233,7 +233,7 @@ def _archive(out: Output, where: CampaignDir, given: _Given) -> Archive | None:
     from harness.campaigns.archive import Archive
     from harness.campaigns.progress import read_progress
 
-    archive = Archive(where, given.archive, partial(out.say, style="yellow"))
+    archive = Archive(where, given.archive, partial(out.progress, style="yellow"))
     archive.begin(read_progress(where.journal))
     return archive
 
@@ -261,10 +261,10 @@ def _schedule(
     workers = len(given.inventories) or workers
     left = estimate(campaign, read_progress(where.journal).finished(), workers)
     cells = counted(len(campaign.possible), "cell")
-    out.say(f"{campaign.plan.name}  {cells}  {where.path}", style="bold")
-    out.say(f"{left.runs:,} runs are left, {time_in_words(left)}")
+    out.progress(f"{campaign.plan.name}  {cells}  {where.path}", style="bold")
+    out.progress(f"{left.runs:,} runs are left, {time_in_words(left)}")
     if campaign.simulated:
-        out.say(SIMULATED, style="yellow")
+        out.progress(SIMULATED, style="yellow")
     with interrupts.raising():
         _prepare(out, campaign, where, given)
     junit = Junit(where, campaign)
@@ -274,7 +274,7 @@ def _schedule(
         judge_run,
         left.workers,
         interrupts.stop,
-        say=partial(out.say, style="yellow"),
+        say=partial(out.progress, style="yellow"),
         after=partial(_report_run, out, junit, archive),
         first=first,
         start=given.start(),
@@ -297,11 +297,11 @@ def _prepare(out: Output, campaign: Campaign, where: CampaignDir, given: _Given)
     cleaned: list[Provider] = []
     for resolved in each:
         if resolved.provider not in cleaned:
-            clean_before(resolved.provider, partial(out.say, style="yellow"))
+            clean_before(resolved.provider, partial(out.progress, style="yellow"))
             cleaned.append(resolved.provider)
     for resolved in each:
         require(resolved.provider, resolved.order, runs=where.runs)
-        resolved.provider.prepare(resolved.order, out.say)
+        resolved.provider.prepare(resolved.order, out.progress)
 
 
 def _report_run(
@@ -313,14 +313,14 @@ def _report_run(
 
     ended = run.verdict or f"{run.state}: {run.error}"
     took = f" in {run.seconds:.0f} s" if run.seconds else ""
-    out.say(f"  {progress.ended_runs:5}  worker {run.worker}  {run.cell}  {ended}{took}")
+    out.progress(f"  {progress.ended_runs:5}  worker {run.worker}  {run.cell}  {ended}{took}")
     if archive is not None and progress.is_judged(run.execution):
         archive.add(run.execution)
     if progress.is_over(run.execution):
         try:
             junit.write(progress)
         except EnvironmentFailure as error:  # a full disk: the campaign continues
-            out.say(str(error), style="yellow")
+            out.progress(str(error), style="yellow")
 
 
 def _write_page(out: Output, where: CampaignDir) -> None:

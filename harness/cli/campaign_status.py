@@ -152,7 +152,7 @@ def _print_sharing(out: Output, by_axis: Mapping[str, Along]) -> None:
         if axes := [axis for axis, found in by_axis.items() if found == along]:
             parts.append(f"{words} {', '.join(axes)}")
     if parts:
-        out.say(f"shared runs: {'; '.join(parts)}")
+        out.progress(f"shared runs: {'; '.join(parts)}")
 
 
 def print_progress(out: Output, where: CampaignDir, campaign: Campaign, progress: Progress) -> None:

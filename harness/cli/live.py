@@ -33,7 +33,7 @@ def watching(
         with Live(get_renderable=view.table, console=out.console, refresh_per_second=4):
             yield
     else:
-        status.on_phase = lambda phase: out.say(f"[{view.elapsed_s():5.1f} s] {phase}")
+        status.on_phase = lambda phase: out.progress(f"[{view.elapsed_s():5.1f} s] {phase}")
         with view.lines():
             yield
 
@@ -71,7 +71,7 @@ class _View:
                 if self.status.phase == "running" and (load := self._load()) is not None:
                     parts = [load, f"fault: {self._faults()}", self._leaders()]
                     line = "; ".join(part for part in parts if part)
-                    self.out.say(f"[{self.elapsed_s():5.1f} s] {line}")
+                    self.out.progress(f"[{self.elapsed_s():5.1f} s] {line}")
 
         thread = threading.Thread(target=report, name="progress", daemon=True)
         thread.start()

@@ -111,9 +111,19 @@ class Output:
         )
 
     def say(self, text: object = "", *, style: str = "") -> None:
-        """Print one line for the user."""
+        """Print one line of the result for the user. If the command is quiet, a document is the
+        result by itself."""
+        if not (self.quiet and self.json):
+            self._line(text, style)
+
+    def progress(self, text: object, *, style: str = "") -> None:
+        """Print one line for the user about what is being done, or a remark, unless the command is
+        quiet."""
         if not self.quiet:
-            self.console.print(Text(plain(text), style=style))
+            self._line(text, style)
+
+    def _line(self, text: object, style: str) -> None:
+        self.console.print(Text(plain(text), style=style))
 
     def table(self, names: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
         """Print all of a table, a line for each row: a value that is cut off is not an answer.
@@ -127,7 +137,7 @@ class Output:
 
     def ask(self, text: str) -> None:
         """Print one line for a user whose action is awaited, even if the command is quiet."""
-        self.console.print(Text(plain(text), style="bold yellow"))
+        self._line(text, "bold yellow")
 
     def note(self, text: str) -> None:
         """Print one line beside the result, on stderr."""

@@ -125,7 +125,7 @@ def _check_runs(
         runs.update((_place(run), run) for run in found.runs)
         if number := found.without_history:
             have = "run has" if number == 1 else "runs have"
-            out.say(f"{number:,} {have} no history and cannot be judged: {given}")
+            out.progress(f"{number:,} {have} no history and cannot be judged: {given}")
     return check_runs(
         [*runs.values()],
         errors=errors,

@@ -33,7 +33,7 @@ def validate(
         if not out.json:
             out.say(f"{file}: valid")
             for warning in found:
-                out.say(f"  warning: {warning}", style="yellow")
+                out.progress(f"  warning: {warning}", style="yellow")
     out.document({"schema": 1, "plans": documents})
 
 

@@ -30,7 +30,7 @@ def prepare(out: Output, system: str | None, versions: tuple[str, ...]) -> None:
 
     def spark() -> None:
         if not archive_ready():
-            with step(out.say, "class-data archive of Spark"):
+            with step(out.progress, "class-data archive of Spark"):
                 prepare_archive(quietly)
 
     begun_s = time.monotonic()
@@ -39,8 +39,8 @@ def prepare(out: Output, system: str | None, versions: tuple[str, ...]) -> None:
     for version in requested:
         target.check_version(version, key="--version")
     tasks: list[Callable[[], object]] = [
-        lambda: infra_image(out.say),
-        *(lambda v=version: target.prepare_version(v, out.say) for version in requested),
+        lambda: infra_image(out.progress),
+        *(lambda v=version: target.prepare_version(v, out.progress) for version in requested),
         spark,
     ]
     with ThreadPoolExecutor(max_workers=3) as pool:

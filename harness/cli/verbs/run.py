@@ -139,7 +139,7 @@ def _resolved(out: Output, plans: Sequence[Path], options: _Options) -> list[Res
     from harness.run.client_process import client_command
     from harness.run.resolving import with_client
 
-    say = partial(out.say, style="yellow")
+    say = partial(out.progress, style="yellow")
     own = OwnSettings(options.files, say) if options.files else None
     command = client_command(options.client)
     operator = _operator(out, options.signals)
@@ -210,14 +210,14 @@ def _run_one(
 
     run_id, status = new_run_id(), Status()
     operations = "writes" if resolved.workload.model == LOG.name else "operations"
-    clean_before(resolved.provider, partial(out.say, style="yellow"))
+    clean_before(resolved.provider, partial(out.progress, style="yellow"))
     require(resolved.provider, resolved.order, runs=options.folder)
 
     from reports.page import write_report  # takes a second, and is not needed for a refusal
 
     _announce(out, resolved, run_id)
     with (
-        Interrupts(say=partial(out.say, style="yellow")) as interrupts,
+        Interrupts(say=partial(out.progress, style="yellow")) as interrupts,
         watching(out, resolved.plan, status, operations=operations),
     ):
         how = RunOptions(
@@ -247,11 +247,11 @@ def _run_one(
 def _announce(out: Output, resolved: ResolvedPlan, run_id: str) -> None:
     from reports.formatting import SIMULATED
 
-    out.say(f"{resolved.plan.name}  seed {resolved.plan.seed}  run {run_id}", style="bold")
+    out.progress(f"{resolved.plan.name}  seed {resolved.plan.seed}  run {run_id}", style="bold")
     if resolved.provider.simulated:
-        out.say(f"  {SIMULATED}", style="yellow")
+        out.progress(f"  {SIMULATED}", style="yellow")
     for each in resolved.unsupported:
-        out.say(f"  forced: {each}", style="yellow")
+        out.progress(f"  forced: {each}", style="yellow")
 
 
 def _judged(rundir: RunDir, master: str | None) -> dict[str, Any]:

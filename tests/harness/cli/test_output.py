@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from harness.cli.output import about
+from tests.fixtures.command_line import ackloss
+
+SHORT = ("--set", "workload.duration_s=2", "--set", "faults=[]")
 
 
 @pytest.mark.parametrize(
@@ -13,3 +19,29 @@ from harness.cli.output import about
 )
 def test_an_estimated_time_has_a_fitting_unit(seconds: float, text: str) -> None:
     assert about(seconds) == text
+
+
+def test_a_quiet_command_prints_its_result_and_nothing_else(tmp_path: Path) -> None:
+    run = ackloss("run", "memory/log", *SHORT, "--out", tmp_path, "-q")
+    (folder,) = tmp_path.iterdir()
+    first, *_, last = run.stdout.splitlines()
+    assert first.startswith("VALID: ")
+    assert last.startswith(f"  page {folder}/report.html")
+    assert "checking" not in run.output
+    assert ackloss("show", folder, "-q").stdout == ackloss("show", folder).stdout == run.stdout
+    (line,) = ackloss("check", folder, "-q").stdout.splitlines()
+    assert line.startswith(f"{folder.name}  VALID")
+    assert ackloss("report", folder, "-q").stdout == f"{folder}/report.html\n"
+
+
+def test_a_quiet_command_leaves_out_remarks() -> None:
+    words = ("campaign", "plan", "isr-settings")
+    whole, quiet = (ackloss(*words, *q).stdout.splitlines() for q in ((), ("-q",)))
+    assert quiet == [line for line in whole if not line.startswith("shared runs")]
+    assert 0 < len(quiet) < len(whole)
+
+
+def test_a_quiet_document_has_nothing_beside_it(tmp_path: Path) -> None:
+    run = ackloss("run", "memory/log", *SHORT, "--out", tmp_path, "--json", "-q")
+    assert json.loads(run.stdout)["verdict"] == "valid"
+    assert run.stderr == ""
