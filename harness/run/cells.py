@@ -101,7 +101,22 @@ def _cell_plan(plan: Plan, target: HoldsCells[Any], number: int) -> CellPlan:
         except ValidationError as error:
             raise explain(error, type(plan), file="") from error
         own = target.of_cell(own, cell.name, number)
+    _check_stored(own, cell.name, number)
     return CellPlan(name=cell.name, number=number, overrides=overrides, plan=own)
+
+
+def _check_stored(own: Plan, name: str, number: int) -> None:
+    """Refuse a cell whose plan could not be read again from its folder: the name of its object
+    holds that of the cell, and may be too long with it."""
+    try:
+        type(own).model_validate(own.document())
+    except ValidationError as error:
+        refused = explain(error, type(own), file="")
+        raise PlanError(
+            f"the cell {name!r} would have a {refused.key} that is not allowed",
+            key=f"cells.{number}.name",
+            hint="give it a shorter name, of letters, digits and dashes",
+        ) from error
 
 
 def _document(plan: Plan, cell: Cell) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from harness.plan import ClusterPlan, Plan, Slug, TargetPlan
 from targets.memory.settings import Settings
@@ -20,7 +20,10 @@ class MemoryTargetPlan(TargetPlan):
     replicas: int = Field(3, ge=1, le=9, description="How many replicas: n1 ..., beside c1.")
     partitions: int = Field(1, ge=1, le=64, description="Logs that are replicated one by one.")
     first_partition: int = Field(
-        0, ge=0, description="The first of them in the system; each cell has its own."
+        0,
+        ge=0,
+        description="The first of them in the system, which ackloss sets for each cell of a run; "
+        "of a plan that is read it is always 0.",
     )
     commit: Literal["quorum", "isr"] = Field(
         "quorum",
@@ -46,6 +49,13 @@ class MemoryTargetPlan(TargetPlan):
         120, ge=10, le=60_000, description="How long a client waits for one node."
     )
     request_ms: int = Field(800, ge=10, le=60_000, description="How long a client tries in all.")
+
+    @field_validator("first_partition")
+    @classmethod
+    def _begins_at_0(cls, _: int) -> int:
+        """The stored plan of a cell has the place of its partitions among those of all cells; run
+        again it has the system to itself, which has no partitions before its own."""
+        return 0
 
     @property
     def absent(self) -> str | None:

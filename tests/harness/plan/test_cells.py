@@ -86,6 +86,43 @@ def test_partitions_of_the_reference_system_follow_one_another() -> None:
     assert [each.plan.target.defects for each in found] == [[], ["unclean-election"]]
 
 
+@pytest.mark.parametrize("name", ["isr-cells", "groups/group-java", "memory/cells"])
+def test_the_stored_plan_of_a_cell_is_that_of_a_run_of_the_cell_alone(name: str) -> None:
+    for cell in resolve(load_plan(ROOT / "plans" / f"{name}.toml")).cells:
+        alone = resolve(parse_plan(cell.plan.document())).plan
+        target = {**cell.plan.document()["target"]}
+        if "first_partition" in target:
+            target["first_partition"] = 0
+        assert alone.document() == {**cell.plan.document(), "target": target}
+
+
+def test_the_znode_of_a_cell_stays_that_of_its_stored_plan() -> None:
+    cells = [{"name": "a"}, {"name": "b", "workload": {"read": "sync"}}]
+    plan = {"schema": 1, "name": "z", "target": {"system": "zookeeper", "version": "3.9.4"}}
+    found = resolve(parse_plan({**plan, "workload": {"name": "set"}, "cells": cells})).cells
+    alone: list[Any] = [parse_plan(cell.plan.document()) for cell in found]
+    assert [each.workload.parent for each in alone] == ["/ackloss/a", "/ackloss/b"]
+    assert [each.workload.read for each in alone] == ["plain", "sync"]
+
+
+@pytest.mark.parametrize(
+    ("system", "name", "made"),
+    [
+        ({"version": "4.3.1"}, "a" * 60, "topic.name"),
+        ({"system": "zookeeper", "version": "3.9.4"}, "ends-with-a.", "workload.parent"),
+    ],
+)
+def test_a_cell_whose_stored_plan_could_not_be_read_is_refused(
+    system: dict[str, str], name: str, made: str
+) -> None:
+    workload = {"name": "set" if "system" in system else "append"}
+    plan = {"schema": 1, "name": "p", "target": system, "workload": workload}
+    with pytest.raises(PlanError) as refused:
+        resolve(parse_plan({**plan, "cells": [{"name": "a"}, {"name": name}]}))
+    assert refused.value.key == "cells.1.name"
+    assert refused.value.what == f"the cell {name!r} would have a {made} that is not allowed"
+
+
 def test_tables_are_merged_and_all_else_is_replaced() -> None:
     document = {"a": {"b": 1, "c": [1, 2]}, "d": 4}
     overrides = {"a": {"c": [3]}, "e": {"f.g": 5}}

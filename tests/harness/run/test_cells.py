@@ -15,8 +15,10 @@ import pytest
 from checkers.judging.one_run import judge_run
 from harness.history.documents import read_result, read_run
 from harness.history.run_folder import RunDir
+from harness.plan import load_plan
 from harness.protocols import Client, Cluster
 from harness.run.interrupts import Interrupts
+from harness.run.resolving import resolve
 from harness.run.runner import Status
 from targets.memory.plan import MemoryPlan
 from targets.memory.target import Memory
@@ -52,6 +54,14 @@ def test_a_planted_defect_is_found_in_its_cell_and_in_no_other(run: RunDir) -> N
         "early": {"target.defects": ["acknowledge-before-replication"]},
         "two": {"target.min_insync": 2},
     }
+
+
+def test_each_cell_runs_again_alone_from_its_stored_plan(run: RunDir, tmp_path: Path) -> None:
+    for cell in cells(run):
+        again = run_of_cells(tmp_path / cell.path.name, plan=resolve(load_plan(cell.plan)))
+        assert read_run(again).settings == read_run(cell).settings
+        judge_run(again)
+        assert read_result(again).verdict == read_result(cell).verdict
 
 
 def test_without_the_defects_nothing_is_lost(tmp_path: Path) -> None:
