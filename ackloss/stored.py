@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.history.documents import RunResult, StoredRun, read_result, read_run
+from harness.history.documents import RunResult, StoredRun, read_result, read_run, result_of
 from harness.history.run_folder import RunDir
 
 if TYPE_CHECKING:
@@ -49,8 +49,14 @@ class Run:
 
     @property
     def result(self) -> RunResult:
-        """The verdict with its counts and rates (`result.json`); `ackloss.check` writes it."""
-        return read_result(self._folder)
+        """The verdict with its counts and rates (`result.json`); `ackloss.check` writes it. Of a
+        shared run of a campaign, which was judged cell by cell, those of its cells together."""
+        from checkers.judging.cells import stored_result
+
+        document = stored_result(self._folder)
+        if document is None:
+            return read_result(self._folder)
+        return result_of(document, file=self._folder.result)
 
     def history(self) -> pd.DataFrame:
         """Every operation: a row for each invocation and each completion (`type`), with `f`, `key`,

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from analysis.tables import csv_of, frame
+from checkers.judging.cells import stored_result
 from harness.errors import HistoryError, PlanError
 from harness.history.documents import (
     CONCLUSIVE,
@@ -25,6 +26,7 @@ from harness.history.documents import (
     StoredRun,
     read_result,
     read_run,
+    result_of,
 )
 from harness.history.run_folder import RunDir, write_atomically
 from harness.plan.changes import dotted_parts
@@ -187,11 +189,12 @@ class CellsView:
 
 def cells_view(run: RunDir) -> CellsView:
     """Read a run with cells. Raises HistoryError when the run's own files cannot be read."""
+    document = stored_result(run)
     return CellsView(
         run=run,
         plan=run.read_json(run.plan),
         metadata=read_run(run),
-        result=read_result(run) if run.result.is_file() else None,
+        result=None if document is None else result_of(document, file=run.result),
     )
 
 

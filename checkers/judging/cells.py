@@ -16,12 +16,14 @@ from checkers.judging.broken import unjudged
 from checkers.judging.results import Document, Judged, fault_document
 from harness.errors import AcklossError, HistoryError
 from harness.faults.journal import windows
+from harness.history.documents import result_of
 from harness.history.facts import as_written
 from harness.history.gaps import gaps_of_files
 from harness.history.run_folder import SCHEMA_VERSION, RunDir, cell_id
 from harness.protocols import (
     DONE,
     DOUBTS,
+    FAILED,
     INVALID,
     OUTCOME_DOUBTS,
     UNKNOWN,
@@ -39,11 +41,62 @@ def judge_cells(rundir: RunDir, judge: Callable[[RunDir], Judged]) -> Judged:
     Raises HistoryError where the run's own documents cannot be read, and for a run that was pruned:
     it keeps its result.
     """
-    begun_s = time.monotonic()
     run, plan = _documents(rundir)
     folders = rundir.cell_folders()
     if run["state"] == DONE and folders and not any(each.parts(each.history) for each in folders):
         raise HistoryError("holds no history in any cell", file=str(rundir.cells))
+    return _by_cells(rundir, run, plan, judge)
+
+
+def stored_result(rundir: RunDir) -> Document | None:
+    """The result of a run as it is stored; `None` if there is none. A shared run of a campaign was
+    judged cell by cell, since the campaign counts cells: without a result.json for it, its cells
+    are summed up from theirs, as `judge_cells` does. Nothing is judged or written.
+
+    Raises HistoryError for what cannot be read.
+    """
+    if rundir.result.exists():
+        return rundir.read_json(rundir.result)
+    campaign = rundir.read_json(rundir.run).get("campaign")
+    if not isinstance(campaign, dict) or campaign.get("cell") is not None:
+        return None  # not a run that cells of a campaign shared
+    folders = rundir.cell_folders()
+    judged = [each.result.is_file() for each in folders]
+    if not any(judged) or not all(
+        done or _has_failed(each) for each, done in zip(folders, judged, strict=True)
+    ):
+        return None
+    run, plan = _documents(rundir)
+    try:
+        return _by_cells(rundir, run, plan, _as_stored).document
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise HistoryError(
+            f"the result of a cell is not as this ackloss writes it: {error!r}",
+            file=str(rundir.cells),
+            hint=f"`ackloss check {rundir.path}` writes it again",
+        ) from error
+
+
+def _has_failed(cell: RunDir) -> bool:
+    """Whether a cell failed alone: a campaign counts it as failed, and does not judge it."""
+    return bool(cell.read_json(cell.run).get("state") == FAILED)
+
+
+def _as_stored(cell: RunDir) -> Judged:
+    """What an earlier check wrote. Raises HistoryError if it cannot be read, or if there is
+    none."""
+    if not cell.result.is_file():
+        raise HistoryError(f"the run failed: {cell.read_json(cell.run).get('error')}")
+    document = cell.read_json(cell.result)
+    result_of(document, file=cell.result)
+    return Judged(document)
+
+
+def _by_cells(
+    rundir: RunDir, run: Document, plan: Document, judge: Callable[[RunDir], Judged]
+) -> Judged:
+    """Every cell by `judge`, and the run by its cells."""
+    begun_s = time.monotonic()
     expected = {each["name"]: each.get("expect") for each in plan.get("cells") or []}
     listed = {each["name"]: each for each in run["cells"]}
     judged = [

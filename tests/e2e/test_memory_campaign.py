@@ -151,6 +151,24 @@ def test_cells_share_runs_and_are_judged_and_compared_as_pairs(
     assert pairs["unclean", "unmet"]["pairs"]["only_a"] == 0
 
 
+def test_a_shared_run_is_shown_by_the_results_of_its_cells(
+    shared: tuple[Result, CampaignDir], tmp_path: Path
+) -> None:
+    first = min(path.parents[1] for path in shared[1].runs.glob("*/cells/cell-1"))
+    run = RunDir(Path(shutil.copytree(first, tmp_path / first.name)))
+    files = ("result.json", "report.html", "cells.csv", "junit.xml")
+    assert not any((run.path / name).exists() for name in files)
+    done = ackloss("show", str(run.path))
+    assert "INVALID: 1 of 3 cells is invalid" in done.stdout
+    shown = json.loads(ackloss("show", "--json", str(run.path)).stdout)
+    listed = json.loads(ackloss("ls", "--json", "--out", str(tmp_path)).stdout)["runs"]
+    assert [each["verdict"] for each in listed] == ["invalid"]
+    assert ackloss("check", str(run.path)).exit_code == 1
+    assert run.read_json(run.result) | {"timings": None} == shown | {"timings": None}
+    assert ackloss("report", str(run.path)).exit_code == 0
+    assert all((run.path / name).exists() for name in files)
+
+
 def test_a_cell_has_the_load_of_its_plan_alone_or_with_others(
     shared: tuple[Result, CampaignDir],
 ) -> None:

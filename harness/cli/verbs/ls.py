@@ -48,13 +48,15 @@ def ls(out: Output, folder: Path) -> None:
 
 def _summary(rundir: RunDir) -> RunSummary:
     """A run; of one that cannot be read, what is wrong is in place of its state."""
+    from checkers.judging.cells import stored_result
     from harness.errors import HistoryError
-    from harness.history.documents import CONCLUSIVE, read_result, read_run
+    from harness.history.documents import CONCLUSIVE, read_run, result_of
     from reports.checks import states_losses
 
     try:
         metadata, plan = read_run(rundir), rundir.read_json(rundir.plan)
-        result = read_result(rundir) if rundir.result.exists() else None
+        document = stored_result(rundir)
+        result = None if document is None else result_of(document, file=rundir.result)
     except HistoryError as error:
         return RunSummary(
             run_id=rundir.run_id, state=f"{Path(error.file or '').name}: {error.what}"

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from checkers.judging.cells import judge_cells
+from checkers.judging.cells import judge_cells, stored_result
 from checkers.judging.leaders import met_leaders
 from checkers.judging.many_runs import _size_bytes
 from checkers.judging.one_run import judge_run
@@ -408,3 +408,56 @@ def test_a_run_whose_document_lacks_a_key_is_bad_input(run: RunDir, key: str) ->
     run.write_json(run.run, {name: value for name, value in stored.items() if name != key})
     with pytest.raises(HistoryError, match=key):
         judge_run(run)
+
+
+def by_itself(run: RunDir) -> RunDir:
+    """As a shared run of a campaign, which judges each of its cells."""
+    place = {"name": "c", "repetition": 0, "cell": None}
+    run.write_json(run.run, {**run.read_json(run.run), "campaign": place})
+    write_manifest(run, "run")
+    for cell in run.cell_folders():
+        judge_run(cell)
+    return run
+
+
+def test_cells_judged_one_by_one_are_summed_up_as_a_check_of_the_run_does(run: RunDir) -> None:
+    for cell in run.cell_folders():
+        judge_run(cell)
+    assert stored_result(run) is None, "not of a campaign, which would not have judged it"
+    summed = stored_result(by_itself(run))
+    assert summed is not None
+    assert not run.result.exists()
+    assert {**judge_run(run), "timings": summed["timings"]} == summed
+
+
+def test_a_run_is_not_summed_up_before_each_of_its_cells_is_judged(run: RunDir) -> None:
+    by_itself(run).cell("two").result.unlink()
+    assert stored_result(run) is None
+
+
+def test_a_failed_cell_which_a_campaign_does_not_judge_is_unknown_in_the_sum(run: RunDir) -> None:
+    cell = by_itself(run).cell("two")
+    cell.result.unlink()
+    document = cell.read_json(cell.run)
+    cell.write_json(cell.run, {**document, "state": "failed", "error": "its client is broken"})
+    summed = stored_result(run)
+    assert summed is not None
+    assert summed["verdict"] == "unknown"
+    assert summed["cells"][3]["reason"] == "the run failed: its client is broken"
+
+
+def test_a_pruned_run_is_summed_up_from_the_results_that_it_keeps(run: RunDir) -> None:
+    for cell in by_itself(run).cell_folders():
+        for folder in (cell.history, cell.reads, cell.observations):
+            shutil.rmtree(folder)
+    summed = stored_result(run)
+    assert summed is not None
+    assert summed["verdict"] == "valid"
+
+
+def test_a_damaged_result_of_a_cell_is_named(run: RunDir) -> None:
+    by_itself(run).cell("two").result.write_text("{}", encoding="utf-8")
+    summed = stored_result(run)
+    assert summed is not None
+    assert summed["verdict"] == "unknown"
+    assert "cells/two/result.json" in summed["cells"][3]["reason"]
