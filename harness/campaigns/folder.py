@@ -78,7 +78,9 @@ class CampaignDir:
 
         text = read_text(self.file)
         plan = parse_campaign(text, file=str(self.file))
-        campaign = campaign_of(plan, text, read_plan(self.base), file=str(self.file))
+        file, base_file = str(self.file), str(self.base)
+        base = read_plan(self.base)
+        campaign = campaign_of(plan, text, base, file=file, base_file=base_file)
         self._refuse_changed(campaign, read_progress(self.journal))
         return campaign
 

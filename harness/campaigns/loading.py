@@ -14,12 +14,14 @@ from harness.plan.shipped import PLANS, find, is_path
 
 def load_campaign(path: Path, changes: tuple[str, ...] = ()) -> Campaign:
     """Read a campaign file and its base plan, apply `--set` changes to the plan, and resolve every
-    cell. Raises PlanError that names the file, and the cell when only one is wrong; or the axis
-    along which cells must share their runs, and cannot."""
+    cell. Raises PlanError that names the file, which is that of the base plan for a mistake in it,
+    and the cell when only one is wrong; or the axis along which cells must share their runs, and
+    cannot."""
     text = read_text(path)
     plan = parse_campaign(text, file=str(path))
-    base = read_plan(_base_file(plan, path), changes)
-    campaign = campaign_of(plan, text, base, file=str(path))
+    base_file = _base_file(plan, path)
+    base = read_plan(base_file, changes)
+    campaign = campaign_of(plan, text, base, file=str(path), base_file=str(base_file))
     check_demands(campaign, file=str(path))
     return campaign
 

@@ -226,9 +226,12 @@ def cell_name(key: Mapping[str, Label]) -> str:
     return ", ".join(f"{axis}={choice}" for axis, choice in key.items()) or "the plan as it is"
 
 
-def campaign_of(plan: CampaignPlan, text: str, base: Document, *, file: str) -> Campaign:
-    """A campaign from its parts; equal parts give equal campaigns."""
-    cells = tuple(_cells(plan, base, file))
+def campaign_of(
+    plan: CampaignPlan, text: str, base: Document, *, file: str, base_file: str = ""
+) -> Campaign:
+    """A campaign from its parts; equal parts give equal campaigns. `file` and `base_file`: where
+    they are, for messages. Raises PlanError."""
+    cells = tuple(_cells(plan, base, file, base_file or file))
     if not cells:
         raise PlanError("every combination is excluded", file=file, key="exclude")
     if len({cell.resolved.provider.simulated for cell in cells}) > 1:
@@ -259,7 +262,7 @@ def parse_campaign(text: str, *, file: str) -> CampaignPlan:
         raise explain(error, CampaignPlan, file=file) from error
 
 
-def _cells(plan: CampaignPlan, base: Document, file: str) -> list[Cell]:
+def _cells(plan: CampaignPlan, base: Document, file: str, base_file: str) -> list[Cell]:
     axes = {name: axis.by_label() for name, axis in plan.axes.items()}
     cells = []
     for labels in itertools.product(*axes.values()):
@@ -268,7 +271,7 @@ def _cells(plan: CampaignPlan, base: Document, file: str) -> list[Cell]:
             continue
         choices = {axis: axes[axis][choice] for axis, choice in key.items()}
         counts = [c.repetitions for c in choices.values() if c.repetitions is not None]
-        document, resolved = _resolved(base, choices, key, file)
+        document, resolved = _resolved(base, choices, key, file, base_file)
         repetitions = 0 if resolved.unsupported else min(counts, default=plan.repetitions)
         may_share = all(choice.share != "never" for choice in choices.values())
         cells.append(Cell(key, document, resolved, repetitions, may_share))
@@ -289,7 +292,7 @@ def with_choices(base: Document, choices: Mapping[str, Choice]) -> Document:
 
 
 def _resolved(
-    base: Document, choices: Mapping[str, Choice], key: Key, file: str
+    base: Document, choices: Mapping[str, Choice], key: Key, file: str, base_file: str
 ) -> tuple[Document, ResolvedPlan]:
     try:
         document = with_choices(base, choices)
@@ -297,12 +300,28 @@ def _resolved(
         error.file = file
         raise
     try:
-        resolved = resolve(parse_plan(document, file=file), file=file)
-        refuse_manual(resolved)
-        return document, resolved
+        return document, _resolved_plan(document, file)
     except PlanError as error:
+        if own := _of_the_base(error, base, base_file):
+            raise own from error
         error.what = f"{error.what} (in the cell {cell_name(key)})"
         raise
+
+
+def _resolved_plan(document: Document, file: str) -> ResolvedPlan:
+    resolved = resolve(parse_plan(document, file=file), file=file)
+    refuse_manual(resolved)
+    return resolved
+
+
+def _of_the_base(error: PlanError, base: Document, file: str) -> PlanError | None:
+    """The error of a cell as one of the base plan, which is refused for the same reason without
+    the cell's choices; `None` if they are the reason."""
+    try:
+        _resolved_plan(base, file)
+    except PlanError as own:
+        return own if (own.key, own.what) == (error.key, error.what) else None
+    return None
 
 
 def _matches(key: Key, left_out: Mapping[str, Scalar | list[Scalar]]) -> bool:

@@ -224,3 +224,34 @@ def test_lanes_are_accepted_as_the_former_name_of_workers(tmp_path: Path) -> Non
     help_text = CliRunner().invoke(main, ["campaign", "run", "--help"]).output
     assert "--workers" in help_text
     assert "--lanes" in help_text
+
+
+TWO_CHOICES = """
+[axes.a.choices]
+none.set = {}
+two.set = { "topic.partitions" = 2 }
+"""
+
+
+@pytest.mark.parametrize("axes", ["", TWO_CHOICES])
+def test_a_mistake_in_the_base_plan_names_its_file(tmp_path: Path, axes: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        campaign(tmp_path, axes, base=f"{BASE}\n[targett]\nx = 1\n")
+    assert refused.value.file == str(tmp_path / "base.toml")
+    assert (refused.value.key, refused.value.what) == ("targett", "unknown key")
+
+
+def test_a_mistake_in_a_choice_names_the_campaign_and_the_cell(tmp_path: Path) -> None:
+    with pytest.raises(PlanError) as refused:
+        campaign(tmp_path, TWO_CHOICES.replace("topic.", "topik."))
+    assert refused.value.file == str(tmp_path / "c.toml")
+    assert refused.value.key == "topik"
+    assert refused.value.what == "unknown key (in the cell a=two)"
+
+
+def test_a_choice_that_the_base_plan_does_not_fit_names_the_campaign(tmp_path: Path) -> None:
+    with pytest.raises(PlanError) as refused:
+        campaign(tmp_path, '[axes.b]\nkey = "target.brokers"\nvalues = [2]')
+    assert refused.value.file == str(tmp_path / "c.toml")
+    assert refused.value.key == "topic.replication_factor"
+    assert "(in the cell b=2)" in refused.value.what
