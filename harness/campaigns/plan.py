@@ -17,7 +17,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from harness.errors import PlanError
-from harness.plan import Scalar, Slug, parse_plan
+from harness.plan import Scalar, Slug, parse_plan, refuse_campaign
 from harness.plan.changes import dotted_parts, set_key
 from harness.plan.explanations import explain
 from harness.run.by_hand import refuse_manual
@@ -231,6 +231,7 @@ def campaign_of(
 ) -> Campaign:
     """A campaign from its parts; equal parts give equal campaigns. `file` and `base_file`: where
     they are, for messages. Raises PlanError."""
+    refuse_campaign(base, file=base_file or file)
     cells = tuple(_cells(plan, base, file, base_file or file))
     if not cells:
         raise PlanError("every combination is excluded", file=file, key="exclude")

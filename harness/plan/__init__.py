@@ -10,7 +10,7 @@ from harness.plan.model import (
     TargetPlan,
     WorkloadPlan,
 )
-from harness.plan.parsing import load_plan, parse_plan, plan_model, read_plan
+from harness.plan.parsing import load_plan, parse_plan, plan_model, read_plan, refuse_campaign
 from harness.plan.steps import (
     NAME,
     Family,
@@ -47,4 +47,5 @@ __all__ = [
     "parse_plan",
     "plan_model",
     "read_plan",
+    "refuse_campaign",
 ]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from pydantic import ValidationError
@@ -17,6 +17,9 @@ from harness.plan.changes import apply_change
 from harness.plan.expansion import concrete, named_schedule
 from harness.plan.explanations import explain
 from harness.plan.model import Plan
+
+_OF_PLANS: Final = ("cluster", "target", "workload")
+"""Tables of a plan: it has one of them at least, and a campaign has none."""
 
 
 def parse_plan(document: Mapping[str, Any], *, file: str = "plan") -> Plan:
@@ -29,6 +32,7 @@ def parse_plan(document: Mapping[str, Any], *, file: str = "plan") -> Plan:
             key="schema",
             hint="use a newer ackloss",
         )
+    refuse_campaign(document, file=file)
     section = document.get("target", {})
     model = plan_model(section.get("system") if isinstance(section, dict) else None, file=file)
     try:
@@ -44,6 +48,17 @@ def parse_plan(document: Mapping[str, Any], *, file: str = "plan") -> Plan:
     except PlanError as error:
         error.file = error.file or file
         raise
+
+
+def refuse_campaign(document: Mapping[str, Any], *, file: str) -> None:
+    """Raise PlanError for the document of a campaign: it names a plan, and holds none of a plan's
+    tables."""
+    if "plan" in document and document.keys().isdisjoint(_OF_PLANS):
+        raise PlanError(
+            "is a campaign, not a plan",
+            file=file,
+            hint="use the plan that it names, or run it with `ackloss campaign run`",
+        )
 
 
 def plan_model(system: object, *, file: str = "plan") -> type[Plan]:

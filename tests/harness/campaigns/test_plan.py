@@ -255,3 +255,11 @@ def test_a_choice_that_the_base_plan_does_not_fit_names_the_campaign(tmp_path: P
     assert refused.value.file == str(tmp_path / "c.toml")
     assert refused.value.key == "topic.replication_factor"
     assert "(in the cell b=2)" in refused.value.what
+
+
+def test_a_campaign_as_the_base_plan_is_refused_as_one(tmp_path: Path) -> None:
+    other = f'schema = 1\nname = "d"\nplan = "base.toml"\n{TWO_CHOICES}'
+    with pytest.raises(PlanError) as refused:
+        campaign(tmp_path, '[axes.b]\nkey = "target.brokers"\nvalues = [3]', base=other)
+    assert refused.value.file == str(tmp_path / "base.toml")
+    assert (refused.value.key, refused.value.what) == (None, "is a campaign, not a plan")

@@ -410,3 +410,9 @@ def test_a_campaign_with_clients_of_the_user_needs_the_command(tmp_path: Path) -
     sentence = refused("campaign", "run", str(file), "--out", out, exit_code=4)
     assert "name it with --client CMD" in sentence
     assert not (tmp_path / "out").exists()
+
+
+def test_a_campaign_is_not_run_as_a_plan() -> None:
+    sentence = refused("run", "campaigns/nightly.toml", exit_code=4)
+    assert sentence.startswith("ackloss: campaigns/nightly.toml: is a campaign, not a plan")
+    assert "`ackloss campaign run`" in sentence
