@@ -9,8 +9,9 @@ from harness.protocols.groups import GroupSettings
 from harness.protocols.transactions import TransactionSettings
 
 
-def workload_of(plan: Plan, *, file: str = "plan") -> Workload:
-    """The workload of a plan, or of a cell. Raises PlanError."""
+def workload_of(plan: Plan, *, file: str = "") -> Workload:
+    """The workload of a plan, or of a cell. Raises PlanError, which names the file if there is
+    one."""
     registry.check_name("workloads", plan.workload.name, key="workload.name", file=file)
     made: Workload = registry.make(
         "workloads",

@@ -412,6 +412,14 @@ def test_a_campaign_with_clients_of_the_user_needs_the_command(tmp_path: Path) -
     assert not (tmp_path / "out").exists()
 
 
+def test_a_mistake_in_a_cell_names_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "cells.toml"
+    text = (ROOT / "plans/memory/cells.toml").read_text(encoding="utf-8")
+    file.write_text(text.replace("target.min_insync = 2", "workload.options.zz = 1"))
+    sentence = refused("plan", "validate", str(file), exit_code=4)
+    assert sentence.startswith(f"ackloss: {file}: cells.3.workload.options.zz: append has no opt")
+
+
 def test_a_campaign_is_not_run_as_a_plan() -> None:
     sentence = refused("run", "campaigns/nightly.toml", exit_code=4)
     assert sentence.startswith("ackloss: campaigns/nightly.toml: is a campaign, not a plan")
