@@ -46,7 +46,7 @@ _with_archive = click.option(
 
 
 @click.command()
-@click.argument("file", type=FileOrName())
+@click.argument("file", type=FileOrName("campaign"))
 @click.option("--out", "folder", type=click.Path(path_type=Path), help="Default: runs/NAME-DATE.")
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change the base plan.")
 @_with_workers

@@ -78,7 +78,7 @@ def status(out: Output, folder: Path) -> None:
 
 
 @click.command()
-@click.argument("file", type=FileOrName())
+@click.argument("file", type=FileOrName("campaign"))
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change the base plan.")
 @with_output
 def plan(out: Output, file: Path, changes: tuple[str, ...]) -> None:

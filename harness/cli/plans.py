@@ -34,12 +34,18 @@ class FileOrName(click.ParamType[Path]):
     name = "file or name"
     _file = click.Path(exists=True, dir_okay=False, path_type=Path)
 
+    def __init__(self, kind: str = "plan") -> None:
+        self._kind = kind
+
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> Path:
         from harness.plan.shipped import is_path
 
         text = str(value)
+        if not text:  # as a path it would be this folder
+            hint = f"name a file, or one that `ackloss list {self._kind}s` shows"
+            self.fail(f"the name of a {self._kind} is empty; {hint}", param, ctx)
         if is_path(text) or Path(text).is_file():
             return Path(self._file.convert(text, param, ctx))
         return Path(text)

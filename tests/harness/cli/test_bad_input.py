@@ -420,6 +420,23 @@ def test_a_mistake_in_a_cell_names_the_file(tmp_path: Path) -> None:
     assert sentence.startswith(f"ackloss: {file}: cells.3.workload.options.zz: append has no opt")
 
 
+@pytest.mark.parametrize(
+    ("verb", "kind"),
+    [
+        (("run",), "plan"),
+        (("plan", "validate"), "plan"),
+        (("plan", "show"), "plan"),
+        (("campaign", "run"), "campaign"),
+        (("campaign", "plan"), "campaign"),
+    ],
+)
+def test_an_empty_name_is_not_this_folder(verb: tuple[str, ...], kind: str) -> None:
+    done = ackloss(*verb, "", COLUMNS="200")
+    assert done.exit_code == 2
+    assert f"the name of a {kind} is empty" in done.stderr
+    assert f"`ackloss list {kind}s`" in done.stderr
+
+
 def test_a_campaign_is_not_run_as_a_plan() -> None:
     sentence = refused("run", "campaigns/nightly.toml", exit_code=4)
     assert sentence.startswith("ackloss: campaigns/nightly.toml: is a campaign, not a plan")
