@@ -77,7 +77,7 @@ class Folder:
         except EnvironmentFailure as error:
             if isinstance(error.__cause__, pa.ArrowInvalid | ValueError):
                 what = f"this URL cannot be used: {_first_line(error.__cause__)}"
-                raise HistoryError(what, file=folder.place()) from error
+                raise HistoryError(what, file=folder.url) from error
             raise
         return folder
 
@@ -207,7 +207,11 @@ class Folder:
     def opened(self) -> tuple[Any, str]:
         """The file system, and this folder's path in it."""
         parts = urlsplit(self.url)
-        fs, prefix = _file_system(parts.scheme, parts.netloc, parts.query)
+        try:
+            fs, prefix = _file_system(parts.scheme, parts.netloc, parts.query)
+        except HistoryError as error:
+            error.file = self.url
+            raise
         return fs, prefix + unquote(parts.path)
 
 
@@ -232,7 +236,6 @@ def _of_fsspec(scheme: str, url: str) -> tuple[Any, str]:
     except (ImportError, ValueError) as error:
         raise HistoryError(
             f"nothing here reads the scheme {scheme!r}",
-            file=f"{scheme}://",
             hint=f"pyarrow reads s3, gs, hdfs, abfs and file; fsspec says: {error}",
         ) from error
     return pafs.PyFileSystem(pafs.FSSpecHandler(fs)), path

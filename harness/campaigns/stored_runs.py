@@ -36,7 +36,12 @@ def stored_runs(given: str | Path) -> StoredRuns:
 
     folder = Folder.at(str(given))
     if folder.local is not None:
-        return _at_path(folder.local)
+        try:
+            return _at_path(folder.local)
+        except HistoryError as error:
+            if error.file == str(folder.local):
+                error.file = str(given)
+            raise
     return StoredRuns(*remote_runs(folder, partial(_shared_runs_at, folder)))
 
 

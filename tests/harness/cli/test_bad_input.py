@@ -441,3 +441,15 @@ def test_a_campaign_is_not_run_as_a_plan() -> None:
     sentence = refused("run", "campaigns/nightly.toml", exit_code=4)
     assert sentence.startswith("ackloss: campaigns/nightly.toml: is a campaign, not a plan")
     assert "`ackloss campaign run`" in sentence
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("file:///nope/y", "not a run folder: run.json is missing"),
+        ("file://host/y", "this URL cannot be used: Unsupported hostname"),
+        ("foo://x/y", "nothing here reads the scheme 'foo'"),
+    ],
+)
+def test_a_url_that_names_no_run_is_named(url: str, words: str) -> None:
+    assert refused("check", url, exit_code=4).startswith(f"ackloss: {url}: {words}")
