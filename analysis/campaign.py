@@ -23,7 +23,7 @@ from analysis.statistics.samples import LOSS, WRONG, verdict_class
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign, Cell
 from harness.campaigns.policy import Tally
-from harness.campaigns.progress import Progress, Run, read_progress
+from harness.campaigns.progress import Progress, Run
 from harness.errors import HistoryError
 from harness.history.documents import (
     Availability,
@@ -140,7 +140,7 @@ RunRow = TypedDict(
 
 def campaign_document(folder: CampaignDir) -> CampaignDocument:
     """The document of a campaign. Raises HistoryError when the folder cannot be read."""
-    progress = read_progress(folder.journal)
+    progress = folder.progress()
     return summarised(folder, progress, list(results_of(folder, progress)))
 
 
@@ -323,7 +323,7 @@ def outcome_of(folder: CampaignDir, run: Run) -> Outcome | None:
 
 def run_rows(folder: CampaignDir) -> list[RunRow]:
     """One row for each finished run, in the order of their starts."""
-    progress = read_progress(folder.journal)
+    progress = folder.progress()
     return rows_of(results_of(folder, progress), clusters_of(folder, progress.runs.values()))
 
 

@@ -23,7 +23,6 @@ from analysis.palette import LIGHT
 from analysis.statistics.contrasts import ALPHA
 from analysis.tables import write_tables
 from harness.campaigns.folder import CampaignDir
-from harness.campaigns.progress import read_progress
 from harness.errors import AcklossError, EnvironmentFailure
 from harness.history.run_folder import RunDir, write_atomically
 from reports import html
@@ -96,7 +95,7 @@ def write_campaign(folder: CampaignDir) -> Path:
 
 def _view(folder: CampaignDir) -> CampaignView:
     cells = folder.campaign().cells
-    progress = read_progress(folder.journal)
+    progress = folder.progress()
     results = list(results_of(folder, progress))
     return CampaignView(
         folder=folder,

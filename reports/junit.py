@@ -23,7 +23,7 @@ from analysis.visible import visible
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign
 from harness.campaigns.policy import Tally, breaking
-from harness.campaigns.progress import Progress, Run, read_progress
+from harness.campaigns.progress import Progress, Run
 from harness.history.run_folder import write_atomically
 from harness.protocols import PrimaryFinding
 from reports import junit_xml as xml
@@ -56,7 +56,7 @@ class Junit:
 
     def write(self, progress: Progress | None = None) -> None:
         """Write the file for this progress, by default that of the journal."""
-        progress = progress or read_progress(self.folder.journal)
+        progress = progress or self.folder.progress()
         self._read_new(progress)
         write_atomically(self.folder.junit, xml.document(self._suite(progress)))
 

@@ -13,7 +13,7 @@ from analysis.statistics.shares import share_in_words
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign
 from harness.campaigns.policy import Tally, breaking, inconclusive_in_words
-from harness.campaigns.progress import Progress, read_progress
+from harness.campaigns.progress import Progress
 from harness.history.run_folder import write_atomically
 from harness.protocols import PrimaryFinding
 from reports import formatting, markdown
@@ -23,7 +23,7 @@ from reports.formatting import SIMULATED
 def write_summary(folder: CampaignDir) -> None:
     """Write the summary.md of a campaign. Raises HistoryError or PlanError if it cannot be read,
     EnvironmentFailure if the file cannot be written."""
-    campaign, progress = folder.campaign(), read_progress(folder.journal)
+    campaign, progress = folder.campaign(), folder.progress()
     by_cell = by_cell_of(campaign, results_of(folder, progress))
     samples = {name: sample_of(outcomes) for name, outcomes in by_cell.items()}
     versions = versions_of(folder, progress.runs.values())

@@ -10,7 +10,7 @@ from analysis.campaign import by_cell_of, metadata_of, refuse_mixed, results_of,
 from analysis.statistics.samples import Sample, sample_of
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign, Cell
-from harness.campaigns.progress import Progress, Run, read_progress
+from harness.campaigns.progress import Progress, Run
 from harness.protocols.any_client import EXEC
 
 CellId = frozenset[tuple[str, str]]
@@ -93,7 +93,7 @@ class SampledCampaign:
 
 def sampled(folder: CampaignDir) -> SampledCampaign:
     """Read a campaign. Raises HistoryError or PlanError when its folder cannot be read."""
-    campaign, progress = folder.campaign(), read_progress(folder.journal)
+    campaign, progress = folder.campaign(), folder.progress()
     results = list(results_of(folder, progress))
     refuse_mixed(folder, campaign, results)
     by_cell = by_cell_of(campaign, results)

@@ -14,7 +14,6 @@ from analysis.lake.schema import CELLS, RUNS
 from analysis.lake.stored import StoredLake
 from analysis.statistics.samples import Sample, sample_of
 from harness.campaigns.folder import CampaignDir
-from harness.campaigns.progress import read_progress
 from harness.errors import HistoryError
 
 Versions = Mapping[str, str]
@@ -85,7 +84,7 @@ def earlier_than(lake: StoredLake, folders: Sequence[CampaignDir]) -> list[Store
     """The campaigns of the lake that began before all of these folders' did, each once, the oldest
     first. One whose start is not known may be one of these, and is left out. Raises HistoryError
     where some are simulated and others are not."""
-    begun = [progress.started for progress in (read_progress(each.journal) for each in folders)]
+    begun = [each.progress().started for each in folders]
     first = min((at for at in begun if at is not None), default="")
     every = originals(lake.manifest.campaigns).values()
     older = [each for each in every if each.started is not None and each.started < first]

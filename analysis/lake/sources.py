@@ -16,7 +16,7 @@ from analysis.campaign import outcome_of, refuse_mixed
 from analysis.statistics.eligibility import FailedRun, Outcome
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign, Cell, label
-from harness.campaigns.progress import Progress, Run, read_progress
+from harness.campaigns.progress import Progress, Run
 from harness.errors import HistoryError
 from harness.history.documents import (
     CellResult,
@@ -227,7 +227,7 @@ class LoadedCampaign:
 def load(folder: CampaignDir, copied: Copied | None = None) -> LoadedCampaign:
     """A campaign as it is now. Raises HistoryError or PlanError when its folder cannot be read, or
     has a name that no table can hold."""
-    loaded = LoadedCampaign(folder, folder.campaign(), read_progress(folder.journal), copied)
+    loaded = LoadedCampaign(folder, folder.campaign(), folder.progress(), copied)
     try:
         loaded.id.encode()
     except UnicodeEncodeError as error:

@@ -73,7 +73,6 @@ class CampaignDir:
         # Not needed, and slow to import, where only the runs of a campaign are looked for.
         from harness.campaigns.loading import read_text
         from harness.campaigns.plan import campaign_of, parse_campaign
-        from harness.campaigns.progress import read_progress
         from harness.plan import read_plan
 
         text = read_text(self.file)
@@ -81,8 +80,41 @@ class CampaignDir:
         file, base_file = str(self.file), str(self.base)
         base = read_plan(self.base)
         campaign = campaign_of(plan, text, base, file=file, base_file=base_file)
-        self._refuse_changed(campaign, read_progress(self.journal))
+        self._refuse_changed(campaign, self.progress())
         return campaign
+
+    def progress(self) -> Progress:
+        """The state of its runs, by its journal. Raises HistoryError for a journal that cannot be
+        read, or does not name a run that is there."""
+        from harness.campaigns.progress import read_progress
+
+        # Listed before the journal is read, which names a run before its folder is made.
+        present = {path.name for path in self.runs.glob("*")}
+        progress = read_progress(self.journal)
+        known = {parts_of(run_id)[0] for run_id in progress.runs}
+        missing = [
+            name
+            for name in sorted(present - known)
+            if self.run(name).run.is_file() and (not known or self._is_of_campaign(name))
+        ]
+        if missing:
+            lacks = "does not name" if self.journal.exists() else "is missing, so it does not name"
+            raise HistoryError(
+                f"{lacks} {len(missing):,} of the runs in {self.runs.name}/ (the first is "
+                f"{missing[0]}), which would be missing in every count",
+                file=str(self.journal),
+                hint=COPY_AGAIN,
+            )
+        return progress
+
+    def _is_of_campaign(self, name: str) -> bool:
+        """Whether a campaign made this run; the user may have made one there by `ackloss run`."""
+        from harness.history.documents import read_run
+
+        try:
+            return read_run(self.run(name)).campaign is not None
+        except HistoryError:  # such as an empty file, which stands for one of an archive
+            return False
 
     def _refuse_changed(self, campaign: Campaign, progress: Progress) -> None:
         """Raise HistoryError if the journal is of another campaign."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.campaigns.folder import CampaignDir
-from harness.campaigns.progress import Progress, Run, read_progress
+from harness.campaigns.progress import Progress, Run
 from harness.errors import EnvironmentFailure
 from harness.history.run_folder import parts_of
 
@@ -51,7 +51,7 @@ def prune(
             hint="prune the campaign in the folder that holds its runs",
         )
     with folder.locked():
-        progress = read_progress(folder.journal)
+        progress = folder.progress()
         newest = _newest(progress, keep)
         pruned, kept, freed_bytes = 0, 0, 0
         whole: set[str] = set()

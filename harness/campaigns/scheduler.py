@@ -33,7 +33,7 @@ from harness.campaigns.journal import (
 from harness.campaigns.order import Order, Task
 from harness.campaigns.plan import Campaign, Cell
 from harness.campaigns.processes import Process, Start, remove_cluster, start_process
-from harness.campaigns.progress import Progress, Run, read_progress
+from harness.campaigns.progress import Progress, Run
 from harness.campaigns.sharing import groups_of_campaign, shared_plan
 from harness.campaigns.worker import Answer, Assignment, Built, Judge, cluster_key
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
@@ -101,7 +101,7 @@ class Scheduler:
         Raises HarnessFailure when several runs in a row fail. All workers have ended when this
         returns.
         """
-        progress = self._progress = read_progress(self.folder.journal)
+        progress = self._progress = self.folder.progress()
         self._journal = Journal(self.folder.journal)
         for run in progress.in_state("begun"):
             self._enter(RunBroken(run_id=run.run_id, why="its process ended"))

@@ -78,7 +78,6 @@ def run(
     """
     from harness.campaigns.folder import CampaignDir
     from harness.campaigns.loading import load_campaign
-    from harness.campaigns.progress import read_progress
     from harness.history.run_folder import new_run_id
     from harness.plan.shipped import CAMPAIGNS, find
     from harness.run.resolving import HOSTS
@@ -88,7 +87,7 @@ def run(
     campaign = load_campaign(find(CAMPAIGNS, file), changes)
     _check_inventories(inventories, workers)
     command = _command(campaign, client, str(file))
-    first = read_progress(CampaignDir.open(old).journal).lossy_cells() if old is not None else ()
+    first = CampaignDir.open(old).progress().lossy_cells() if old is not None else ()
     path = folder or Path("runs") / f"{campaign.plan.name}-{new_run_id()}"
     given = _Given(command, inventories, _folder_at(archive, path))
     _run(out, CampaignDir.create(path, campaign), campaign, workers, given, first)
@@ -199,7 +198,6 @@ def _run(
     that of the environment if a run was not copied to the archive."""
     from analysis.campaign import by_cell_of, results_of, tallies_of
     from harness.campaigns.policy import exit_code, inconclusive_in_words
-    from harness.campaigns.progress import read_progress
     from harness.errors import AcklossError, EnvironmentFailure
     from harness.run.interrupts import Interrupts
 
@@ -210,9 +208,9 @@ def _run(
                 why = _schedule(out, where, campaign, workers, given, first, interrupts, archive)
         except AcklossError:
             if archive is not None:
-                archive.finish(read_progress(where.journal))
+                archive.finish(where.progress())
             raise
-        progress = read_progress(where.journal)
+        progress = where.progress()
     print_progress(out, where, campaign, progress)  # it states whether another process has the lock
     out.say(f"{why}: {where.path}", style="bold")
     _write_page(out, where)
@@ -231,10 +229,9 @@ def _archive(out: Output, where: CampaignDir, given: _Given) -> Archive | None:
     if given.archive is None:
         return None
     from harness.campaigns.archive import Archive
-    from harness.campaigns.progress import read_progress
 
     archive = Archive(where, given.archive, partial(out.progress, style="yellow"))
-    archive.begin(read_progress(where.journal))
+    archive.begin(where.progress())
     return archive
 
 
@@ -251,7 +248,6 @@ def _schedule(
     """Run what is left; returns why the session ended."""
     from checkers.judging.one_run import judge_run
     from harness.campaigns.estimate import estimate
-    from harness.campaigns.progress import read_progress
     from harness.campaigns.scheduler import Scheduler
     from reports.formatting import SIMULATED
     from reports.junit import Junit
@@ -259,7 +255,7 @@ def _schedule(
     from reports.wording import counted
 
     workers = len(given.inventories) or workers
-    left = estimate(campaign, read_progress(where.journal).finished(), workers)
+    left = estimate(campaign, where.progress().finished(), workers)
     cells = counted(len(campaign.possible), "cell")
     out.progress(f"{campaign.plan.name}  {cells}  {where.path}", style="bold")
     out.progress(f"{left.runs:,} runs are left, {time_in_words(left)}")

@@ -71,10 +71,9 @@ class PlannedCell:
 def status(out: Output, folder: Path) -> None:
     """Show the progress of the campaign in FOLDER, even while it runs or after a crash."""
     from harness.campaigns.folder import CampaignDir
-    from harness.campaigns.progress import read_progress
 
     where = CampaignDir.open(folder)
-    print_progress(out, where, where.campaign(), read_progress(where.journal))
+    print_progress(out, where, where.campaign(), where.progress())
 
 
 @click.command()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from harness.campaigns.folder import CampaignDir
+from harness.campaigns.journal import Journal, RunBegun
 from harness.cli import main
 from harness.errors import HistoryError
+from harness.history.run_folder import RunDir
 from tests.fixtures.campaign_folder import OFF, ON, build
 from tests.fixtures.result_documents import lossy, run
 
@@ -104,3 +108,89 @@ def test_runs_of_a_cell_that_the_campaign_lacks_are_refused(
     assert no.value.file == str(folder.journal)
     done = CliRunner().invoke(main, [*command, str(folder.path)])
     assert (done.exit_code, len(done.stderr.splitlines())) == (4, 1)
+
+
+def bare(journal: Path) -> None:
+    """Leave the journal with the line of its session alone."""
+    journal.write_bytes(journal.read_bytes().splitlines(keepends=True)[0])
+
+
+def cleared(journal: Path) -> None:
+    journal.write_bytes(b"")
+
+
+COMMANDS = [
+    ["report"],
+    ["campaign", "resume"],
+    ["campaign", "status"],
+    ["campaign", "prune", "--keep", "1"],
+    ["lake", "build", "--to", "lake"],
+]
+LACKS = "does not name 4 of the runs in runs/ (the first is 00000-r), which would be missing"
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [(Path.unlink, f"is missing, so it {LACKS}"), (cleared, LACKS), (bare, LACKS)],
+)
+def test_a_journal_without_the_runs_that_are_there_is_refused(
+    folder: CampaignDir,
+    monkeypatch: pytest.MonkeyPatch,
+    command: list[str],
+    damage: Callable[[Path], None],
+    words: str,
+) -> None:
+    """Otherwise nothing has run, by every count."""
+    monkeypatch.chdir(folder.path.parent)
+    damage(folder.journal)
+    done = CliRunner().invoke(main, [*command, str(folder.path)])
+    assert done.exit_code == 4, done.output
+    (sentence,) = done.stderr.splitlines()
+    assert sentence.startswith(f"ackloss: {folder.journal}: {words}")
+
+
+def made_by(run: RunDir, campaign: dict[str, object] | None) -> None:
+    run.write_json(run.run, {**run.read_json(run.run), "campaign": campaign})
+
+
+def test_one_run_that_the_journal_lacks_is_refused(folder: CampaignDir) -> None:
+    made_by(folder.run("00003-r"), {"name": "c", "repetition": 1, "cell": OFF})
+    lines = folder.journal.read_text().splitlines(keepends=True)
+    folder.journal.write_text("".join(line for line in lines if "00003-r" not in line))
+    with pytest.raises(HistoryError, match=r"does not name 1 of the runs in runs/ \(the first is "):
+        folder.progress()
+
+
+def test_a_run_that_no_campaign_made_may_lie_among_its_runs(folder: CampaignDir) -> None:
+    """`ackloss run runs/RUN/plan.json` in the campaign's folder makes one."""
+    own = RunDir.create(folder.runs, "20260101-000000-aaaaaa")
+    own.write_json(own.run, {"schema": 1, "run_id": own.run_id})
+    (folder.runs / "notes.txt").touch()
+    assert len(folder.progress().runs) == 4
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_campaign_that_was_killed_around_the_begin_of_a_run_goes_on(
+    folder: CampaignDir, made: bool
+) -> None:
+    """The line is on disk before the folder is made; the next line was being written."""
+    begun = RunBegun(cell=ON, repetition=2, run_id="00004-r", worker=1)
+    journal = Journal(folder.journal)
+    journal.write(begun)
+    journal.close()
+    if made:
+        run = RunDir.create(folder.runs, begun.run_id)
+        run.write_json(run.run, {"schema": 1, "run_id": run.run_id})
+        made_by(run, {"name": "c", "repetition": 2, "cell": ON})
+    with folder.journal.open("ab") as file:
+        file.write(b'{"type":"begun","cell":"uncl')
+    assert [run.run_id for run in folder.progress().in_state("begun")] == ["00004-r"]
+
+
+def test_a_campaign_that_has_just_begun_has_no_runs(folder: CampaignDir) -> None:
+    cleared(folder.journal)
+    shutil.rmtree(folder.runs)
+    assert folder.progress().runs == {}
+    folder.runs.mkdir()
+    assert folder.progress().runs == {}
