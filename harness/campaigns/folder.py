@@ -20,7 +20,7 @@ from harness.history.run_folder import CELLS, RunDir, parts_of, write_atomically
 
 if TYPE_CHECKING:
     from harness.campaigns.plan import Campaign
-    from harness.campaigns.progress import Progress
+    from harness.campaigns.progress import Progress, Run
 
 COPY_AGAIN: Final = "copy the campaign's folder again"
 """What to do about files that only a damaged or incomplete copy has."""
@@ -125,14 +125,29 @@ class CampaignDir:
                 file=str(self.file),
                 hint="restore both, or begin a new campaign with `ackloss campaign run`",
             )
-        cells = {cell.name for cell in campaign.cells}
+        cells = {cell.name: cell for cell in campaign.cells}
         for run in progress.runs.values():
-            if run.cell not in cells:
+            if (cell := cells.get(run.cell)) is None:
                 raise HistoryError(
                     f"names a cell that the campaign does not have: {run.cell!r}",
                     file=str(self.journal),
                     hint=COPY_AGAIN,
                 )
+            # One that this ackloss calls impossible may have run with an earlier one.
+            if cell.impossible is None and run.repetition >= cell.repetitions:
+                raise HistoryError(
+                    f"repetition is {run.repetition}, and {self.file.name} has {cell.repetitions} "
+                    f"of this cell, counted from 0: {cell.name!r}",
+                    file=f"{self.journal}:{self._line_of(run)}",
+                    hint="if `repetitions` was lowered since it began, restore it; else "
+                    f"{COPY_AGAIN}",
+                )
+
+    def _line_of(self, run: Run) -> int:
+        """The number of the line by which a run began."""
+        from harness.faults.journal import numbered
+
+        return next(n for n, line in numbered(self.journal) if line.get("run_id") == run.run_id)
 
     @contextmanager
     def locked(self) -> Iterator[None]:

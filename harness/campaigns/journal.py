@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Final
 
 import orjson
-from pydantic import AfterValidator, TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from harness.campaigns.folder import COPY_AGAIN
 from harness.errors import EnvironmentFailure, HistoryError
@@ -71,7 +71,7 @@ class SessionBegun(Entry):
 class RunBegun(Entry):
     type: ClassVar[str] = "begun"
     cell: str
-    repetition: int
+    repetition: Annotated[int, Field(ge=0)]
     run_id: RunId
     worker: int
     shared: RunId | None = None

@@ -184,6 +184,5 @@ def _status(name: str, repetitions: int, progress: Progress) -> CellStatus:
     verdicts = {verdict: sum(run.verdict == verdict for run in runs) for verdict in _VERDICTS}
     done = sum(verdicts.values())
     failed = sum(run.state == "failed" for run in runs)
-    return CellStatus(
-        cell=name, runs=done, **verdicts, failed=failed, left=repetitions - done - failed
-    )
+    left = repetitions - len({run.repetition for run in runs if run.is_finished})
+    return CellStatus(cell=name, runs=done, **verdicts, failed=failed, left=left)

@@ -194,3 +194,45 @@ def test_a_campaign_that_has_just_begun_has_no_runs(folder: CampaignDir) -> None
     assert folder.progress().runs == {}
     folder.runs.mkdir()
     assert folder.progress().runs == {}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["report"], ["campaign", "resume"], ["campaign", "status"], ["lake", "build", "--to", "lake"]],
+    ids=" ".join,
+)
+@pytest.mark.parametrize(
+    ("repetition", "words"),
+    [
+        ("-1", "repetition is -1: expected 0 or more; copy"),
+        (
+            "2",
+            f"repetition is 2, and campaign.toml has 2 of this cell, counted from 0: {OFF!r}",
+        ),
+        ("77", "repetition is 77, and campaign.toml has 2 of this cell"),
+    ],
+)
+def test_a_repetition_that_the_campaign_does_not_have_is_refused(
+    folder: CampaignDir,
+    monkeypatch: pytest.MonkeyPatch,
+    command: list[str],
+    repetition: str,
+    words: str,
+) -> None:
+    """As a fifth run of four it would make the number of those that are left negative."""
+    monkeypatch.chdir(folder.path.parent)
+    lines = folder.journal.read_text().splitlines(keepends=True)
+    lines[7] = lines[7].replace('"repetition":1', f'"repetition":{repetition}')
+    folder.journal.write_text("".join(lines))
+    done = CliRunner().invoke(main, [*command, str(folder.path)])
+    assert done.exit_code == 4, done.output
+    (sentence,) = done.stderr.splitlines()
+    assert sentence.startswith(f"ackloss: {folder.journal}:8: {words}")
+
+
+def test_fewer_repetitions_than_have_run_are_refused(folder: CampaignDir) -> None:
+    edit(folder.file, "repetitions = 2", "repetitions = 1")
+    with pytest.raises(HistoryError, match=r"repetition is 1, and campaign\.toml has 1 of") as no:
+        folder.campaign()
+    assert no.value.file == f"{folder.journal}:4"
+    assert "if `repetitions` was lowered since it began, restore it" in str(no.value.hint)
