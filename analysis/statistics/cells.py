@@ -76,6 +76,7 @@ def cell_of(key: Key, outcomes: Iterable[Outcome]) -> CellStatistics:
 
 def summary(key: Key, sample: Sample) -> CellStatistics:
     """The statistics of a sample."""
+    none = sample.why_no_rate
     return CellStatistics(
         key=dict(key),
         runs=sample.runs,
@@ -85,10 +86,10 @@ def summary(key: Key, sample: Sample) -> CellStatistics:
         inconclusive=sample.others.whole,
         inconclusive_lossy=sample.others.part,
         lossy_share=lossy_share(sample),
-        loss_rate=spread(sample.loss_rate, bounded=True),
-        unacknowledged_success_rate=spread(sample.unacknowledged_success, bounded=False),
-        pooled_loss_rate=ratio_estimate(sample.lost, sample.acknowledged),
-        lost_per_fault_s=ratio_estimate(sample.fault_lost, sample.fault_s),
+        loss_rate=spread(sample.loss_rate, bounded=True, none=none),
+        unacknowledged_success_rate=spread(sample.unacknowledged_success, bounded=False, none=none),
+        pooled_loss_rate=ratio_estimate(sample.lost, sample.acknowledged, none=none),
+        lost_per_fault_s=ratio_estimate(sample.fault_lost, sample.fault_s, none=none),
         longest_gap_s=median_and_max(sample.longest_gap_s),
         refused=median_and_max(sample.refused),
         recovery_s=_recovery(sample.recovery_s),

@@ -181,7 +181,7 @@ def contrast_of(a: Sample, b: Sample) -> Contrast:
         test=_test(a, b),
         runs_needed=None if share_a is None or share_b is None else runs_needed(share_a, share_b),
         bounds=bounds(a, b),
-        loss_rate=mean_difference(a.loss_rate, b.loss_rate),
+        loss_rate=mean_difference(a.loss_rate, b.loss_rate, none=a.why_no_rate or b.why_no_rate),
     )
 
 

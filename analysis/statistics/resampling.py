@@ -63,10 +63,11 @@ class Spread:
     quantiles: dict[str, float] | None = None
 
 
-def spread(values: Floats, *, bounded: bool) -> Spread:
-    """The distribution of `values`, one for each run; `bounded`: none can exceed 1."""
+def spread(values: Floats, *, bounded: bool, none: str | None = None) -> Spread:
+    """The distribution of `values`, one for each run; `bounded`: none can exceed 1; `none`: why
+    there are no values."""
     if not values.size:
-        return Spread(why=NONE_CONCLUSIVE)
+        return Spread(why=none or NONE_CONCLUSIVE)
     mean = mean_estimate(values)
     median: Any = scipy.stats.quantile_test(values).confidence_interval(CONFIDENCE)
     bound = None
@@ -95,23 +96,25 @@ def mean_estimate(values: Floats) -> Estimate:
     return _bootstrapped(mean, [values], np.mean, nonzero=[values], paired=False)
 
 
-def ratio_estimate(parts: Floats, wholes: Floats) -> Estimate:
-    """The sum of `parts` divided by the sum of `wholes`, with an interval that resamples runs.
+def ratio_estimate(parts: Floats, wholes: Floats, *, none: str | None = None) -> Estimate:
+    """The sum of `parts` divided by the sum of `wholes`, with an interval that resamples runs;
+    `none`: why that sum is 0.
 
     A run that lost a thousand writes therefore counts as one event, not as a thousand.
     """
     total = float(wholes.sum())
     if not total:
-        return Estimate(why="there is nothing to divide by")
+        return Estimate(why=none or "there is nothing to divide by")
     return _bootstrapped(
         float(parts.sum()) / total, [parts, wholes], _ratio, nonzero=[parts], paired=True
     )
 
 
-def mean_difference(a: Floats, b: Floats) -> Estimate:
-    """The mean of `b` less the mean of `a`, two independent samples of runs."""
+def mean_difference(a: Floats, b: Floats, *, none: str | None = None) -> Estimate:
+    """The mean of `b` less the mean of `a`, two independent samples of runs; `none`: why one has
+    no values."""
     if not (a.size and b.size):
-        return Estimate(why=NONE_CONCLUSIVE)
+        return Estimate(why=none or NONE_CONCLUSIVE)
     return _bootstrapped(
         float(b.mean() - a.mean()), [a, b], _difference, nonzero=[a, b], paired=False
     )

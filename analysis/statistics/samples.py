@@ -41,6 +41,8 @@ LOSS, NONE, WRONG = "loss", "none", "wrong"
 VACUOUS, UNKNOWN, HARNESS_FAILURE = "vacuous", "unknown", "harness_failure"
 _UNTESTED: Final = {DOUBTS.vacuous, DOUBTS.unproven, DOUBTS.unmet}
 """Doubts that only state that nothing, or not everything, was put to the test."""
+SEVERAL_SETTINGS: Final = "the plan's own cells differ in settings, and no rate describes them all"
+NO_RATE: Final = "no conclusive run has a loss rate"
 CLASSES: Final = (LOSS, NONE, WRONG, VACUOUS, UNKNOWN, HARNESS_FAILURE)
 
 
@@ -51,9 +53,10 @@ class Sample:
     `lossy`: the runs with loss among the conclusive ones; `others`: the runs that lost writes among
     those that do not count; `clusters`: the runs of `lossy` by cluster, where the cluster is known;
     `shared`: the results in runs that other cells shared, by the id of the shared run.
-    `fault_lost` and `fault_s` cover the runs in which a proven fault was in force. `recovery_s` is
-    infinite for a run that had not recovered when its load ended. `measured`: what the first check
-    of the runs has besides.
+    `lost` and `acknowledged` cover the runs without cells of the plan's own, and `fault_lost` and
+    `fault_s` those of them in which a proven fault was in force; `why_no_rate`: why none has a loss
+    rate; `None`: some have, or no run is conclusive. `recovery_s` is infinite for a run that had
+    not recovered when its load ended. `measured`: what the first check of the runs has besides.
     """
 
     verdicts: Mapping[str, int]
@@ -67,6 +70,7 @@ class Sample:
     unacknowledged_success: Floats
     fault_lost: Floats
     fault_s: Floats
+    why_no_rate: str | None
     longest_gap_s: Floats
     refused: Floats
     recovery_s: Floats
@@ -120,24 +124,33 @@ def sample_of(
     classes = [verdict_class(outcome) for outcome in every]
     counts = [each for each in every if isinstance(each, RunResult) and is_conclusive(each)]
     lossy = sum(verdict_class(result) == LOSS for result in counts)
-    faulted = [result for result in counts if result.availability.fault_s]
+    rated = [result for result in counts if not result.cells]
+    faulted = [result for result in rated if result.availability.fault_s]
+    loss_rate = _floats(result.rates.loss for result in rated)
     return Sample(
         verdicts={name: classes.count(name) for name in CLASSES},
         lossy=Share(lossy, len(counts)),
         clusters=_by_cluster(every, clusters),
         shared=_by_shared_run(every, shared),
         others=Share(classes.count(LOSS) - lossy, len(every) - len(counts)),
-        lost=_floats(result.counts.lost_acknowledged for result in counts),
-        acknowledged=_floats(result.counts.acknowledged for result in counts),
-        loss_rate=_floats(result.rates.loss for result in counts),
+        lost=_floats(result.counts.lost_acknowledged for result in rated),
+        acknowledged=_floats(result.counts.acknowledged for result in rated),
+        loss_rate=loss_rate,
         unacknowledged_success=_floats(result.rates.unacknowledged_success for result in counts),
         fault_lost=_floats(result.counts.lost_acknowledged for result in faulted),
         fault_s=_floats(result.availability.fault_s for result in faulted),
+        why_no_rate=None if loss_rate.size else _why_no_rate(counts),
         longest_gap_s=_floats(result.availability.longest_gap_s for result in counts),
         refused=_floats(result.availability.refused for result in counts),
         recovery_s=_floats(_recovery_s(result) for result in counts),
         measured=measured(counts),
     )
+
+
+def _why_no_rate(counts: Sequence[RunResult]) -> str | None:
+    if not counts:
+        return None
+    return SEVERAL_SETTINGS if any(result.cells for result in counts) else NO_RATE
 
 
 def _by_cluster(

@@ -16,9 +16,13 @@ from analysis.lake.build import build
 from analysis.lake.outcomes import cells_of
 from analysis.lake.overview.document import overview_of
 from analysis.lake.place import place_of
+from analysis.lake.query import query
 from analysis.lake.schema import CELLS, FAULTS, FINDINGS, OBSERVATIONS, OPS, RUNS
 from analysis.lake.stored import StoredLake
 from analysis.statistics.cells import CellStatistics, cell_of
+from analysis.statistics.resampling import Spread
+from analysis.statistics.samples import SEVERAL_SETTINGS
+from analysis.statistics.shares import Estimate
 from harness.campaigns.folder import CampaignDir
 from harness.cli import main
 from harness.history.documents import read_result
@@ -88,6 +92,38 @@ def test_its_statistics_are_those_of_the_campaign(lake: StoredLake, shared: Camp
         assert found[cell.name] == CellStatistics(
             **{name: getattr(cell, name) for name in CellStatistics.__dataclass_fields__}
         )
+
+
+def test_no_rate_describes_the_own_cells_of_a_plan(celled: CampaignDir) -> None:
+    """They have different settings."""
+    (cell,) = campaign_document(celled).cells
+    assert (cell.conclusive, cell.conclusive_lossy) == (1, 1)
+    assert cell.pooled_loss_rate == Estimate(why=SEVERAL_SETTINGS)
+    assert cell.lost_per_fault_s == Estimate(why=SEVERAL_SETTINGS)
+    assert cell.loss_rate == Spread(why=SEVERAL_SETTINGS)
+    assert cell.unacknowledged_success_rate == Spread(why=SEVERAL_SETTINGS)
+
+
+def test_the_query_of_the_page_has_the_rate_of_each_of_them(
+    lake: StoredLake, shared: CampaignDir, celled: CampaignDir
+) -> None:
+    page = (ROOT / "docs" / "lake.md").read_text(encoding="utf-8")
+    _, _, of_rates = page.partition("**The rate of each cell**")
+    sql = of_rates.partition("```sql\n")[2].partition("```")[0]
+    answer = query(lake, sql, engine="duckdb").to_pylist()
+    found = {row["cell"]: (row["runs"], row["lossy"]) for row in answer}
+    campaigns = (shared, celled)
+    reported = {
+        c.name: (c.runs, c.conclusive_lossy) for f in campaigns for c in campaign_document(f).cells
+    }
+    own = reported.pop("the plan as it is")
+    assert own == (1, 1)
+    assert found == reported | {
+        "the plan as it is, early": (1, 1),
+        "the plan as it is, safe": (1, 0),
+        "the plan as it is, two": (1, 0),
+        "the plan as it is, unclean": (1, 1),
+    }
 
 
 def test_an_overview_knows_the_cells_of_each_run(lake: StoredLake) -> None:
