@@ -19,7 +19,7 @@ from analysis.statistics.clusters import Resemblance
 from analysis.statistics.comparisons import Comparison, comparisons_of
 from analysis.statistics.eligibility import FailedRun, Outcome, is_conclusive
 from analysis.statistics.measures import counted
-from analysis.statistics.samples import LOSS, WRONG, verdict_class
+from analysis.statistics.samples import LOSS, UNKNOWN, WRONG, verdict_class
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign, Cell
 from harness.campaigns.policy import Tally
@@ -317,8 +317,15 @@ def outcome_of(folder: CampaignDir, run: Run) -> Outcome | None:
         raise
     except HistoryError as error:
         error.hint = error.hint or f"`ackloss check {rundir.path}` writes it again"
-        return FailedRun(run_id=run.run_id, error=str(error))
+        return FailedRun(run_id=run.run_id, error=str(error), unread=True)
     return result
+
+
+def unread_in_words(rows: Iterable[RunRow]) -> Iterator[str]:
+    """A sentence for each run whose result cannot be read."""
+    for row in rows:
+        if row["class"] == UNKNOWN and row["verdict"] is None:
+            yield f"the run {row['run_id']} counts as unknown: {row['reason']}"
 
 
 def run_rows(folder: CampaignDir) -> list[RunRow]:

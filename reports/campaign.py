@@ -9,7 +9,7 @@ tables/        cells, runs and comparisons, as CSV and Parquet
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +17,7 @@ from pathlib import Path
 import orjson
 
 from analysis import drawing
-from analysis.campaign import clusters_of, results_of, rows_of, summarised
+from analysis.campaign import clusters_of, results_of, rows_of, summarised, unread_in_words
 from analysis.campaign_figures import drawn
 from analysis.palette import LIGHT
 from analysis.statistics.contrasts import ALPHA
@@ -51,15 +51,18 @@ def _write_page(run: RunDir) -> bool:
     return True
 
 
-def write_campaign(folder: CampaignDir) -> Path:
+def write_campaign(folder: CampaignDir, note: Callable[[str], object] = lambda _: None) -> Path:
     """Write a campaign's document, page, figures and tables; return the page's path. This works at
-    any time: while the campaign runs, after a crash, after its end.
+    any time: while the campaign runs, after a crash, after its end. `note` gets a sentence for each
+    run whose result cannot be read.
 
     Raises HistoryError when the folder's files cannot be read, EnvironmentFailure when the page
     cannot be written.
     """
     with malformed_is_history_error(folder):
         view = _view(folder)
+        for sentence in unread_in_words(view.rows):
+            note(sentence)
         stills = _write_figures(view)
         listed = listing(view)
         page = html.render(

@@ -32,7 +32,8 @@ class Built:
     """What a build did for one campaign: its finished runs, and how many of them were added to the
     lake or replaced there; the rows that the lake now has of it, by table. `absent`: how many more
     are not in the campaign's archive, or not completely. `kept`: the runs whose rows stay since
-    their results cannot be read any more, and why."""
+    their results cannot be read any more, and why. `unread`: those added or replaced without a
+    verdict since their results cannot be read, and why."""
 
     campaign: str
     runs: int
@@ -41,6 +42,7 @@ class Built:
     rows: Mapping[str, int]
     absent: int = 0
     kept: Mapping[str, str] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,11 @@ def build(
         rows={name: campaign.rows(name) for name in TABLES if campaign.rows(name)},
         absent=loaded.finished - len(every),
         kept=kept,
+        unread={
+            source.run_id: "; ".join(filter(None, source.unread.values()))
+            for source in changed
+            if source.unread
+        },
     )
 
 

@@ -17,6 +17,7 @@ from analysis.lake.parts import AGAIN
 from analysis.lake.schema import CELLS
 from analysis.lake.stored import StoredLake
 from analysis.statistics.eligibility import FailedRun, Outcome
+from analysis.statistics.samples import UNKNOWN
 from harness.errors import HistoryError
 from harness.history.documents import Availability, CheckRecord, Counts, Rates, RunResult
 
@@ -25,8 +26,18 @@ Key = frozenset[tuple[str, str]]
 """A cell's setting, whatever the order of its axes."""
 
 _COLUMNS: Final = (
-    *("run_id", "run_cell", "cell", "setting", "version", "shared", "verdict", "reason"),
-    *("eligible", "complete", "doubts", "counter_examples", "model", "check", "seed", "simulated"),
+    *("run_id", "run_cell", "cell", "setting", "version", "shared", "verdict", "class"),
+    *(
+        "reason",
+        "eligible",
+        "complete",
+        "doubts",
+        "counter_examples",
+        "model",
+        "check",
+        "seed",
+        "simulated",
+    ),
     *("counted", "plan_digest", *(field.name for field in fields(Conditions))),
     *(field.name for field in fields(Counts)),
     *(schema.rate(field.name) for field in fields(Rates)),
@@ -106,7 +117,7 @@ def _refuse_twice(lake: StoredLake, rows: Iterable[Row]) -> None:
 def outcome_of(row: Row) -> Outcome:
     """How a judged cell ended, from its row."""
     if row["verdict"] is None:
-        return FailedRun(run_id=row["run_id"], error=row["reason"])
+        return FailedRun(run_id=row["run_id"], error=row["reason"], unread=row["class"] == UNKNOWN)
     return RunResult(
         verdict=row["verdict"],
         counts=Counts(**{field.name: row[field.name] or 0 for field in fields(Counts)}),

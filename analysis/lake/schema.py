@@ -133,7 +133,11 @@ _WHICH: Final = (
     Column("started", INSTANT, "wall time at the start of the run"),
 )
 _JUDGED: Final = (
-    Column("verdict", TEXT, "valid, invalid or unknown; null where the harness failed"),
+    Column(
+        "verdict",
+        TEXT,
+        "valid, invalid or unknown; null where the harness failed or the result cannot be read",
+    ),
     Column("reason", TEXT, "why, in a sentence"),
     Column(
         "class", TEXT, "loss, none, wrong, vacuous, unknown or harness_failure (docs/statistics.md)"

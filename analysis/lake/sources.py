@@ -171,7 +171,7 @@ class Source:
             inner = folder.cell(each.name)
             found = _outcome_in(inner)
             why = isinstance(found, RunResult) and _contradiction(inner, found, each, outcome)
-            own = FailedRun(run_id=inner.run_id, error=why) if why else found
+            own = FailedRun(run_id=inner.run_id, error=why, unread=True) if why else found
             yield Unit(run, cell, inner, each.name, named(own), each, at_odds=bool(why))
 
 
@@ -249,7 +249,7 @@ def _outcome_in(folder: RunDir) -> Outcome:
     try:
         return read_result(folder)
     except HistoryError as error:
-        return FailedRun(run_id=folder.run_id, error=str(error))
+        return FailedRun(run_id=folder.run_id, error=str(error), unread=True)
 
 
 def _contradiction(

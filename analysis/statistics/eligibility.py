@@ -20,10 +20,12 @@ from harness.protocols import INVALID, OUTCOME_DOUBTS, VALID
 
 @dataclass(frozen=True, kw_only=True)
 class FailedRun:
-    """A run without a usable result.json, and the error."""
+    """A run without a usable result.json, and the error. `unread`: it was judged, but its result
+    cannot be read."""
 
     run_id: str
     error: str | None = None
+    unread: bool = False
 
 
 Outcome = RunResult | FailedRun

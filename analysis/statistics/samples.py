@@ -9,7 +9,7 @@ Each run is in exactly one of six classes:
                      unexpected values, duplicates
     vacuous          the verdict is `unknown`, because nothing was put to the test
     unknown          the verdict is `unknown` for any other reason: not read completely, starved,
-                     interrupted, ...
+                     interrupted, ...; or the result cannot be read
     harness_failure  the harness or its setup failed, so the cluster was not tested
 
 The class of a run does not decide whether it counts: `eligibility.is_conclusive` does. Shares,
@@ -94,8 +94,8 @@ class Sample:
 
 def verdict_class(outcome: Outcome) -> str:
     """The class of a run."""
-    if isinstance(outcome, FailedRun):
-        return HARNESS_FAILURE
+    if isinstance(outcome, FailedRun):  # one that was judged has tested the cluster
+        return UNKNOWN if outcome.unread else HARNESS_FAILURE
     doubts = set(outcome.doubts or ())
     if outcome.verdict == INVALID:
         # Even if the run failed later: no later event can undo a counter-example.

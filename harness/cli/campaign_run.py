@@ -325,6 +325,6 @@ def _write_page(out: Output, where: CampaignDir) -> None:
     from reports.campaign import write_campaign
 
     try:
-        out.say(write_campaign(where))
+        out.say(write_campaign(where, out.note))
     except AcklossError as error:
         out.say(f"no page: {error}", style="yellow")

@@ -8,9 +8,11 @@ from typing import Any
 
 import orjson
 import pytest
+from click.testing import CliRunner
 
 from analysis.campaign import campaign_document, run_rows
 from harness.campaigns.journal import Journal
+from harness.cli import main
 from reports.campaign import write_campaign
 from tests.fixtures.campaign_folder import OFF, ON, add, build
 from tests.fixtures.result_documents import FAILED, lossy, run
@@ -33,11 +35,15 @@ def test_a_result_of_another_run_or_a_malformed_one_does_not_count(
     first = min(folder.runs.iterdir()) / "result.json"
     first.write_bytes(orjson.dumps({**orjson.loads(first.read_bytes()), **edited}))
     cell = next(cell for cell in campaign_document(folder).cells if cell.name == ON)
-    assert (cell.verdicts["none"], cell.verdicts["harness_failure"]) == (2, 1)
+    assert (cell.verdicts["none"], cell.verdicts["unknown"]) == (2, 1)
     assert cell.lossy_share.worst_case.estimate == pytest.approx(1 / 3)
     (row, *_) = run_rows(folder)
     assert words in row["reason"]
     assert str(first) in row["reason"]
+    done = CliRunner().invoke(main, ["report", str(folder.path)])
+    (sentence,) = done.stderr.splitlines()
+    assert done.exit_code == 0
+    assert sentence.startswith(f"the run {first.parent.name} counts as unknown: {first}: {words}")
 
 
 def led(*met: bool | None) -> list[dict[str, Any]]:

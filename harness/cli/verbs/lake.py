@@ -63,6 +63,8 @@ def build(out: Output, campaigns: tuple[str, ...], address: str, ops: bool) -> N
             out.say(f"{done.campaign}: {done.absent:,} more are not in its archive yet")
         for run_id, why in done.kept.items():
             out.note(f"{done.campaign}: the rows of the run {run_id} stay as they were: {why}")
+        for run_id, why in done.unread.items():
+            out.note(f"{done.campaign}: the run {run_id} counts as unknown: {why}")
     if not built and len(errors) == 1:
         raise errors[0]
     for bad in errors:

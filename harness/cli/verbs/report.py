@@ -27,7 +27,7 @@ def report(out: Output, runs: tuple[Path, ...], each: bool) -> None:
 
             if each:
                 out.say(f"{write_run_pages(campaign):,} pages of runs")
-            page = write_campaign(campaign)
+            page = write_campaign(campaign, out.note)
         else:
             page = write_report(RunDir.open(path))
         pages.append(str(page))

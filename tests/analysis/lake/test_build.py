@@ -24,6 +24,7 @@ from analysis.lake.place import place_of
 from analysis.lake.schema import CELLS, FAULTS, RUNS, TABLES
 from analysis.lake.stored import StoredLake, open_lake
 from analysis.statistics.cells import CellStatistics, cell_of
+from analysis.statistics.samples import verdict_class
 from harness.campaigns.folder import CampaignDir
 from harness.errors import EnvironmentFailure, HistoryError
 from harness.history.documents import RunResult
@@ -209,12 +210,19 @@ def test_a_column_of_a_newer_ackloss_is_never_dropped(tmp_path: Path) -> None:
     assert pq.read_schema(part).names[-1] == "later"
 
 
-def test_a_result_that_was_always_damaged_is_a_failed_run(tmp_path: Path) -> None:
+def test_a_result_that_was_always_damaged_is_unknown_and_reported(tmp_path: Path) -> None:
     folder = campaign(tmp_path / "c", {ON: [run()]})
     (only,) = folder.runs.iterdir()
     (only / "result.json").write_bytes(b"{")
-    (row,) = lake_of(tmp_path / "lake", folder).read(CELLS).to_dict("records")
-    assert (row["verdict"], row["class"]) == (None, "harness_failure")
+    done = ackloss("lake", "build", folder.path, "--to", tmp_path / "lake")
+    why = f"{only / 'result.json'}: cannot be read"
+    assert f"c: the run {only.name} counts as unknown: {why}" in done.stderr.replace("\n", " ")
+    lake = open_lake(place_of(tmp_path / "lake"))
+    (row,) = lake.read(CELLS).to_dict("records")
+    assert (row["verdict"], row["class"]) == (None, "unknown")
+    (stored,) = cells_of(lake, "c").values()
+    assert [verdict_class(outcome) for outcome in stored.outcomes] == ["unknown"]
+    assert build(place_of(tmp_path / "again"), folder).unread.keys() == {only.name}
     (only / "result.json").write_bytes(b"")
     assert build(place_of(tmp_path / "lake"), folder).replaced == 1
 
