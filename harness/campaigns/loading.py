@@ -9,7 +9,9 @@ from harness.campaigns.demands import check_demands
 from harness.campaigns.plan import Campaign, CampaignPlan, campaign_of, parse_campaign
 from harness.errors import PlanError
 from harness.plan import read_plan
+from harness.plan.changes import dotted_parts
 from harness.plan.shipped import PLANS, find, is_path
+from harness.wrong_values import dotted
 
 
 def load_campaign(path: Path, changes: tuple[str, ...] = ()) -> Campaign:
@@ -22,8 +24,23 @@ def load_campaign(path: Path, changes: tuple[str, ...] = ()) -> Campaign:
     base_file = _base_file(plan, path)
     base = read_plan(base_file, changes)
     campaign = campaign_of(plan, text, base, file=str(path), base_file=str(base_file))
+    _refuse_seeds(plan, path)
     check_demands(campaign, file=str(path))
     return campaign
+
+
+def _refuse_seeds(plan: CampaignPlan, path: Path) -> None:
+    """Raise PlanError for an axis that sets the seed: each run has that of its repetition."""
+    for name, axis in plan.axes.items():
+        for label, choice in axis.by_label().items():
+            if any(dotted_parts(key) == ["seed"] for key in choice.set):
+                within = ("key",) if axis.key is not None else ("choices", label, "set", "seed")
+                raise PlanError(
+                    "sets the seed, but the nth run of every cell has the same one",
+                    file=str(path),
+                    key=dotted(("axes", name, *within)),
+                    hint="remove it; `seed` at the top of the campaign changes all of them",
+                )
 
 
 def _base_file(plan: CampaignPlan, path: Path) -> Path:

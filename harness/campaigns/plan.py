@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from harness.errors import PlanError
-from harness.plan import Scalar, Slug, parse_plan, refuse_campaign
+from harness.plan import Scalar, Section, Slug, parse_plan, refuse_campaign
 from harness.plan.changes import dotted_parts, set_key
 from harness.plan.explanations import explain
 from harness.run.by_hand import refuse_manual
@@ -30,11 +30,7 @@ Document = dict[str, object]
 """A plan as TOML data, before it is validated: any keys and values."""
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
-
-class Choice(_Section):
+class Choice(Section):
     """One value of an axis that changes several keys of the plan."""
 
     set: dict[str, object] = Field(
@@ -48,7 +44,7 @@ class Choice(_Section):
     )
 
 
-class Axis(_Section):
+class Axis(Section):
     """One dimension of the matrix: a key of the plan and its values, or named choices."""
 
     key: str | None = Field(None, description="A key of the plan, as `--set` writes it.")
@@ -80,14 +76,14 @@ class Axis(_Section):
         return {label(value): Choice(set={self.key: value}) for value in self.values}
 
 
-class Budget(_Section):
+class Budget(Section):
     """When to stop, finished or not; runs in progress are completed."""
 
     hours: float | None = Field(None, gt=0, le=8760, description="Hours of each session.")
     runs: int | None = Field(None, ge=1, description="Runs of each session.")
 
 
-class Policy(_Section):
+class Policy(Section):
     """When the exit code is 1. It is 3 if a cell that the policy names has no conclusive run."""
 
     fail_on: Literal["any", "all", "never"] = Field(
@@ -102,7 +98,7 @@ class Policy(_Section):
     )
 
 
-class CampaignPlan(_Section):
+class CampaignPlan(Section):
     """A campaign file."""
 
     schema_: Literal[1] = Field(alias="schema", description="The version of this format: 1.")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -12,6 +14,8 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
 from pydantic_core import PydanticKnownError
@@ -63,13 +67,40 @@ Settings = dict[
 ]
 
 
-class Section(BaseModel):
+def _forms(annotation: Any) -> Iterator[Any]:
+    """The types of an annotation such as `int | None`, and the values of a literal."""
+    if get_origin(annotation) in (Union, UnionType, Literal):
+        for each in get_args(annotation):
+            yield from _forms(each)
+    else:
+        yield get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+
+
+class _Table(BaseModel):
+    """A table of a plan or of a campaign. Pydantic by itself takes true for 1, and "3" for 3."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_a_number(cls, value: object, info: ValidationInfo) -> object:
+        """Refuse true, false and text where only numbers are right."""
+        if not isinstance(value, (bool, str)):
+            return value
+        forms = set(_forms(cls.model_fields[str(info.field_name)].annotation)) - {NoneType}
+        if forms <= {int, float}:
+            raise PydanticKnownError("float_type" if float in forms else "int_type")
+        if isinstance(value, bool) and all(type(form) is int for form in forms):
+            wanted = " or ".join(map(str, forms))
+            raise PydanticKnownError("literal_error", {"expected": wanted})
+        return value
+
+
+class Section(_Table):
     """A part of a plan: unknown keys are refused, and nothing changes it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
-class OpenSection(BaseModel):
+class OpenSection(_Table):
     """A part of a plan whose other keys belong to others, such as the options of a plug-in."""
 
     model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True)

@@ -263,3 +263,47 @@ def test_a_campaign_as_the_base_plan_is_refused_as_one(tmp_path: Path) -> None:
         campaign(tmp_path, '[axes.b]\nkey = "target.brokers"\nvalues = [3]', base=other)
     assert refused.value.file == str(tmp_path / "base.toml")
     assert (refused.value.key, refused.value.what) == (None, "is a campaign, not a plan")
+
+
+@pytest.mark.parametrize(
+    ("axes", "key"),
+    [
+        ('[axes.a]\nkey = "seed"\nvalues = [1, 2]', "axes.a.key"),
+        ("[axes.a.choices.x]\n[axes.a.choices.y.set]\nseed = 4", "axes.a.choices.y.set.seed"),
+        ('[axes.a.choices."4.3.1"]\nset = { \'"seed"\' = 4 }', 'axes.a.choices."4.3.1".set.seed'),
+    ],
+)
+def test_an_axis_that_sets_the_seed_is_refused(axes: str, key: str, tmp_path: Path) -> None:
+    """It would have no effect: the nth run of every cell has the same seed."""
+    with pytest.raises(PlanError, match="sets the seed, but the nth run of every cell") as refused:
+        campaign(tmp_path, axes)
+    assert (refused.value.file, refused.value.key) == (str(tmp_path / "c.toml"), key)
+
+
+@pytest.mark.parametrize(
+    ("head", "key", "wanted"),
+    [
+        ('repetitions = "3"', "repetitions", "use an integer"),
+        ("repetitions = true", "repetitions", "use an integer"),
+        ("seed = false", "seed", "use an integer"),
+        ('limit_s = "60"', "limit_s", "use a number"),
+        ('[budget]\nhours = "1"', "budget.hours", "use a number"),
+        ("[policy]\nshare = false", "policy.share", "use a number"),
+        ('[axes.a.choices.x]\nrepetitions = "2"', "axes.a.choices.x.repetitions", "use an integer"),
+    ],
+)
+def test_text_and_truth_values_are_not_numbers(
+    head: str, key: str, wanted: str, tmp_path: Path
+) -> None:
+    with pytest.raises(PlanError, match="is not allowed here") as refused:
+        campaign(tmp_path, "", head=head)
+    assert (refused.value.key, refused.value.hint) == (key, wanted)
+
+
+def test_a_schema_is_a_number(tmp_path: Path) -> None:
+    (tmp_path / "base.toml").write_text(BASE)
+    file = tmp_path / "c.toml"
+    file.write_text('schema = true\nname = "c"\nplan = "base.toml"\n')
+    with pytest.raises(PlanError, match="True is not allowed here") as refused:
+        load_campaign(file)
+    assert (refused.value.key, refused.value.hint) == ("schema", "use 1")

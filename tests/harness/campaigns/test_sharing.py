@@ -297,7 +297,7 @@ def test_campaign_plan_without_shared_runs_says_nothing_of_them(tmp_path: Path) 
 
 def test_campaign_plan_says_in_one_line_along_which_axes_runs_are_shared(tmp_path: Path) -> None:
     clients = '[axes.client]\nkey = "workload.client"\nvalues = ["librdkafka", "java"]\n'
-    one = '[axes.seed]\nkey = "seed"\nvalues = [1]\n'
+    one = '[axes.read]\nkey = "final.read_s"\nvalues = [60]\n'
     file = str(file_of(tmp_path, 'share = "auto"', AXES + clients + one))
     shown = CliRunner().invoke(main, ["campaign", "plan", file])
     assert "shared runs: in part along unclean, acks; not along version, client\n" in shown.output
