@@ -162,7 +162,19 @@ def _folder_at(url: str | None, campaign: Path) -> Folder | None:
                 f"--archive is, holds, or is inside the campaign's own folder {campaign}: "
                 "name another one"
             )
+        _refuse_file(there)
     return folder
+
+
+def _refuse_file(place: Path) -> None:
+    """Raise EnvironmentFailure where a folder cannot be, because of a file."""
+    from harness.errors import EnvironmentFailure
+
+    existing = next(path for path in (place, *place.parents) if path.exists())
+    if not existing.is_dir():
+        raise EnvironmentFailure(
+            "is a file, and --archive names a folder", file=str(existing), hint="name another one"
+        )
 
 
 def _check_inventories(inventories: tuple[Path, ...], workers: int | None) -> None:

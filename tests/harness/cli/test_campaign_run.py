@@ -77,6 +77,23 @@ def test_an_archive_in_the_folder_of_a_new_campaign_is_refused(tmp_path: Path) -
     assert not new.exists()
 
 
+@pytest.mark.parametrize("below", ["", "/x/y"])
+def test_an_archive_that_is_a_file_is_refused_before_a_campaign_is_made(
+    tmp_path: Path, below: str
+) -> None:
+    """The corrected command would find its folder."""
+    file, new = memory_campaign(tmp_path, "file", MEMORY), tmp_path / "new"
+    place = tmp_path / "a file"
+    place.touch()
+    words = ["campaign", "run", str(file), "--out", str(new), "--archive", place.as_uri() + below]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 5
+    assert done.stderr == (
+        f"ackloss: {place}: is a file, and --archive names a folder; name another one\n"
+    )
+    assert not new.exists()
+
+
 def test_an_archive_beside_the_campaign_is_none_of_it(
     finished: CampaignDir, tmp_path: Path
 ) -> None:
