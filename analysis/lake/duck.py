@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from typing import Any, Final
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ from analysis.lake.schema import named_in
 from analysis.lake.statements import as_subquery, empty, not_a_query
 from analysis.lake.stored import StoredLake
 from harness.errors import EnvironmentFailure, QueryError
+from harness.machine.scratch import scratch
 
 _CONF: Final = {
     # A name without a table is an error, and not a variable of this program.
@@ -33,8 +33,8 @@ def run_duckdb(lake: StoredLake, sql: str) -> pa.Table:
     duckdb = _duckdb()
     with (
         # Where it writes what does not fit into memory; by default into the current folder.
-        tempfile.TemporaryDirectory(prefix="ackloss-") as scratch,
-        duckdb.connect(config={**_CONF, "temp_directory": scratch}) as connection,
+        scratch() as spilled,
+        duckdb.connect(config={**_CONF, "temp_directory": spilled}) as connection,
     ):
         connection.execute("SET TimeZone = 'UTC'")  # days and hours are those of Spark's answer
         connection.execute("SET lock_configuration = true")  # functions of a query may change it

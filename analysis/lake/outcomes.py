@@ -27,17 +27,8 @@ Key = frozenset[tuple[str, str]]
 
 _COLUMNS: Final = (
     *("run_id", "run_cell", "cell", "setting", "version", "shared", "verdict", "class"),
-    *(
-        "reason",
-        "eligible",
-        "complete",
-        "doubts",
-        "counter_examples",
-        "model",
-        "check",
-        "seed",
-        "simulated",
-    ),
+    *("reason", "eligible", "complete", "doubts", "counter_examples"),
+    *("model", "check", "seed", "simulated"),
     *("counted", "plan_digest", *(field.name for field in fields(Conditions))),
     *(field.name for field in fields(Counts)),
     *(schema.rate(field.name) for field in fields(Rates)),

@@ -29,6 +29,7 @@ from checkers.judging.archive import archive_flags
 from checkers.judging.code import code_zip
 from checkers.judging.isolation import WorkerDied
 from harness.errors import EnvironmentFailure, HarnessFailure, PlanError
+from harness.machine.scratch import scratch
 
 LOCAL: Final = "local[*]"
 
@@ -105,7 +106,7 @@ def _start(master: str, conf: Mapping[str, str], flags: Sequence[str]) -> SparkC
 def _warehouse() -> str:
     """An empty folder, removed when this process ends: Spark makes a warehouse when SQL first names
     a table that it does not know, by default in the current folder."""
-    folder = tempfile.TemporaryDirectory(prefix="ackloss-warehouse-")
+    folder = scratch()
     _warehouses.append(folder)
     return Path(folder.name).as_uri()  # not a path of Hadoop's default file system
 

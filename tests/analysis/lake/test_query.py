@@ -16,6 +16,7 @@ import time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 import pandas as pd
@@ -34,6 +35,7 @@ from analysis.lake.query import ENGINES, as_csv, query, rows, text
 from analysis.lake.schema import CELLS, FAULTS, TABLES
 from analysis.lake.stored import StoredLake, open_lake
 from analysis.statistics.samples import sample_of
+from checkers.judging import spark
 from harness.campaigns.progress import read_progress
 from harness.cli import main
 from harness.errors import HistoryError, QueryError
@@ -45,6 +47,8 @@ from tests.fixtures.result_documents import FAILED, lossy, run
 
 PAGE = (ROOT / "docs" / "lake.md").read_text(encoding="utf-8")
 QUESTIONS = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
+OURS = f"ackloss-{os.getpid()}-"
+"""How the temporary folders begin that `ackloss clean` removes after a SIGKILL."""
 ENGINES_HERE = [
     pytest.param(name, marks=[pytest.mark.spark] * (name == "spark")) for name in ENGINES
 ]
@@ -269,7 +273,12 @@ def test_duckdb_spills_to_the_folder_for_temporary_files(lake: StoredLake) -> No
     sql = "SELECT current_setting('temp_directory') AS folder"
     ((folder,),) = rows(query(lake, sql, engine="duckdb"))
     assert Path(folder).parent == Path(tempfile.gettempdir())
+    assert Path(folder).name.startswith(OURS)
     assert not Path(folder).exists()  # any more
+
+
+def test_the_warehouse_of_spark_is_a_folder_that_clean_knows() -> None:
+    assert Path(urlsplit(spark._warehouse()).path).name.startswith(OURS)
 
 
 @pytest.mark.spark
