@@ -32,7 +32,9 @@ HEAD = """\
 A plan is one TOML file. This page is generated from the schema of plans (`make docs`); `ackloss
 plan schema` prints it as JSON Schema. `ackloss plan validate FILE` checks a plan, and `ackloss run
 --dry-run FILE` shows what it would do. `--set KEY=VALUE` changes a key for one run:
-`--set target.version=3.9.2`, `--set 'topic.settings."min.insync.replicas"=2'`.
+`--set target.version=3.9.2`, `--set topic.settings.min.insync.replicas=2` (below a table of
+settings, the rest is one key; TOML's `topic.settings."min.insync.replicas"` means the same), `--set
+faults.kill.at_s=3` (the step whose `id` is `kill`).
 """
 
 TABLES = {

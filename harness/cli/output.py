@@ -50,8 +50,10 @@ class _Stream:
         self._file = file
         self.lost: OSError | None = None
 
-    def write(self, text: str) -> int:
-        self._attempt(lambda file: file.write(text))
+    def write(self, text: str | bytes) -> int:
+        """click writes bytes where a shell completes a command."""
+        plain = text.decode() if isinstance(text, bytes) else text
+        self._attempt(lambda file: file.write(plain))
         return len(text)
 
     def flush(self) -> None:

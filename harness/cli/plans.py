@@ -3,11 +3,13 @@ settings."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rich_click as click
+from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
     from harness.cli.own_settings import OwnSettings
@@ -49,6 +51,18 @@ class FileOrName(click.ParamType[Path]):
         if is_path(text) or Path(text).is_file():
             return Path(self._file.convert(text, param, ctx))
         return Path(text)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Names that begin so, also by their last part; the shell has the files."""
+        from harness.plan.shipped import named_files
+
+        names = list(named_files(f"{self._kind}s"))
+        last = Counter(name.rpartition("/")[2] for name in names)
+        names += [name for name, times in last.items() if times == 1 and name not in names]
+        of_files = self._file.shell_complete(ctx, param, incomplete)
+        return of_files + [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 def resolved_plan(

@@ -22,7 +22,7 @@ from harness.levers.manual import ManualLever
 from harness.machine import state
 from harness.plan import Plan
 from harness.plan.explanations import explain
-from harness.plan.parsing import plan_model
+from harness.plan.model import plan_model
 from harness.protocols import HasLevers, Lever, Node
 
 NodesOf = Callable[[Plan], Mapping[str, Node]]

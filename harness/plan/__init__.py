@@ -9,8 +9,9 @@ from harness.plan.model import (
     Plan,
     TargetPlan,
     WorkloadPlan,
+    plan_model,
 )
-from harness.plan.parsing import load_plan, parse_plan, plan_model, read_plan, refuse_campaign
+from harness.plan.parsing import load_plan, parse_plan, read_plan, refuse_campaign
 from harness.plan.steps import (
     NAME,
     Family,

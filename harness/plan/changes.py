@@ -9,13 +9,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.errors import PlanError
+from harness.plan.explanations import whole_key
+from harness.plan.model import Plan, plan_model
 
 
 def apply_change(document: dict[str, Any], change: str) -> None:
     """Apply one `KEY=VALUE`: KEY a TOML dotted key, VALUE a TOML value or else raw text.
 
-    A part that is a number steps into a list (`faults.0.at_s`). Where the schema wants text and
-    VALUE reads as a TOML number (`target.version=4.1`), the raw text is taken.
+    A part that is a number, or the `id` or `name` of an entry, steps into a list (`faults.0.at_s`,
+    `faults.kill.at_s`). Where the schema wants text and VALUE reads as a TOML number
+    (`target.version=4.1`), the raw text is taken.
     """
     key, equals, raw = change.partition("=")
     if not equals or not key.strip():
@@ -42,8 +45,10 @@ def _as_toml(value: object) -> str:
 
 
 def set_key(document: dict[str, Any], parts: list[str], value: Any) -> None:
-    """Put a value where the parts of a dotted key lead. Raises PlanError if they lead nowhere."""
+    """Put a value where the parts of a dotted key lead, in a table with free keys the rest of them.
+    Raises PlanError if they lead nowhere."""
     key = ".".join(parts)
+    parts = whole_key(parts, _model_of(document))
     place: Any = document
     for part in parts[:-1]:
         place = _step_into(place, part, key)
@@ -78,9 +83,20 @@ def _step_into(place: Any, part: str, key: str) -> Any:
 
 
 def _index(place: list[Any], part: str, key: str) -> int:
-    if not part.isdigit() or int(part) >= len(place):
-        raise PlanError(f"the list has no entry {part!r}", key=f"--set {key}")
-    return int(part)
+    for number, entry in enumerate(place):
+        own = (entry.get("id"), entry.get("name")) if isinstance(entry, dict) else ()
+        if part == str(number) or part in own:
+            return number
+    raise PlanError(f"the list has no entry {part!r}", key=f"--set {key}")
+
+
+def _model_of(document: Mapping[str, Any]) -> type[Plan]:
+    """The plan that a document is to be; what is wrong with its system is reported later."""
+    target = document.get("target")
+    try:
+        return plan_model(target.get("system") if isinstance(target, dict) else None)
+    except PlanError:
+        return Plan
 
 
 def _toml_value(raw: str) -> Any:

@@ -104,6 +104,23 @@ def _keys(model: type[BaseModel], loc: Loc) -> list[str]:
     return [field.alias or name for name, field in table.model_fields.items()] if table else []
 
 
+def whole_key(parts: Sequence[str], model: type[BaseModel]) -> list[str]:
+    """The parts of a key, where the rest is one part below a table whose keys have a grammar of
+    their own: `topic.settings.min.insync.replicas` means `topic.settings."min.insync.replicas"`."""
+    here, place = model, 0
+    while place < len(parts):
+        # what a cell changes are keys of the plan
+        field = _field(here, parts[place]) or _field(model, parts[place])
+        if field is None:
+            break
+        place += 1
+        if get_origin(field.annotation) is dict and get_args(field.annotation)[0] is not str:
+            return [*parts[:place], *([".".join(parts[place:])] if parts[place:] else ())]
+        place += get_origin(field.annotation) is list  # its number, or its id
+        here = next(_tables_in(field.annotation), here)
+    return [*parts]
+
+
 def _holds_tables(model: type[BaseModel], loc: Loc) -> bool:
     """Whether a list of tables belongs at a place of the model."""
     above = _table_at(model, loc[:-1])

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import AfterValidator, Field, model_validator
 
+from harness import registry
 from harness.plan.cells import Cell, check_names, check_number
 from harness.plan.expansion import drawn
 from harness.plan.reference_figures import Reference
@@ -194,3 +195,14 @@ def _check_steps(plan: Plan) -> None:
         if step.at_s < last_s:
             raise ValueError(f"{where}.at_s: steps are in the order in which they begin")
         last_s = step.at_s
+
+
+def plan_model(system: object, *, file: str = "plan") -> type[Plan]:
+    """The plan as the named target declares it; `None` is the default target. Raises PlanError for
+    a target that is not known."""
+    name = registry.default_target() if system is None else system
+    if name is None:
+        return Plan
+    registry.check_name("targets", name, key="target.system", file=file)
+    model: type[Plan] = registry.plugins("targets")[str(name)].plan
+    return model

@@ -16,7 +16,7 @@ from harness.errors import PlanError
 from harness.plan.changes import apply_change
 from harness.plan.expansion import concrete, named_schedule
 from harness.plan.explanations import explain
-from harness.plan.model import Plan
+from harness.plan.model import Plan, plan_model
 
 _OF_PLANS: Final = ("cluster", "target", "workload")
 """Tables of a plan: it has one of them at least, and a campaign has none."""
@@ -59,17 +59,6 @@ def refuse_campaign(document: Mapping[str, Any], *, file: str) -> None:
             file=file,
             hint="use the plan that it names, or run it with `ackloss campaign run`",
         )
-
-
-def plan_model(system: object, *, file: str = "plan") -> type[Plan]:
-    """The plan as the named target declares it; `None` is the default target. Raises PlanError for
-    a target that is not known."""
-    name = registry.default_target() if system is None else system
-    if name is None:
-        return Plan
-    registry.check_name("targets", name, key="target.system", file=file)
-    model: type[Plan] = registry.plugins("targets")[str(name)].plan
-    return model
 
 
 def _plan_models() -> dict[str, type[Plan]]:

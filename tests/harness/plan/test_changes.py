@@ -35,3 +35,28 @@ def test_a_key_that_holds_text_gets_the_text(text: str) -> None:
 def test_what_people_type_stays_readable() -> None:
     assert change_of("target.version", "3.9.2") == "target.version=3.9.2"
     assert change_of("workload.rate_per_s", 300) == "workload.rate_per_s=300"
+
+
+@pytest.mark.parametrize(
+    ("key", "parts"),
+    [
+        ("topic.settings.min.insync.replicas", ["topic", "settings", "min.insync.replicas"]),
+        ('topic.settings."min.insync.replicas"', ["topic", "settings", "min.insync.replicas"]),
+        ("workload.producer.linger.ms", ["workload", "producer", "linger.ms"]),
+        ("workload.consumer.max.poll.records", ["workload", "consumer", "max.poll.records"]),
+        ("target.settings.log.roll.ms", ["target", "settings", "log.roll.ms"]),
+        ("target.features.kraft.version", ["target", "features", "kraft.version"]),
+        ("cells.0.topic.settings.a.b", ["cells", 0, "topic", "settings", "a.b"]),
+        ("cells.safe.topic.settings.a.b", ["cells", 0, "topic", "settings", "a.b"]),
+        ("faults.kill.at_s", ["faults", 0, "at_s"]),
+        ("workload.options.a.b", ["workload", "options", "a", "b"]),
+        ("cluster.some.option", ["cluster", "some", "option"]),
+    ],
+)
+def test_the_rest_is_one_key_where_a_table_has_free_keys(key: str, parts: list[Any]) -> None:
+    document: dict[str, Any] = {"cells": [{"name": "safe"}], "faults": [{"id": "kill"}]}
+    apply_change(document, f"{key}=1")
+    place: Any = document
+    for part in parts:
+        place = place[part]
+    assert place == 1
