@@ -13,17 +13,20 @@ from harness.protocols import CLIENT_ROLE, Act, HasSelectors, Nemesis, Node, Sel
 
 @dataclass(frozen=True, kw_only=True)
 class Partition(Nemesis, HasSelectors):
-    """Cut the chosen nodes from their peers; clients still reach them, unless they are the peers.
+    """Cut the chosen nodes from their peers; clients still reach them unless the option says so.
 
     form       isolate: each chosen node from all peers, so the chosen nodes from each other too;
-               halves: the chosen nodes on one side, all other peers on the other (with `minority`,
-               `majority` or `one` as `nodes`, random ones);
+               halves: the chosen nodes, which still see each other, from all other peers (a zone:
+               `nodes = "rack:a"`; random ones: `minority`, `majority` or `one`);
                bridge: the other peers in two halves, the chosen node sees both;
                ring: every chosen node sees a majority of them, no two the same (`nodes = "all"`)
     groups     selectors, instead of a form: chosen nodes (`nodes = "all"`) see each other only
                where a group has both, a node of no group sees all
-    peers      a selector of the nodes from which they are cut; or clients, wherever they are. The
-               observer is a client too, and learns nothing of a node that is cut from clients
+    peers      a selector of the nodes from which they are cut; or clients, wherever they are: then
+               from nothing else. The observer is a client too, and learns nothing of a node that
+               is cut from clients
+    clients    cut them from clients too, wherever these are: what a zone that fails looks like to
+               all others
     ports      drop only TCP to these ports; none: all traffic
     direction  in: drop what the peers send to the node (the first of two); out: what it sends to
                them; both
@@ -34,6 +37,7 @@ class Partition(Nemesis, HasSelectors):
     form: Literal["isolate", "halves", "bridge", "ring"] = "isolate"
     groups: tuple[str, ...] = ()
     peers: str = "all"
+    clients: bool = False
     ports: tuple[int, ...] = ()
     direction: Literal["in", "out", "both"] = "both"
 
@@ -58,17 +62,25 @@ class Partition(Nemesis, HasSelectors):
 
     def requires(self, node: str) -> list[Act]:
         """Packets that can be dropped."""
-        peers = [Peer(name=CLIENTS)] if self.peers == CLIENTS else []
-        return [self._cut(node, peers)]
+        return [self._cut(node, [Peer(name=CLIENTS)] if self._from_clients else [])]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
         """One act per node that is cut off from any other: its rules against all of those."""
-        if self.peers == CLIENTS:
-            peers = links.clients_by_node(nodes, select(f"role:{CLIENT_ROLE}"))
-        else:
+        cut: dict[str, list[Peer]] = {}
+        if self.peers != CLIENTS:
             addresses = {node.name: node.address for node in [*nodes, *select(self.peers)]}
-            peers = links.peers_by_node(self._grudge(nodes, select), addresses)
-        return [self._cut(node, cut_off) for node, cut_off in peers.items()]
+            cut = links.peers_by_node(self._grudge(nodes, select), addresses)
+        if self._from_clients:
+            clients = select(f"role:{CLIENT_ROLE}")
+            if self.form != "isolate":  # clients among the chosen nodes are on their side
+                clients = [client for client in clients if client not in nodes]
+            for name, peers in links.clients_by_node(nodes, clients).items():
+                cut[name] = list(dict.fromkeys([*cut.get(name, []), *peers]))
+        return [self._cut(node, cut_off) for node, cut_off in cut.items()]
+
+    @property
+    def _from_clients(self) -> bool:
+        return self.clients or self.peers == CLIENTS
 
     def _cut(self, node: str, peers: Sequence[Peer]) -> Act:
         return Act("net", links.net_record(node, peers, ports=self.ports, direction=self.direction))

@@ -47,7 +47,6 @@ QUIET_CLUSTERS = 2
 WINDOW_S = 1.2  # a process reads its moved clock within a second
 Variant = tuple[str, dict[str, Any]]
 MORE: list[Variant] = [
-    ("partition", {"form": "halves"}),
     ("partition", {"peers": "clients", "direction": "in"}),
     ("lossy", {"share": 0.05, "direction": "in"}),
     ("lossy", {"share": 0.3, "ports": [9092], "peers": "clients"}),
@@ -63,6 +62,7 @@ VARIANTS: list[Variant] = [
     *((name, {}) for name in NEMESES),
     ("partition", {"ports": [9092], "direction": "in", "peers": "role:broker"}),
     ("partition", {"direction": "out"}),
+    ("partition", {"form": "halves", "clients": True}),
     ("partition", {"form": "bridge"}),
     ("partition", {"form": "ring"}),
     ("partition", {"groups": ["node:b1 + node:c1", "node:b2"], "direction": "out"}),

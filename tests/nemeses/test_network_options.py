@@ -109,6 +109,19 @@ def test_halves_keep_the_chosen_together() -> None:
     assert met(found) == {"b1": ["b2", "b3"], "c1": ["b2", "b3"]}
 
 
+def test_a_zone_is_cut_from_all_others_and_from_clients() -> None:
+    """Nodes of the zone still see each other, and so do its clients."""
+    zone = "node:b1 + node:c1 + node:k1"
+    found = acts("partition", zone, form="halves", clients=True)
+    others = ["b2", "b3", "clients", "k2"]
+    assert met(found) == {"b1": others, "c1": others, "k1": others}
+    found = acts("partition", "node:b1 + node:b2", peers="role:broker", clients=True)
+    clients = ["clients", "k1", "k2"]
+    assert met(found) == {"b1": ["b2", "b3", *clients], "b2": ["b1", "b3", *clients]}
+    required = registry.make("nemeses", "partition", {"clients": True}, key="n").requires("b1")
+    assert met(required) == {"b1": ["clients"]}, "whether their address is known is asked before"
+
+
 def test_the_chosen_node_is_the_bridge() -> None:
     found = acts("partition", "node:b2", form="bridge")
     assert met(found) == {"b1": ["b3"], "c1": ["b3"]}
@@ -134,6 +147,8 @@ def test_clients_are_where_the_default_route_goes_and_in_nodes(nemesis: str) -> 
         Peer(name="k2", address="198.18.0.16"),
     )
     assert met(acts(nemesis, "node:k2", peers="clients")) == {"k2": ["clients", "k1"]}
+    both = met(acts(nemesis, "node:k1 + node:k2", peers="clients"))
+    assert both == {"k1": ["clients", "k2"], "k2": ["clients", "k1"]}
 
 
 @pytest.mark.parametrize("nemesis", ["partition", "lossy"])
