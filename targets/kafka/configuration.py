@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from harness.errors import PlanError
 from harness.protocols import NODE_DATA, STORED
+from targets.kafka.definitions import why_refused as why_refused
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import ZOOKEEPER, metadata_of
 
@@ -15,27 +15,6 @@ BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
 DATA = f"{NODE_DATA}/{STORED}"
 LOGS = "log"
-
-_OWNED = "ackloss sets it itself"
-_CODE = "it loads code or reads files, and a plan may do neither"
-_REFUSED: tuple[tuple[str, str], ...] = (
-    (r"(controller\.)?listener.*|listeners|advertised\..*|.*\.listener\.names?", _OWNED),
-    (r"listener\.security\.protocol\.map|security\..*|port|host\.name", _OWNED),
-    (r"node\.id|broker\.id(\..*)?|reserved\.broker\.max\.id|broker\.rack", _OWNED),
-    (r"process\.roles|log\.dirs?|metadata\.log\.dir", _OWNED),
-    (r"controller\.quorum\.(?!.*\.ms$).*", _OWNED),
-    (r"zookeeper\.(?!(session|connection)\.timeout\.ms$).*", _OWNED),
-    (r"ssl\..*|sasl\..*|.*\.sasl\..*|.*\.ssl\..*|password\..*|delegation\..*", _OWNED),
-    (r".*\.class(\.name|\.path|es)?|.*\.reporters|config\.providers.*|.*\.location", _CODE),
-)
-
-
-def why_refused(key: str) -> str | None:
-    """Why a plan may not set this broker setting; null when it may."""
-    for pattern, reason in _REFUSED:
-        if re.fullmatch(pattern, key):
-            return reason
-    return None
 
 
 def check_settings(settings: Mapping[str, Any], *, where: str) -> None:
