@@ -141,7 +141,7 @@ def history_of(parts: Iterable[Operations], *, file: str) -> History:
     rows = _Rows.of(list(parts))
     began, ended = _paired(rows)
     ops = _ops(rows, began, ended)
-    op, four = _micro_ops(rows, began, ended, file)
+    op, four = _micro_ops(rows, ops, file)
     kind, key = four[:, 0], four[:, 1]
     done = (kind <= REBALANCED) | ((kind == UNCOMMITTED) & (key != NULL))
     done |= ((kind == STORED) | (kind == DISCARDED)) & (ops.mark[op] == OK)
@@ -232,10 +232,31 @@ def _ops(rows: _Rows, began: Ints, ended: Ints) -> Ops:
     )
 
 
-def _micro_ops(rows: _Rows, began: Ints, ended: Ints, file: str) -> tuple[Ints, Ints]:
-    """The operation and the four integers of each micro-operation."""
+def _micro_ops(rows: _Rows, ops: Ops, file: str) -> tuple[Ints, Ints]:
+    """The operation and the four integers of each micro-operation: those of the completion, or else
+    of the invocation. A completion that is not ok may lack a send that was begun and never
+    answered: that one is of the invocation too."""
+    began, ended = ops.begun, ops.ended
     nothing = (ended == ABSENT) | (rows.stop[ended] == rows.start[ended])
-    source = np.where(nothing, began, ended)
+    op, four = _elements(rows, np.where(nothing, began, ended), file)
+    partial = ~nothing & (ops.mark != OK)
+    also, wanted = _elements(rows, np.where(partial, began, ABSENT), file)
+    also, wanted = also[wanted[:, 0] == SEND], wanted[wanted[:, 0] == SEND]
+    done = four[:, 0] == SEND
+    of, key, value = (
+        np.concatenate(pair)
+        for pair in ((op[done], also), (four[done, 1], wanted[:, 1]), (four[done, 3], wanted[:, 3]))
+    )
+    sends = codes_of(value, codes_of(key, of).codes).codes
+    unanswered = ~np.isin(sends[len(sends) - len(also) :], sends[: len(sends) - len(also)])
+    op, four = np.r_[op, also[unanswered]], np.r_[four, wanted[unanswered]]
+    order = np.argsort(op, kind="stable")
+    return op[order], four[order]
+
+
+def _elements(rows: _Rows, source: Ints, file: str) -> tuple[Ints, Ints]:
+    """What these rows hold, one row an operation: the operation and the four integers of each
+    micro-operation."""
     there = source != ABSENT
     start = np.where(there, rows.start[source], 0)
     length = np.where(there, rows.stop[source], 0) - start

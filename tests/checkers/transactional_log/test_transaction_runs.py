@@ -51,6 +51,32 @@ def test_a_run_that_lost_a_write(tmp_path: Path) -> None:
     assert {(row["key"], row["value"]) for row in rows.to_pylist()} == {("3", "71"), ("3", "72")}
 
 
+UNANSWERED = [
+    (0, "invoke", "txn", [SEND, 3, NULL, 73, SEND, 3, NULL, 74, SEND, 3, NULL, 75]),
+    (0, "fail", "txn", [SEND, 3, 3, 73]),
+]
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [(73, {"dirty-read": 1}), (74, {"dirty-read": 1}), (76, {"unexpected": 1})],
+    ids=["answered", "begun and never answered", "never begun"],
+)
+def test_a_send_that_was_never_answered_was_begun(
+    tmp_path: Path, value: int, found: dict[str, int]
+) -> None:
+    """The completion of its operation has the sends before it alone."""
+    dirty: list[Row] = [
+        (1, "invoke", "poll", [UNCOMMITTED, NULL, NULL, NULL]),
+        (1, "ok", "poll", [UNCOMMITTED, 3, 4, value]),
+    ]
+    result = judged(tmp_path, [*ROWS, *UNANSWERED, *dirty])
+    assert result.counts["attempted"] == 6
+    kinds = ("dirty-read", "unexpected")
+    assert {kind: result.counts[kind] for kind in kinds if result.counts[kind]} == found
+    assert {each.name for each in result.counter_examples} == {*found} - {"dirty-read"}
+
+
 def test_logs_that_were_read_to_their_ends_say_all(tmp_path: Path) -> None:
     result = judged(tmp_path, finally_read(POLLED_4, STORED_4), stored=True)
     assert (result.counter_examples, result.doubts) == ((), ())
