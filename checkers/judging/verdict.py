@@ -92,6 +92,7 @@ def _doubts(
     for sentence in facts.gaps.sentences:
         yield Statement(DOUBTS.incomplete, sentence)
     yield from (doubt for result in results for doubt in result.doubts)
+    yield from _doubts_of_replicas(facts)
     yield from _doubts_of_faults(facts, ops_begun)
     if facts.clients is not None and (facts.clients.lies or facts.clients.floods):
         yield Statement(
@@ -99,6 +100,18 @@ def _doubts(
         )
     if facts.starved:
         yield Statement(DOUBTS.starved, facts.starved)
+
+
+def _doubts_of_replicas(facts: Facts) -> Iterator[Statement]:
+    """Of any model: what only a replica that is behind has lost, or holds, no client has seen."""
+    for in_sync, words in (
+        (False, "not every replica of {of} was in sync at the end"),
+        (None, "it is not known whether every replica of {of} was in sync at the end"),
+    ):
+        behind = [number for number, each in facts.replicated.items() if each is in_sync]
+        if behind:
+            of = f"partition {behind[0]}" if len(behind) == 1 else f"{len(behind)} partitions"
+            yield Statement(DOUBTS.replicas, words.format(of=of))
 
 
 def _doubts_of_faults(facts: Facts, ops_begun: Sequence[int]) -> Iterator[Statement]:

@@ -99,9 +99,6 @@ def _doubts_of_reading(facts: Facts, basis: Basis) -> Iterator[Statement]:
     elif not facts.read_whole:
         why = next((f": {end.error}" for end in facts.ends if end.error), "")
         yield Statement(DOUBTS.incomplete, f"not every partition was read to its end{why}")
-    if behind := [str(end.partition) for end in facts.ends if end.complete and not end.whole]:
-        of = f"partition {behind[0]}" if len(behind) == 1 else f"{len(behind)} partitions"
-        yield Statement(DOUBTS.replicas, f"not every replica of {of} was in sync at the final read")
     for each in basis.disagreements:
         if not facts.promises.readers_are_replicas:
             yield Statement(DOUBTS.readers, _different(each, "read"))

@@ -291,6 +291,25 @@ class NodeRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class InSync:
+    """Who was in sync with the leader of a partition when the run's end began. `in_sync`: how many,
+    of `replicas`; `None` where no node that answered knows."""
+
+    partition: int
+    leader: str | None = None
+    members: tuple[str, ...] = ()
+    in_sync: int | None = None
+    replicas: int
+
+    @property
+    def every(self) -> bool | None:
+        """Whether there was a leader, and all replicas in sync; `None` where that is not known."""
+        if self.in_sync is None:
+            return None
+        return self.leader is not None and self.in_sync >= self.replicas
+
+
+@dataclass(frozen=True, kw_only=True)
 class LoadRecord:
     """Whether the load generator kept to the plan, and why not."""
 
@@ -358,6 +377,7 @@ class StoredRun:
     nodes: tuple[NodeRecord, ...] = ()
     timings: Mapping[str, float | None] = field(default_factory=dict)
     load: LoadRecord = LoadRecord()
+    in_sync: tuple[InSync, ...] | None = None
     cluster: ClusterRecord = ClusterRecord()
     cell: CellOf | None = None
     campaign: CampaignOf | None = None

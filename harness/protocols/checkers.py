@@ -38,7 +38,7 @@ class _Doubts(NamedTuple):
     unproven: str = "unproven"  # a requested fault is not proven
     unmet: str = "unmet"  # a step continued although its condition never held
     incomplete: str = "incomplete"  # not all of the evidence is there, or not all was read back
-    replicas: str = "replicas"  # not every replica was in sync at the final read
+    replicas: str = "replicas"  # not every replica was in sync at the end
     starved: str = "starved"  # the load was not what the plan requests
     deleted: str = "deleted"  # the log begins above 0
     not_yet_visible: str = "not_yet_visible"  # acknowledged writes may stand beyond what was read

@@ -295,7 +295,9 @@ class Facts:
     was tested. `final_from_ns`: operations that were due from then on belong to the workload's
     final scripts, and not to the load; None where it has none. `clients`: what clients that are
     processes of the user's did; None if there are none. `texts`: what numbers of
-    micro-operations stand for (`harness.models.micro_ops`). `attempted`: how many operations the
+    micro-operations stand for (`harness.models.micro_ops`). `replicated`: by partition, whether
+    every replica was in sync at the end, None where no node says; of a system whose nodes say
+    nothing of it, empty. `attempted`: how many operations the
     run counted itself; `rows`: how many its history and its reads have; None of a history from
     outside. `footers`: those of its Parquet files that
     were opened before and are few enough to be kept.
@@ -321,6 +323,7 @@ class Facts:
     timed: bool = True
     one_reader: bool = False
     gaps: Gaps = field(default_factory=Gaps)
+    replicated: Mapping[int, bool | None] = field(default_factory=dict)
     simulated: bool = False
     texts: tuple[str, ...] = ()
     final_from_ns: int | None = None

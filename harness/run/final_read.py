@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.history import ENDS, MEMBERS, READS
+from harness.history.documents import InSync
 from harness.history.lookup import among
 from harness.history.parquet_writer import ParquetWriter
 from harness.history.run_folder import RunDir, write_atomically
@@ -63,10 +64,23 @@ def wait_until_replicated(
 
 def is_fully_replicated(situation: Situation, plan: Plan) -> bool:
     """Whether every partition has a leader and all its replicas in sync."""
-    views = situation.partitions.values()
-    return len(views) == plan.partitions and all(
-        view.leader is not None and len(view.members) == plan.replicas for view in views
-    )
+    return all(each.every for each in in_sync(situation, plan))
+
+
+def in_sync(situation: Situation, plan: Plan) -> list[InSync]:
+    """Who is in sync with each partition."""
+    return [
+        InSync(partition=number, replicas=plan.replicas)
+        if (view := situation.partitions.get(number)) is None
+        else InSync(
+            partition=number,
+            leader=view.leader,
+            members=view.members,
+            in_sync=view.in_sync,
+            replicas=plan.replicas,
+        )
+        for number in range(plan.partitions)
+    ]
 
 
 def read_everything(

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -50,7 +50,7 @@ from harness.run.availability import (
 )
 from harness.run.by_hand import begin_by_hand
 from harness.run.cell_run import CellRun, cell_runs, still_going
-from harness.run.final_read import NOT_FULLY_REPLICATED, wait_until_replicated
+from harness.run.final_read import NOT_FULLY_REPLICATED, in_sync, wait_until_replicated
 from harness.run.interrupts import Interrupts
 from harness.run.metadata import RunMetadata, client_versions
 from harness.run.node_logs import last_words, logs_of
@@ -241,7 +241,7 @@ def _play(
         _show(how.status, clock, cells, faults, observer)
         _play_load(resolved, cluster, cells, record, how, faults, observer, clock)
         _warn(record, observer.new_reports())
-        _end(resolved, still_going(cells), record, how, observer, clock)
+        _end(resolved, cells, record, how, observer, clock)
         _warn(record, observer.new_reports())
 
 
@@ -286,28 +286,40 @@ def _end(
     clock: RunClock,
 ) -> None:
     """What is done over the healed cluster, unless the user wants to stop: the final scripts of a
-    workload that has some, and the final read of a model that has one."""
-    stop = how.interrupts.stop
-    if isinstance(resolved.workload, HasFinal) and not stop.is_set():
+    workload that has some, and the final read of a model that has one. Before each, and at the end
+    of any other, the replicas are waited for."""
+    stop, going = how.interrupts.stop, still_going(cells)
+    final = isinstance(resolved.workload, HasFinal)
+    read = MODELS[resolved.workload.model].final_read
+    if (final or not read) and not stop.is_set():
         with record.timed("read_s"):
-            _recover(resolved.plan, record, how, observer, clock)
-            together(clock, "final", [partial(cell.play_final, stop) for cell in cells])
-    if MODELS[resolved.workload.model].final_read and not stop.is_set():
+            _recover(resolved.plan, cells, record, how, observer, clock)
+            scripts = [partial(cell.play_final, stop) for cell in going if final]
+            together(clock, "final", scripts)
+    if read and not stop.is_set():
         with record.timed("read_s"):
-            _recover(resolved.plan, record, how, observer, clock)
+            _recover(resolved.plan, cells, record, how, observer, clock)
             reads = [partial(cell.read_all, stop) for cell in still_going(cells)]
             together(clock, "read", reads, at_most=_AT_ONCE)
     still_going(cells)
 
 
 def _recover(
-    plan: Plan, record: RunMetadata, how: RunOptions, observer: Observer, clock: RunClock
+    plan: Plan,
+    cells: Sequence[CellRun],
+    record: RunMetadata,
+    how: RunOptions,
+    observer: Observer,
+    clock: RunClock,
 ) -> None:
-    """Wait until every replica is in sync."""
+    """Wait until every replica is in sync, and note of each cell who is."""
     record.update(state="reading")
     how.status.enter("waiting until fully replicated")
     if not wait_until_replicated(plan.final.settle_s, observer, how.interrupts.stop, clock):
         record.warn(NOT_FULLY_REPLICATED)
+    for number, cell in enumerate(cells if observer.observes else ()):
+        noted = in_sync(observer.situation(number), cell.resolved.plan)
+        cell.record.update(in_sync=[asdict(each) for each in noted])
     how.status.enter("final read")
 
 

@@ -47,7 +47,6 @@ ONE = (ScriptedFault(id="cut"),)
 TWO = (*ONE, ScriptedFault(id="isolate"))
 MAY_SKIP = (*ONE, ScriptedFault(id="isolate", may_skip=True))
 HALF = replace(WHOLE, complete=False, whole=False, readers=())
-BEHIND = replace(WHOLE, whole=False)
 BEGUN_LATER = replace(WHOLE, log_start=4)
 DISAGREEMENT = Disagreement(readers=("a", "b"), partition="partition 0")
 
@@ -256,9 +255,23 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("unknown", "no fault took place: none was drawn", {}, drawn(0, 0)),
     (
         "unknown",
-        "not every replica of partition 0 was in sync at the final read",
+        "not every replica of partition 0 was in sync at the end",
         {},
-        {"ends": (BEHIND,)},
+        {"replicated": {0: False, 1: True}},
+    ),
+    (
+        "unknown",
+        "not every replica of 2 partitions was in sync at the end; it is not known whether every "
+        "replica of partition 3 was in sync at the end",
+        {},
+        {"replicated": {0: False, 1: True, 2: False, 3: None}},
+    ),
+    ("valid", "all 4,799 acknowledged writes were found", {}, {"replicated": {0: True}}),
+    (
+        "invalid",
+        "5 of 4,799 acknowledged writes (0.10 %) are lost",
+        {"lost": 5},
+        {"replicated": {0: False}},
     ),
     ("unknown", "a and b read different records of partition 0", {}, {"apart": True}),
     (
@@ -434,7 +447,7 @@ def test_rates_are_split_and_null_where_nothing_divides() -> None:
         ({"not_yet_visible": 1}, {}, (), ("not_yet_visible",), True),
         ({"lost": 1}, {"unconfirmed": {"lost": 1}}, (), ("readers",), True),
         ({"lost": 1}, {"apart": True}, (), ("readers",), True),
-        ({"lost": 1}, {"ends": (BEHIND,)}, ("lost",), ("replicas",), False),
+        ({"lost": 1}, {"replicated": {0: False}}, ("lost",), ("replicas",), False),
         ({"duplicates": 1}, {"unconfirmed": {"duplicates": 1}}, (), (), True),
         ({"duplicates": 1}, {"unconfirmed": {"duplicates": 1}, "x": 1}, (), ("readers",), True),
         ({}, {"starved": "held up"}, (), ("starved",), False),

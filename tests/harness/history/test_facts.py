@@ -130,6 +130,33 @@ def test_each_partition_has_its_own_end(read: Read) -> None:
     assert not read(ends=half, plan={"topic": {"partitions": 2}}).read_whole
 
 
+NOTED = {"partition": 0, "leader": "b1", "members": ["b1"], "in_sync": 1, "replicas": 3}
+
+
+@pytest.mark.parametrize(
+    ("noted", "ends", "replicated"),
+    [
+        (NOTED, [], {0: False}),
+        (NOTED | {"members": ["b1", "b2", "b3"], "in_sync": 3}, [], {0: True}),
+        (NOTED | {"members": ["b1", "b2", "b3"], "in_sync": 3, "leader": None}, [], {0: False}),
+        (NOTED | {"in_sync": 3}, [], {0: True}),  # which they are need not be known
+        (NOTED | {"in_sync": None}, [], {0: None}),
+        (NOTED, [E(isr=3)], {0: True}),  # by the end of the read all were back
+        (NOTED, [E(isr=3, complete=False)], {0: False}),
+        (None, [E(isr=3)], {0: True}),  # a run of an earlier version
+        (None, [E(isr=2)], {0: False}),
+        (None, [], {}),
+    ],
+)
+def test_who_was_in_sync_is_what_the_run_noted_or_the_ends_say(
+    tmp_path: Path, noted: dict[str, Any] | None, ends: list[E], replicated: dict[int, bool | None]
+) -> None:
+    rundir = Made(writes=[W(0)], reads=[R(0)], ends=ends).build(tmp_path, "run")
+    run = rundir.read_json(rundir.run)
+    rundir.write_json(rundir.run, run | ({} if noted is None else {"in_sync": [noted]}))
+    assert facts_of(rundir, stored_promises).replicated == replicated
+
+
 MIN_ISR = "min.insync.replicas"
 
 
