@@ -84,7 +84,7 @@ def archive(image: ImageRef, say: Say = quietly) -> Path | None:
 
 
 def bootstrap_checkpoint(image: ImageRef, features: Mapping[str, int]) -> bytes:
-    """The bootstrap.checkpoint that this image's StorageTool writes for these features.
+    """The levels of features as this image's StorageTool writes them (`ReleaseLine.bootstrap`).
 
     Raises PlanError for a feature that this version does not have at this level.
     """
@@ -160,16 +160,21 @@ log.dirs={FILES}/data
 
 def _format(image: ImageRef, release: ReleaseLine, features: Mapping[str, int]) -> bytes:
     requested = ", ".join(f"{name} = {level}" for name, level in features.items())
-    levels = (part for name, level in features.items() for part in ("--feature", f"{name}={level}"))
     try:
-        made = formatted(image, release, _PROPERTIES, [*levels], read=["bootstrap.checkpoint"])
+        options = feature_options(features)
+        made = formatted(image, release, _PROPERTIES, options, read=[release.bootstrap])
     except EnvironmentFailure as error:
         if features:
             raise PlanError(
                 f"Kafka {image.version} refuses {requested}: {error.hint}", key="target.features"
             ) from error
         raise
-    return made["bootstrap.checkpoint"]
+    return made[release.bootstrap]
+
+
+def feature_options(levels: Mapping[str, int]) -> list[str]:
+    """StorageTool's options for these levels of features."""
+    return [word for name, n in levels.items() for word in ("--feature", f"{name}={n}")]
 
 
 def formatted(
@@ -231,7 +236,7 @@ def _make_archive(
     files = {
         "server.properties": _PROPERTIES.encode(),
         release.log_file: release.log_config.encode(),
-        "data/bootstrap.checkpoint": checkpoint,
+        f"data/{release.bootstrap}": checkpoint,
         "data/meta.properties": f"version=1\ncluster.id={_CLUSTER_ID}\nnode.id=1\n".encode(),
     }
     with one_off(

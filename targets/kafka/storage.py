@@ -20,12 +20,14 @@ from typing import NamedTuple
 
 from harness.faults.records import DiskRecord
 from harness.levers.disk_changes import Change, Read, Sizes, Storage, check_size
+from targets.kafka.versions import FIRST_SNAPSHOT
 
 CHECKPOINT = "recovery-point-offset-checkpoint"
 
 _SEGMENT = re.compile(r"\d{20}\.log$")
 _HEADER_BYTES, _OVERHEAD_BYTES = 61, 12
-_KEPT_BY_FORMAT = ("data/meta.properties", "data/bootstrap.checkpoint")
+_META = "data/meta.properties"
+_KEPT_BY_FORMAT = (_META, "data/bootstrap.checkpoint", f"data/{FIRST_SNAPSHOT}")
 
 
 @dataclass(frozen=True)
@@ -74,22 +76,23 @@ class KafkaStorage(Storage):
     def reformatted(self, record: DiskRecord, sizes: Sizes, read: Read) -> list[Change]:
         """Only what formatting writes, with another directory id. It is made from the old one and
         the fault, so both are known afterwards."""
-        tops = sorted({"/".join(path.split("/")[:2]) for path in sizes if path.startswith("data/")})
-        meta, _ = _KEPT_BY_FORMAT
-        old = read(meta).decode()
+        kept = {path for path in _KEPT_BY_FORMAT if path in sizes}
+        folders = {path.rpartition("/")[0] for path in kept}
+        deleted = {
+            path if path.rpartition("/")[0] in folders else "/".join(path.split("/")[:2])
+            for path in sizes
+            if path.startswith("data/") and path not in kept
+        }
+        old = read(_META).decode()
         if not old:
             return []
         digest = hashlib.sha256(f"{record.seed}/{record.fault}/{old}".encode()).digest()
         new_id = base64.urlsafe_b64encode(digest[:16]).decode().rstrip("=")
         return [
-            *(
-                Change(how="delete", path=top, summary="deleted")
-                for top in tops
-                if top not in _KEPT_BY_FORMAT
-            ),
+            *(Change(how="delete", path=path, summary="deleted") for path in sorted(deleted)),
             Change(
                 how="write",
-                path=meta,
+                path=_META,
                 summary=f"written again with directory.id {new_id}",
                 content=re.sub(r"(?m)^directory\.id=.*$", f"directory.id={new_id}", old),
             ),

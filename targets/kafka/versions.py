@@ -24,6 +24,9 @@ VERSION_JAR = r"kafka_2\.\d+-(\d+(?:\.\d+){1,3})\.jar"
 KRAFT: Final = "kraft"
 ZOOKEEPER: Final = "zookeeper"
 
+FIRST_SNAPSHOT: Final = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
+"""The snapshot with which a log of metadata begins, below a node's data folder."""
+
 # The levels that show elections and ISR changes: the controller logs each change of a partition
 # (leader, ISR, ELR) at DEBUG, brokers log theirs in the state-change log and at INFO. Heartbeats,
 # periodic tasks and ZooKeeper's pings are a line every second or two: a process whose clock was
@@ -95,6 +98,8 @@ class ReleaseLine:
     `{file}`; `packages` are the distribution's. `speaks` is the protocol that must be configured
     for clients, null where they query the broker (ApiVersions, KIP-35, from 0.10 on). `host_keys`:
     listens by the keys `host.name` and `port`, which 0.9 replaced by `listeners`.
+    `bootstrap` is the file of its data folder in which formatting notes the levels of features:
+    until 4.3 every node has it, since 4.4 (KIP-1170) it is the first snapshot of a controller.
     `offsets_acknowledged`: the offset in an acknowledgement is the record's; before 0.8.2 it is,
     for acks=all, the one after the last record of the request.
     """
@@ -113,6 +118,7 @@ class ReleaseLine:
     exclude: tuple[str, ...] = ()
     broker_class: str = "kafka.Kafka"
     format_class: str = "kafka.tools.StorageTool"
+    bootstrap: str = "bootstrap.checkpoint"
     zookeeper_class: str = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
     speaks: tuple[int, ...] | None = None
     host_keys: bool = False
@@ -300,7 +306,8 @@ RELEASE_LINES: Sequence[ReleaseLine] = (
     _line_3("3.7 to 3.9", r"3\.[7-9]\.\d+", controllers_tell=True),
     _line_4("4.0, 4.1", r"4\.[01]\.\d+", "2.24.3"),
     _line_4("4.2", r"4\.2\.\d+", "2.25.3"),
-    _line_4("4.x", r"4\.\d+\.\d+", "2.25.4"),
+    _line_4("4.3", r"4\.3\.\d+", "2.25.4"),
+    replace(_line_4("4.x", r"4\.\d+\.\d+", "2.25.4"), bootstrap=FIRST_SNAPSHOT),
 )
 """In order: the first whose pattern fits a version is its row."""
 

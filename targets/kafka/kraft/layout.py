@@ -22,7 +22,12 @@ from targets.kafka.configuration import (
 from targets.kafka.jars import is_jars
 from targets.kafka.kraft import voters
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.versions import DEFAULT_VERSION, ReleaseLine, release_line
+from targets.kafka.versions import (
+    DEFAULT_VERSION,
+    FIRST_SNAPSHOT,
+    ReleaseLine,
+    release_line,
+)
 
 # What ackloss sets unless the plan says otherwise: short timeouts, so that a run takes a minute,
 # and a leader that stays where it is unless a fault moves it.
@@ -40,8 +45,8 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "offsets.topic.num.partitions": 3,
     "group.initial.rebalance.delay.ms": 0,
 }
+_BOOTSTRAP: Final = "bootstrap"
 _PORTS: Final = {"broker": BROKER_PORT, "controller": CONTROLLER_PORT}
-_CHECKPOINT: Final = "bootstrap.checkpoint"
 _META: Final = "version=1\ncluster.id={cluster}\nnode.id={number}\ndirectory.id={directory}\n"
 
 
@@ -50,20 +55,21 @@ def ingredients(plan: KafkaPlan, image: ImageRef, say: Say) -> Ingredients:
     from targets.kafka import images  # imports Docker's client
 
     archive = None if is_jars(image) else images.archive(image, say)
-    levels = {name: n for name, n in plan.target.features.items() if name != voters.FEATURE}
     return Ingredients(
         image=image,
-        files={_CHECKPOINT: images.bootstrap_checkpoint(image, levels)},
+        files={_BOOTSTRAP: images.bootstrap_checkpoint(image, voters.levels(plan))},
         mounts={archive: images.ARCHIVE_INSIDE} if archive else {},
     )
 
 
 def specs(plan: KafkaPlan, made: Ingredients, addresses: Mapping[str, str]) -> list[NodeSpec]:
     """Every node with its files: configured, and formatted without starting a JVM, from the
-    bootstrap.checkpoint that the version's own StorageTool wrote once."""
+    checkpoint that the version's own StorageTool wrote once."""
     release = release_line(made.image.version or plan.target.version or DEFAULT_VERSION)
     cluster_id = new_cluster_id()
     directories = {name: new_cluster_id() for name in node_ids(plan)}
+    bootstrap = {f"{STORED}/{release.bootstrap}": made.files.get(_BOOTSTRAP, b"")}
+    only_controllers = release.bootstrap == FIRST_SNAPSHOT
     snapshot = _snapshot(plan, made.image, release, cluster_id, directories, addresses)
     argv = release.process(
         release.broker_class,
@@ -85,8 +91,8 @@ def specs(plan: KafkaPlan, made: Ingredients, addresses: Mapping[str, str]) -> l
                 f"{STORED}/meta.properties": _META.format(
                     cluster=cluster_id, number=number, directory=directories[name]
                 ).encode(),
-                f"{STORED}/{_CHECKPOINT}": made.files.get(_CHECKPOINT, b""),
-                **(snapshot if "controller" in roles(name, plan) else {}),
+                **({} if only_controllers and not is_controller(name, plan) else bootstrap),
+                **(snapshot if is_controller(name, plan) else {}),
             },
             mounts=made.mounts,
             memory_mb=plan.target.memory_mb,
@@ -103,6 +109,11 @@ def roles(name: str, plan: KafkaPlan) -> frozenset[str]:
     if plan.target.combined and int(name[1:]) <= plan.target.controllers:
         return frozenset({"broker", "controller"})
     return frozenset({"broker"})
+
+
+def is_controller(name: str, plan: KafkaPlan) -> bool:
+    """Whether a node is a controller, perhaps besides a broker."""
+    return "controller" in roles(name, plan)
 
 
 def server_properties(name: str, plan: KafkaPlan, addresses: Mapping[str, str]) -> bytes:
@@ -137,7 +148,7 @@ def _listeners(own_roles: frozenset[str]) -> list[str]:
 def _controllers(plan: KafkaPlan, addresses: Mapping[str, str]) -> dict[int, str]:
     """Addresses of the controllers by id."""
     ids = node_ids(plan)
-    return {ids[n]: addresses[n] for n in ids if "controller" in roles(n, plan)}
+    return {ids[n]: addresses[n] for n in ids if is_controller(n, plan)}
 
 
 def _snapshot(
@@ -153,7 +164,7 @@ def _snapshot(
         return {}
     by_id = {number: directories[name] for name, number in node_ids(plan).items()}
     controllers = _controllers(plan, addresses)
-    made = voters.first_snapshot(image, release, cluster_id, controllers, by_id)
+    made = voters.first_snapshot(plan, image, release, cluster_id, controllers, by_id)
     return {f"{STORED}/{name}": content for name, content in made.items()}
 
 

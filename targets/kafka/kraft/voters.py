@@ -14,10 +14,9 @@ from harness.images.recipe import FILES
 from harness.protocols import ImageRef
 from targets.kafka.configuration import CONTROLLER_PORT
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.versions import ReleaseLine
+from targets.kafka.versions import FIRST_SNAPSHOT, ReleaseLine
 
 FEATURE: Final = "kraft.version"
-_SNAPSHOT: Final = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
 _PROPERTIES: Final = """\
 process.roles=controller
 node.id={number}
@@ -34,6 +33,11 @@ def can_change(plan: KafkaPlan) -> bool:
     return plan.target.features.get(FEATURE, 0) > 0
 
 
+def levels(plan: KafkaPlan) -> dict[str, int]:
+    """The levels of features that formatting is given: the voters' own follows from the voters."""
+    return {name: level for name, level in plan.target.features.items() if name != FEATURE}
+
+
 def quorum(plan: KafkaPlan, controllers: Mapping[int, str]) -> dict[str, str]:
     """The settings that say who the controllers are: `controllers` are addresses by id."""
     if can_change(plan):
@@ -43,13 +47,15 @@ def quorum(plan: KafkaPlan, controllers: Mapping[int, str]) -> dict[str, str]:
 
 
 def first_snapshot(
+    plan: KafkaPlan,
     image: ImageRef,
     release: ReleaseLine,
     cluster_id: str,
     controllers: Mapping[int, str],
     directories: Mapping[int, str],
 ) -> dict[str, bytes]:
-    """The first snapshot of the metadata log, by its file's name below the data folder.
+    """The first snapshot of the metadata log, by its file's name below the data folder: with its
+    voters, and from 4.4 on the levels of features.
 
     `directories`: the id of each controller's log directory. Raises EnvironmentFailure.
     """
@@ -61,11 +67,11 @@ def first_snapshot(
     properties = _PROPERTIES.format(
         number=first, servers=_servers(controllers), port=CONTROLLER_PORT, files=FILES
     )
-    options = ["--initial-controllers", initial]
     from targets.kafka import images  # imports Docker's client
 
+    options = ["--initial-controllers", initial, *images.feature_options(levels(plan))]
     return images.formatted(
-        image, release, properties, options, cluster_id=cluster_id, read=[_SNAPSHOT]
+        image, release, properties, options, cluster_id=cluster_id, read=[FIRST_SNAPSHOT]
     )
 
 
