@@ -9,6 +9,7 @@ from harness.plan.model import (
     Plan,
     TargetPlan,
     WorkloadPlan,
+    number_of,
     plan_model,
 )
 from harness.plan.parsing import load_plan, parse_plan, read_plan, refuse_campaign
@@ -45,6 +46,7 @@ __all__ = [
     "Version",
     "WorkloadPlan",
     "load_plan",
+    "number_of",
     "parse_plan",
     "plan_model",
     "read_plan",

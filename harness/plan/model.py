@@ -8,10 +8,11 @@ here; what a plug-in's own options may be is checked where plug-ins are known (`
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 import orjson
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from harness import registry
 from harness.plan.cells import Cell, check_names, check_number
@@ -30,6 +31,11 @@ from harness.plan.steps import (
 )
 
 
+def number_of(version: str) -> tuple[int, ...]:
+    """A version to compare with: (3, 9, 2)."""
+    return tuple(int(part) for part in version.split("."))
+
+
 class ClusterPlan(OpenSection):
     """Where the nodes are; other keys are the options of this kind."""
 
@@ -43,6 +49,12 @@ class ClusterPlan(OpenSection):
 class TargetPlan(Section):
     """The system under test."""
 
+    newest: ClassVar[Sequence[str]] = ()
+    """The newest known release of each release line, in order. A version of a plan may leave out
+    what follows from them: 3.9 is the newest 3.9."""
+    growing_since: ClassVar[str] = ""
+    """The first release line that may get releases after `newest` was written."""
+
     system: Slug = Field(description="The system under test, a plug-in in targets/.")
     version: Version | None = Field(None, description="A released version, such as 4.3.1.")
     image: Image | None = Field(
@@ -54,6 +66,23 @@ class TargetPlan(Section):
     memory_mb: int = Field(
         512, ge=256, le=16384, description="Memory limit of each node, in MiB (heap is half)."
     )
+
+    @field_validator("version")
+    @classmethod
+    def _released(cls, version: str | None) -> str | None:
+        """The complete version, refused where its release line has no such release."""
+        if version is None or not cls.newest:
+            return version
+        wanted = number_of(version)
+        for newest in map(number_of, reversed(cls.newest)):
+            if newest[: len(wanted)] == wanted:
+                return ".".join(map(str, newest))
+            if newest[:-1] == wanted[:-1]:
+                if wanted <= newest or wanted >= number_of(cls.growing_since):
+                    return version
+                last = ".".join(map(str, newest))
+                raise ValueError(f"{version} does not exist: the newest of its line is {last}")
+        return version
 
     @model_validator(mode="after")
     def _one_source(self) -> TargetPlan:

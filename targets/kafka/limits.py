@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from harness.plan import Scalar
-from targets.kafka.versions import KRAFT, ZOOKEEPER, number_of
+from harness.plan import Scalar, number_of
+from targets.kafka.versions import KRAFT, ZOOKEEPER
 
 Place = Literal["broker", "topic", "feature", "producer", "target"]
 Kind = Literal["absent", "ignored", "refused"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import ClassVar, Literal
 
 from pydantic import Field, PrivateAttr, model_validator
 
@@ -11,6 +12,16 @@ from harness.plan import Plan, Section, Settings, Slug, TargetPlan, WorkloadPlan
 
 class KafkaTargetPlan(TargetPlan):
     """Kafka, and how its cluster is made."""
+
+    # fmt: off
+    newest: ClassVar[Sequence[str]] = (
+        "0.8.0", "0.8.1.1", "0.8.2.2", "0.9.0.1", "0.10.0.1", "0.10.1.1", "0.10.2.2", "0.11.0.3",
+        "1.0.2", "1.1.1", "2.0.1", "2.1.1", "2.2.2", "2.3.1", "2.4.1", "2.5.1", "2.6.3", "2.7.2",
+        "2.8.2", "3.0.2", "3.1.2", "3.2.3", "3.3.2", "3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1",
+        "3.9.2", "4.0.2", "4.1.2", "4.2.2", "4.3.1", "4.4.0",
+    )
+    # fmt: on
+    growing_since: ClassVar[str] = "3.9"
 
     system: Slug = Field("kafka", description="The system under test, a plug-in in targets/.")
     metadata: Literal["kraft", "zookeeper"] | None = Field(

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness.plan import Scalar
+from harness.plan import Scalar, number_of
 from harness.protocols import Unsupported
 from harness.wrong_values import dotted
 from targets.kafka.clients.producer_settings import SAME
 from targets.kafka.limits import KINDS, LIMITS, Limit, Place
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.versions import KRAFT, ZOOKEEPER, metadata_of, number_of
+from targets.kafka.versions import KRAFT, ZOOKEEPER, metadata_of
 
 _KEYS: Final[Mapping[Place, tuple[str, ...]]] = {
     "broker": ("target", "settings"),

@@ -226,7 +226,7 @@ def _line_4(name: str, versions: str, log4j: str) -> ReleaseLine:
 RELEASE_LINES: Sequence[ReleaseLine] = (
     ReleaseLine(
         name="0.8.0",
-        versions=r"0\.8\.0(\.\d+)?",
+        versions=r"0\.8\.0",
         jars=(_kafka("2.10"),),
         exclude=_NOT_THERE,
         requests=_OLDEST,
@@ -236,7 +236,7 @@ RELEASE_LINES: Sequence[ReleaseLine] = (
     ),
     ReleaseLine(
         name="0.8.1",
-        versions=r"0\.8\.1(\.\d+)?",
+        versions=r"0\.8\.1(\.1)?",
         jars=(_kafka("2.10"),),
         exclude=_NOT_THERE,
         requests=_OLDEST,
@@ -255,7 +255,7 @@ RELEASE_LINES: Sequence[ReleaseLine] = (
     ),
     ReleaseLine(
         name="0.9",
-        versions=r"0\.9\.\d+\.\d+",
+        versions=r"0\.9\.0\.\d+",
         jars=(_kafka("2.11"), _JAXB),
         exclude=_NOT_THERE,
         requests=_OLDEST,
@@ -269,13 +269,13 @@ RELEASE_LINES: Sequence[ReleaseLine] = (
     ),
     ReleaseLine(
         name="0.10.1, 0.10.2",
-        versions=r"0\.10\.\d+\.\d+",
+        versions=r"0\.10\.[12]\.\d+",
         jars=(_kafka("2.11"), _JAXB),
         requests=Requests(metadata=1, list_offsets=1, describe_configs=None),
     ),
     ReleaseLine(
         name="0.11, 1.0",
-        versions=r"0\.11\.\d+\.\d+|1\.0\.\d+",
+        versions=r"0\.11\.0\.\d+|1\.0\.\d+",
         jars=(_kafka("2.11"), _JAXB, _RELOAD4J),
         exclude=("org.slf4j:slf4j-log4j12", "log4j:log4j"),
         requests=Requests(metadata=4, list_offsets=2, describe_configs=0),
@@ -311,7 +311,7 @@ RELEASE_LINES: Sequence[ReleaseLine] = (
 )
 """In order: the first whose pattern fits a version is its row."""
 
-DEFAULT_VERSION = "4.3.1"
+DEFAULT_VERSION = "4.4.0"
 
 
 def release_line(version: str, *, key: str = "target.version") -> ReleaseLine:
@@ -322,13 +322,8 @@ def release_line(version: str, *, key: str = "target.version") -> ReleaseLine:
     raise PlanError(
         f"Kafka {version} is an unsupported version",
         key=key,
-        hint="0.8.0 to 4.x are known, such as 0.8.2.2, 2.8.2, 3.9.2 or 4.3.1",
+        hint=f"0.8.0 to 4.x are known, such as 0.8.2.2, 2.8.2, 3.9.2 or {DEFAULT_VERSION}",
     )
-
-
-def number_of(version: str) -> tuple[int, ...]:
-    """A version to compare with: (3, 9, 2)."""
-    return tuple(int(part) for part in version.split("."))
 
 
 def release_line_of(plan: KafkaPlan) -> ReleaseLine:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -20,8 +21,11 @@ Word = Literal[
 class ZooKeeperTargetPlan(TargetPlan):
     """ZooKeeper; how many servers it has is in [ensemble]."""
 
+    newest: ClassVar[Sequence[str]] = ("3.4.14", "3.5.10", "3.6.4", "3.7.2", "3.8.7", "3.9.5")
+    growing_since: ClassVar[str] = "3.8"
+
     system: Slug = Field("zookeeper", description="The system under test, a plug-in in targets/.")
-    version: Version | None = Field(None, description="A released version, such as 3.9.4.")
+    version: Version | None = Field(None, description="A released version, such as 3.9.5.")
     image: Image | None = Field(None, description="Refused: ZooKeeper runs from its artefacts.")
 
 

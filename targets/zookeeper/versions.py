@@ -70,7 +70,7 @@ RELEASES: Final[Sequence[Release]] = (
 )
 """In order: the first whose pattern fits a version is its row."""
 
-DEFAULT_VERSION: Final = "3.9.4"
+DEFAULT_VERSION: Final = "3.9.5"
 
 
 def release_of(version: str, *, key: str = "target.version") -> Release:
@@ -81,10 +81,5 @@ def release_of(version: str, *, key: str = "target.version") -> Release:
     raise PlanError(
         f"ZooKeeper {version} is not a supported version",
         key=key,
-        hint="use 3.4.10 to 3.4.14, 3.5.5 to 3.5.10, or 3.6 to 3.9, such as 3.4.14 or 3.9.4",
+        hint="use 3.4.10 to 3.4.14, 3.5.5 to 3.5.10, or 3.6 to 3.9, such as 3.4.14 or 3.9.5",
     )
-
-
-def number_of(version: str) -> tuple[int, ...]:
-    """A version to compare with: (3, 9, 4)."""
-    return tuple(int(part) for part in version.split("."))

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from harness.errors import PlanError, nearest
+from harness.plan import number_of
 from harness.protocols.groups import GroupSettings
 from harness.run.workload import group_of
 from targets.kafka.clients.java.lines import JAVA
 from targets.kafka.groups.java.nodes import check_java
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.versions import number_of
 
 LIBRDKAFKA, KAFKA_PYTHON = "librdkafka", "kafka-python"
 _WHERE: Final = "workload.consumer"

@@ -12,11 +12,12 @@ from typing import Final
 
 from harness.images.steps import Say
 from harness.levers.proxied import HEAP_MB, JAR, SOURCES, proxied, with_proxy
+from harness.plan import number_of
 from harness.protocols import ImageRef, Ingredients, NodeSpec
 from targets.kafka.jars import compiled
 from targets.kafka.levers.requests import ERRORS_SINCE, ports_of_roles
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.versions import DEFAULT_VERSION, KRAFT, metadata_of, number_of, release_line_of
+from targets.kafka.versions import DEFAULT_VERSION, KRAFT, metadata_of, release_line_of
 
 OURS: Final = Path(__file__).parent / "proxy"
 """The sources of what it must know of Kafka."""

@@ -18,11 +18,12 @@ from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
 from harness.errors import PlanError
 from harness.levers.protocol import Requests
 from harness.levers.proxied import ANY, Rule, check_name, rules
+from harness.plan import number_of
 from harness.protocols import Node
 from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT
 from targets.kafka.levers.carried import CARRIED, SAME, UNEXPECTED
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.versions import DEFAULT_VERSION, KRAFT, metadata_of, number_of
+from targets.kafka.versions import DEFAULT_VERSION, KRAFT, metadata_of
 
 ERRORS_SINCE: Final = "3.0"
 """Before it, kafka-clients has other ways to make an error's answer and to read requests."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from harness.errors import PlanError
+from harness.plan import number_of
 from harness.protocols.transactions import READ_COMMITTED
 from harness.run.blocking import THREADS_AT_MOST
 from harness.run.workload import transactions_of
@@ -20,7 +21,6 @@ from targets.kafka.clients.producer_settings import (
     place_of,
 )
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.versions import number_of
 
 TIMEOUT: Final = "transaction.timeout.ms"
 _TIMEOUT_MS: Final = 10_000

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from harness.plan import number_of
 from harness.protocols import NODE_DATA, Ingredients, NodeSpec
 from targets.kafka.configuration import (
     BROKER_PORT,
@@ -20,7 +21,7 @@ from targets.kafka.configuration import (
     with_rack,
 )
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.versions import DEFAULT_VERSION, ReleaseLine, number_of, release_line
+from targets.kafka.versions import DEFAULT_VERSION, ReleaseLine, release_line
 from targets.zookeeper.configuration import CLIENT_PORT, PORTS, Server, server_files
 
 # What ackloss sets unless the plan says otherwise, and the version from which Kafka knows it: short

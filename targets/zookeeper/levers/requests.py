@@ -14,9 +14,10 @@ from typing import Final
 from harness.errors import PlanError
 from harness.levers.protocol import Requests
 from harness.levers.proxied import ANY, Rule, check_name, rules
+from harness.plan import number_of
 from targets.zookeeper.configuration import CLIENT_PORT
 from targets.zookeeper.plan import ZooKeeperPlan
-from targets.zookeeper.versions import DEFAULT_VERSION, number_of
+from targets.zookeeper.versions import DEFAULT_VERSION
 
 APIS: Final[Mapping[str, int]] = {
     "create": 1,

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 
 from harness.errors import HarnessFailure, PlanError
 from harness.images.steps import Say
+from harness.plan import number_of
 from harness.protocols import (
     Client,
     Cluster,
@@ -29,7 +30,7 @@ from targets.kafka.clients.java.settings import (
 )
 from targets.kafka.clients.library import bootstrap, bootstrap_of
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.versions import ReleaseLine, number_of
+from targets.kafka.versions import ReleaseLine
 
 _MOST: Final = 9
 _OLDEST: Final = "2.0.0"

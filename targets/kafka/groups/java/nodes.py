@@ -10,6 +10,7 @@ from typing import Final
 
 from harness.errors import PlanError
 from harness.images.steps import Say
+from harness.plan import number_of
 from harness.plan.steps import Family, FaultStep
 from harness.protocols import CLIENT_ROLE, ImageRef, Ingredients, NodeSpec
 from harness.protocols.groups import GroupSettings, consumer_name
@@ -19,7 +20,7 @@ from targets.kafka.clients.java.nodes import jvm
 from targets.kafka.groups.java.member import MEMBER_PORT
 from targets.kafka.jars import compiled
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.versions import ReleaseLine, number_of
+from targets.kafka.versions import ReleaseLine
 
 JAR: Final = "member.jar"
 
