@@ -33,8 +33,11 @@ OTHERS = [
     ("2.8.2", "zookeeper"),
     ("3.9.2", "zookeeper"),
     ("3.9.2", "kraft"),
-    ("4.0.1", "kraft"),
+    ("4.0.2", "kraft"),
+    ("4.1.2", "kraft"),
+    ("4.2.2", "kraft"),
     ("4.3.1", "kraft"),
+    ("4.4.0", "kraft"),
 ]
 SAVABLE = [*CHOICE, *(OTHERS if ALL else [])]
 SHORT = ["workload.duration_s=7"]

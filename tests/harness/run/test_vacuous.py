@@ -21,7 +21,7 @@ CUT = {**STEP, "nemesis": "partition"}
 def plan(system: str = "kafka", **keys: Any) -> dict[str, Any]:
     target, workload = {"system": system}, {}
     if system != "memory":
-        target |= {"version": {"kafka": "4.3.1", "zookeeper": "3.9.4"}[system]}
+        target |= {"version": {"kafka": "4.3.1", "zookeeper": "3.9.5"}[system]}
     if system == "zookeeper":
         workload = {"workload": {"name": "set"}}
     cluster = {"kind": "memory" if system == "memory" else "docker"}

@@ -74,7 +74,7 @@ def test_a_broker_takes_the_checkpoint_and_uses_the_archive(version: str) -> Non
     files = {
         "server.properties": COMBINED.encode(),
         release.log_file: release.log_config.encode(),
-        "data/bootstrap.checkpoint": images.bootstrap_checkpoint(image, {}),
+        f"data/{release.bootstrap}": images.bootstrap_checkpoint(image, {}),
         "data/meta.properties": b"version=1\ncluster.id=ackloss-AAAAAAAAAAAAAA\nnode.id=7\n"
         b"directory.id=ackloss-BBBBBBBBBBBBBB\n",
     }

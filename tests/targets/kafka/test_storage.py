@@ -146,6 +146,18 @@ def test_flip_changes_as_many_bits_as_asked() -> None:
     assert changed == 3
 
 
+def test_a_reformatted_controller_has_the_first_snapshot_that_formatting_writes_since_4_4() -> None:
+    first = "data/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
+    files = {
+        "data/meta.properties": b"version=1\ndirectory.id=old\n",
+        first: b"c",
+        "data/__cluster_metadata-0/x": b"m",
+        FIRST: SEGMENT,
+    }
+    *deleted, _ = cut(files, form="reformat")
+    assert {change.path for change in deleted} == {"data/__cluster_metadata-0/x", FOLDER}
+
+
 def test_a_reformatted_disk_has_another_directory_id_and_nothing_else() -> None:
     meta = "version=1\ncluster.id=C\nnode.id=1\ndirectory.id=old\n"
     files = {

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import PlanError
-from harness.plan import parse_plan
+from harness.plan import number_of, parse_plan
 from targets.kafka.kraft import Kraft
 from targets.kafka.modes import mode_of
+from targets.kafka.plan import KafkaPlan, KafkaTargetPlan
 from targets.kafka.versions import (
     DEFAULT_VERSION,
     KRAFT,
@@ -35,8 +36,9 @@ PROMISED = [
     ("3.2.3", "2.4 to 3.2", ZOOKEEPER),
     ("3.3.2", "3.3 to 3.6", KRAFT),
     ("3.9.2", "3.7 to 3.9", KRAFT),
-    ("4.0.1", "4.0, 4.1", KRAFT),
-    ("4.3.1", "4.x", KRAFT),
+    ("4.0.2", "4.0, 4.1", KRAFT),
+    ("4.3.1", "4.3", KRAFT),
+    ("4.4.0", "4.x", KRAFT),
 ]
 MODES = {KRAFT: Kraft(), ZOOKEEPER: ZooKeeper()}
 
@@ -84,9 +86,10 @@ def test_requests_are_those_that_a_release_line_has(release: ReleaseLine) -> Non
         ("3.7.2", "3.7 to 3.9", "slf4j-reload4j:1.7.36"),
         ("3.9.0", "3.7 to 3.9", "slf4j-reload4j:1.7.36"),
         ("3.9.2", "3.7 to 3.9", "slf4j-reload4j:1.7.36"),
-        ("4.0.1", "4.0, 4.1", "log4j-slf4j-impl:2.24.3"),
-        ("4.1.1", "4.0, 4.1", "log4j-slf4j-impl:2.24.3"),
-        ("4.2.0", "4.2", "log4j-slf4j-impl:2.25.3"),
+        ("4.0.2", "4.0, 4.1", "log4j-slf4j-impl:2.24.3"),
+        ("4.1.2", "4.0, 4.1", "log4j-slf4j-impl:2.24.3"),
+        ("4.2.2", "4.2", "log4j-slf4j-impl:2.25.3"),
+        ("4.3.1", "4.3", "log4j-slf4j-impl:2.25.4"),
         (DEFAULT_VERSION, "4.x", "log4j-slf4j-impl:2.25.4"),
     ],
 )
@@ -98,6 +101,50 @@ def test_a_version_has_its_era_and_its_logging_binding(
     jars = release.recipe(version).jars
     assert f"org.apache.kafka:kafka_2.13:{version}" in jars
     assert any(jar.endswith(binding) for jar in jars)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("3.9", "3.9.2"),
+        ("0.8", "0.8.2.2"),
+        ("0.8.1", "0.8.1.1"),
+        ("4.4", "4.4.0"),
+        ("1.0", "1.0.2"),
+    ],
+)
+def test_a_version_is_completed_to_the_newest_of_its_line(written: str, meant: str) -> None:
+    assert _plan(written).target.version == meant
+
+
+@pytest.mark.parametrize("version", ["3.9.0", "0.8.2.0", "3.9.9", "4.0.1", "4.4.7", "4.5.0"])
+def test_a_release_that_is_there_or_may_have_come_since_stays_as_it_is(version: str) -> None:
+    assert _plan(version).target.version == version
+
+
+@pytest.mark.parametrize(
+    ("version", "newest"), [("2.8.3", "2.8.2"), ("0.8.2.3", "0.8.2.2"), ("3.8.2", "3.8.1")]
+)
+def test_a_release_that_does_not_exist_is_refused_before_maven_is_asked(
+    version: str, newest: str
+) -> None:
+    with pytest.raises(PlanError, match=rf"{version} does not exist: .* {newest}$") as refused:
+        _plan(version)
+    assert refused.value.key == "target.version"
+
+
+def _plan(version: str) -> KafkaPlan:
+    parsed = parse_plan({"schema": 1, "name": "x", "target": {"version": version}})
+    assert isinstance(parsed, KafkaPlan)
+    return parsed
+
+
+def test_the_newest_releases_are_known_in_order_and_have_a_line_each() -> None:
+    newest = KafkaTargetPlan.newest
+    assert list(newest) == sorted(newest, key=number_of)
+    for version in newest:
+        release_line(version)
+    assert newest[-1] == DEFAULT_VERSION
 
 
 @pytest.mark.parametrize("version", ["0.7.2", "0.8", "0.11", "3.9", "4.1", "5.0.0", "14.0.0"])

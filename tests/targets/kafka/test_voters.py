@@ -14,8 +14,8 @@ CONTROLLERS = ["c1", "c2", "c3"]
 _SNAPSHOT = "data/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
 
 
-def plan(level: int) -> Plan:
-    target = {"version": "4.3.1", "features": {"kraft.version": level}}
+def plan(level: int, version: str = "4.3.1") -> Plan:
+    target = {"version": version, "features": {"kraft.version": level}}
     return parse_plan({"schema": 1, "name": "p", "target": target})
 
 
@@ -37,9 +37,21 @@ def test_static_voters_stand_in_every_nodes_file() -> None:
         assert _SNAPSHOT not in files
 
 
+def test_features_stand_in_every_nodes_checkpoint_and_since_4_4_in_the_controllers_snapshot() -> (
+    None
+):
+    before, since = (plan(0, version) for version in ("4.3.1", "4.4.0"))
+    image = ImageRef(reference="kafka", id="x")
+    assert all("data/bootstrap.checkpoint" in files for files in files_of(before, image).values())
+    for name, files in files_of(since, image).items():
+        assert "data/bootstrap.checkpoint" not in files
+        assert (_SNAPSHOT in files) == (name in CONTROLLERS)
+
+
 @pytest.mark.docker
-def test_voters_that_can_change_stand_in_the_controllers_first_snapshot() -> None:
-    asked = plan(1)
+@pytest.mark.parametrize("version", ["4.3.1", "4.4.0"])
+def test_voters_that_can_change_stand_in_the_controllers_first_snapshot(version: str) -> None:
+    asked = plan(1, version)
     found = files_of(asked, resolve(asked.target))
     for name, files in found.items():
         written = files["server.properties"].decode()
@@ -50,6 +62,8 @@ def test_voters_that_can_change_stand_in_the_controllers_first_snapshot() -> Non
     assert len(snapshots) == 1
     for name in CONTROLLERS:
         assert addresses(asked)[name].encode() in next(iter(snapshots))
+    holds_features = b"group.version" in next(iter(snapshots))
+    assert holds_features == (version == "4.4.0")
 
 
 def test_an_id_never_looks_like_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
