@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from harness.images import maven
-from targets.kafka.versions import number_of, release_line
+from harness.plan import number_of
+from targets.kafka.versions import release_line
 
 HERE = Path(__file__).parent
 TABLE: Final = HERE.parent / "targets" / "kafka" / "settings.tsv"

@@ -18,7 +18,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final, Literal
 
-from targets.kafka.versions import number_of
+from harness.plan import number_of
 
 _LIKE: Final = 0.8
 """How alike a name is to the one that was meant: a vendor's shares words with Kafka's."""
