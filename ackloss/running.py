@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ackloss.stored import Run
+from ackloss.stored import Run, notebook
 
 if TYPE_CHECKING:
     from harness.run.interrupts import Interrupts
     from harness.run.resolving import ResolvedPlan
+    from harness.run.runner import Status
 
 PathLike = str | os.PathLike[str]
 
@@ -42,7 +44,8 @@ def run(
     `keep_cluster` leaves the cluster up for `ackloss clean --kept`.
 
     What dead runs left on this machine is removed first. Ctrl-C stops the run and undoes all that
-    it began, where this is called in the main thread. No page is written: `Run.report` does.
+    it began, where this is called in the main thread. No page is written: `Run.report` does. In a
+    notebook a line shows what is being done; it goes when the run is over.
 
     Raises PlanError before anything is started, EnvironmentFailure when this machine lacks
     something, HarnessFailure when the cluster did not come up, Interrupted after Ctrl-C.
@@ -57,8 +60,9 @@ def run(
     resolved = _resolved(Path(plan), changes, seed, client=client, cluster=theirs, force=force)
     clean_before(resolved.provider, lambda _: None)
     require(resolved.provider, resolved.order, runs=folder)
-    with _interrupts() as interrupts:
+    with _interrupts() as interrupts, _progress() as status:
         how = RunOptions(
+            status=status,
             run_id=new_run_id(),
             folder=folder,
             interrupts=interrupts,
@@ -128,6 +132,43 @@ def _command(
     sets += ["--client", client] if client is not None else []
     sets += ["--cluster", str(cluster)] if cluster is not None else []
     return ["ackloss", "run", str(plan), *sets, *(["--force"] if force else [])]
+
+
+@contextmanager
+def _progress() -> Iterator[Status]:
+    """The status of a run, shown in a notebook: the phase, how long it has taken, and the load."""
+    from harness.run.recorder import Live
+    from harness.run.runner import Status
+
+    status = Status()
+    if notebook() is None:
+        yield status
+        return
+    from IPython.display import display
+
+    shown = display({"text/plain": ""}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+    begun_s, over = time.monotonic(), threading.Event()
+
+    def show(text: str) -> None:
+        shown.update({"text/plain": text}, raw=True)
+
+    def follow() -> None:
+        while not over.wait(1):
+            load = Live.of_all(recorder.live() for recorder in status.recorders)
+            counted = f", {load.attempted:,} attempted, {load.ok:,} acknowledged"
+            show(
+                f"{status.phase}, {time.monotonic() - begun_s:.0f} s"
+                + (counted if status.recorders else "")
+            )
+
+    thread = threading.Thread(target=follow, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield status
+    finally:
+        over.set()
+        thread.join()
+        show("")
 
 
 @contextmanager

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.errors import AcklossError
 from harness.history.documents import RunResult, StoredRun, read_result, read_run, result_of
 from harness.history.run_folder import RunDir
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from analysis.drawing import Picture
     from harness.campaigns.folder import CampaignDir
 
 
-@dataclass(frozen=True)
+def notebook() -> Any | None:
+    """The shell of the notebook that this process serves; `None` elsewhere."""
+    module = sys.modules.get("IPython")
+    shell = module.get_ipython() if module is not None else None
+    return shell if hasattr(shell, "kernel") else None
+
+
+@dataclass(frozen=True, repr=False)
 class Run:
     """A stored run: its documents, and its rows as data frames.
 
@@ -26,6 +37,34 @@ class Run:
     """
 
     path: Path
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id}: {'; '.join(self._in_short())}>"
+
+    def _repr_html_(self) -> str:
+        """The same for a notebook, with the counts and the longest gap."""
+        head, *rest = (escape(part) for part in self._in_short())
+        return (
+            f"<p><b>{head}</b><br>{'<br>'.join(rest)}<br><code>{escape(str(self.path))}</code></p>"
+        )
+
+    def _in_short(self) -> list[str]:
+        """What was run and what came out, a line each; nothing raises here."""
+        try:
+            plan = str(self.plan["name"])
+            if not self._folder.result.exists() and not self._folder.cell_names():
+                return [plan, f"not judged ({self.metadata.state})"]
+            result = self.result
+        except AcklossError as error:
+            return [f"cannot be read: {error}"]
+        gap_s = result.availability.longest_gap_s
+        counts = result.counts
+        return [
+            f"{'simulated, ' if result.simulated else ''}{plan}: {result.verdict.upper()}",
+            result.reason or "",
+            f"{counts.acknowledged:,} of {counts.attempted:,} acknowledged, {counts.lost:,} lost"
+            + ("" if gap_s is None else f", longest time without an acknowledgement {gap_s:.1f} s"),
+        ]
 
     @property
     def id(self) -> str:
@@ -104,6 +143,20 @@ class Run:
     def cells(self) -> dict[str, Run]:
         """The cells of a run that holds several, by name, each a separate run; else empty."""
         return {cell.path.name: Run(cell.path) for cell in self._folder.cell_folders()}
+
+    def plot(self) -> Picture:
+        """The run's timeline as a matplotlib figure: faults, latency and outcome of each write,
+        rates, who led. A notebook shows it; `savefig` writes it."""
+        from reports.page import drawn
+        from reports.run_view import malformed_is_history_error, run_view
+
+        with malformed_is_history_error(self._folder):
+            figure = drawn(run_view(self._folder))
+        if (shell := notebook()) is not None:
+            from IPython.core.pylabtools import select_figure_formats
+
+            select_figure_formats(shell, {"png"})  # type: ignore[no-untyped-call]
+        return figure
 
     def report(self) -> Path:
         """Write the run's page, `report.html`, and return its path."""

@@ -11,7 +11,7 @@ import base64
 import io
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -20,6 +20,9 @@ from PIL import Image
 
 from analysis.visible import visible
 from harness.protocols.clusters import SIMULATED
+
+Picture: TypeAlias = Figure
+"""What is drawn; other packages name no matplotlib."""
 
 STYLE: Final[Any] = {
     "text.parse_math": False,

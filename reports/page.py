@@ -34,14 +34,7 @@ def write_report(run: RunDir) -> Path:
     with malformed_is_history_error(run):
         view = run_view(run)
         labels = view.outcome_labels
-        picture = figures.draw(
-            view.line,
-            headline=f"Simulated: {view.headline}" if view.simulated else view.headline,
-            sentence=f"nothing real was tested, {view.sentence}"
-            if view.simulated
-            else view.sentence,
-            labels=labels,
-        )
+        picture = drawn(view)
         end_s = view.line.scale.end_s
         page = html.render(
             "report.html.j2",
@@ -59,6 +52,16 @@ def write_report(run: RunDir) -> Path:
     write_atomically(run.figure, drawing.png(picture))
     write_atomically(run.report, page)
     return run.report
+
+
+def drawn(view: RunView) -> drawing.Picture:
+    """The timeline with its headline: a picture that is seen without its page."""
+    return figures.draw(
+        view.line,
+        headline=f"Simulated: {view.headline}" if view.simulated else view.headline,
+        sentence=f"nothing real was tested, {view.sentence}" if view.simulated else view.sentence,
+        labels=view.outcome_labels,
+    )
 
 
 def stills(view: RunView) -> dict[str, str]:

@@ -268,6 +268,9 @@ class RunResult:
     cells: tuple[CellResult, ...] = ()
     leaders: tuple[MetLeader, ...] | None = None
 
+    def __repr__(self) -> str:
+        return f"<RunResult {self.run_id}: {self.plan}, {self.verdict}: {self.reason}>"
+
     @property
     def leader_met(self) -> bool | None:
         """Of a cell, whether any fault met who led it; `None` if that is not known."""

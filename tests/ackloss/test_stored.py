@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -23,6 +24,42 @@ def losing(tmp_path_factory: pytest.TempPathFactory) -> ackloss.Run:
 def short(tmp_path_factory: pytest.TempPathFactory) -> ackloss.Run:
     """A run without a fault, and without findings."""
     return ackloss.run("memory/log", set=SHORT, out=tmp_path_factory.mktemp("runs"))
+
+
+def test_a_run_prints_as_one_line_with_its_verdict(losing: ackloss.Run, short: ackloss.Run) -> None:
+    for run in (losing, short):
+        printed = repr(run)
+        assert "\n" not in printed
+        assert run.result.verdict.upper() in printed
+        assert f"{run.result.counts.lost:,} lost" in printed
+    assert "\n" not in repr(losing.result)
+    assert f"invalid: {losing.result.reason}" in repr(losing.result)
+
+
+def test_a_run_in_a_notebook_is_text_and_never_markup(losing: ackloss.Run, tmp_path: Path) -> None:
+    copied = tmp_path / "<b>"
+    shutil.copytree(losing.path, copied)
+    shown = ackloss.load_run(copied)._repr_html_()
+    assert "INVALID" in shown
+    assert "&lt;b&gt;" in shown
+    assert "/<b>" not in shown
+
+
+def test_a_run_that_cannot_be_read_prints_so(tmp_path: Path, losing: ackloss.Run) -> None:
+    copied = tmp_path / "run"
+    shutil.copytree(losing.path, copied)
+    run = ackloss.load_run(copied)
+    (copied / "result.json").unlink()
+    assert "not judged (done)" in repr(run)
+    (copied / "plan.json").write_text("{")
+    assert "cannot be read" in repr(run)
+
+
+def test_a_plot_is_the_timeline_with_its_headline(losing: ackloss.Run) -> None:
+    figure = losing.plot()
+    written = [text.get_text() for text in figure.texts]
+    assert any("606" in text or f"{losing.result.counts.lost:,}" in text for text in written)
+    assert len(figure.axes) == 4
 
 
 def test_the_history_has_every_invocation_and_its_completion(losing: ackloss.Run) -> None:
