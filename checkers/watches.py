@@ -7,8 +7,8 @@ and their place in it is known of each that was acknowledged or read. So the sec
     unnotified  it read a later write, but no notification had come: a client must see the event
                 before it sees the change
     too_early   a notification had come, but it read no later write
-    backwards   it read an earlier write, or one before the last write of the key that had been
-                acknowledged to the process itself
+    backwards   in the same session it read an earlier write, or one before the last write of the
+                key that had been acknowledged to the process itself
     merged      it read a later write, and more than one lie between: one notification stands for
                 several changes, as watches are triggered once. Counted, and no fault
 
@@ -20,7 +20,9 @@ and any watch may show
     failed_found  a value whose write failed
 
 A write of unknown outcome may have any place. A notification that is lost with its connection is
-not a missed one: the client says so, and the watch no longer counts.
+not a missed one: the client says so, and the watch no longer counts. What a process has seen or
+written binds what it reads in the same session; another session, or one that is not known, may be
+with a server that is behind.
 """
 
 from __future__ import annotations
@@ -67,7 +69,8 @@ the watch or write before, or of the other client's answer."""
 
 class Answer(NamedTuple):
     """A watch that was answered, or a write that was acknowledged with its place. `wrote`: the
-    place of the last write of the key that the process had been acknowledged, NULL for none."""
+    place of the last write of the key that the process had been acknowledged in this session, NULL
+    for none."""
 
     row: int
     process: int
@@ -75,6 +78,7 @@ class Answer(NamedTuple):
     value: int
     place: int
     notified: int = NULL
+    session: int = NULL
     wrote: int = NULL
 
 
@@ -119,7 +123,7 @@ class Watches(OneShard[Seen], HasPrimaryFinding):
 
     def gather(self, run: Run) -> Seen:
         """Gather what was written and watched."""
-        seen, wrote = Seen(), dict[tuple[int, str], int]()
+        seen, wrote = Seen(), dict[tuple[int, str, int], int]()
         for part in run.operations():
             _take(seen, wrote, part)
         return seen
@@ -162,13 +166,14 @@ class Watches(OneShard[Seen], HasPrimaryFinding):
         )
 
 
-def _take(seen: Seen, wrote: dict[tuple[int, str], int], part: Operations) -> None:
-    """Take the operations of one part. `wrote`: the place of the last write of each process and
-    key that was acknowledged."""
+def _take(seen: Seen, wrote: dict[tuple[int, str, int], int], part: Operations) -> None:
+    """Take the operations of one part. `wrote`: the place of the last write of each process, key
+    and session that was acknowledged."""
     f, keys, lists = part.f.objects(), part.key.objects(), part.elements
     for row in range(len(part.place)):
         index, process, key = int(part.place[row]), int(part.process[row]), keys[row]
         mark, place = part.mark[row], int(part.offset[row])
+        answer = lists.values[lists.starts[row] : lists.starts[row + 1]].tolist()
         if f[row] == "write":
             value = int(part.value[row])
             seen.attempted += int(mark == INVOKED)
@@ -177,12 +182,18 @@ def _take(seen: Seen, wrote: dict[tuple[int, str], int], part: Operations) -> No
             if mark == FAIL:
                 seen.failed.add((key, value))
             if mark == OK and place != NULL:
-                wrote[process, key] = place
+                wrote[process, key, _session(answer, 0)] = place
                 seen.writes.append(Answer(index, process, key, value, place))
         elif mark == OK and lists.present[row]:
-            value, notified = lists.values[lists.starts[row] : lists.starts[row + 1]].tolist()
-            own = wrote.get((process, key), NULL)
-            seen.watches.append(Answer(index, process, key, value, place, notified, own))
+            value, notified = answer[:2]
+            session = _session(answer, 2)
+            own = NULL if session == NULL else wrote.get((process, key, session), NULL)
+            seen.watches.append(Answer(index, process, key, value, place, notified, session, own))
+
+
+def _session(answer: Sequence[int], before: int) -> int:
+    """The session at the end of an answer; NULL of a run of an earlier version, which had none."""
+    return answer[before] if len(answer) > before else NULL
 
 
 Anomaly = tuple[str, Answer, int | None]
@@ -199,7 +210,9 @@ def _pairs(watches: Sequence[Answer]) -> Iterator[tuple[Answer | None, Answer]]:
 
 def _anomalies(watches: Sequence[Answer]) -> Iterator[Anomaly]:
     for before, watch in _pairs(watches):
-        bound = watch.wrote if before is None else max(watch.wrote, before.place)
+        bound = watch.wrote
+        if before is not None and before.session == watch.session != NULL:
+            bound = max(bound, before.place)
         if watch.place < bound:
             yield "backwards", watch, bound
         elif before is None:

@@ -68,7 +68,9 @@ WATCH: Final = Model(
 """`write` sets the `value` of a key. `watch` reads a key and requests to be notified of its next
 change: `elements` are the value that was read (NULL: none) and whether a notification had come for
 the process's earlier watch of the key (1, 0; NULL: there was none that still counts). The place of
-both is that of the write in the order of all writes: `offset`."""
+both is that of the write in the order of all writes: `offset`. The `elements` of both end with the
+number of the client's session, NULL where it is not known: what a client has seen binds only that.
+"""
 
 SEQUENCE: Final = Model(
     name="sequence",

@@ -15,10 +15,9 @@ is sent only after an answer that proves that nothing was changed.
 
 from __future__ import annotations
 
-import threading
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from kazoo.exceptions import NodeExistsError, NoNodeError, ZookeeperError
@@ -43,8 +42,6 @@ from targets.zookeeper.layout import LOCKS, SEQUENCE, SET
 from targets.zookeeper.outcomes import NOT_CONNECTED, outcome
 from targets.zookeeper.plan import ZooKeeperPlan
 from targets.zookeeper.session import Session
-
-_DISPATCH_S: Final = 0.2
 
 DIFFERS: Final = "Differs"
 """The error of a compare-and-set whose register held another value."""
@@ -133,8 +130,7 @@ class LockClient(ZooKeeperClient):
     def _is_own(self, path: str) -> bool:
         """Whether the znode belongs to this session, as the server has it."""
         stat = self.session.wait(self.session.kazoo.exists_async(path))
-        session, _ = self.session.kazoo.client_id or (None, None)
-        return stat is not None and stat.ephemeralOwner == session
+        return stat is not None and stat.ephemeralOwner == self.session.number
 
 
 class KeyedClient(ZooKeeperClient):
@@ -186,21 +182,28 @@ class RegisterClient(KeyedClient):
 
 @dataclass(eq=False)
 class Left:
-    """The watch that a client leaves on a znode, at the place `at` of its last change: `fired` once
-    it is triggered, `lost` with its connection."""
+    """The watch that a client leaves on a znode. `at`: the place of its event among the answers and
+    events of the connection; `lost`: the event is that the connection was lost."""
 
-    at: int = 0
-    fired: threading.Event = field(default_factory=threading.Event)
+    order: Iterator[int]
+    at: int | None = None
     lost: bool = False
 
     def __call__(self, event: WatchedEvent) -> None:
-        """kazoo calls it in a separate thread: for a change, or when the connection is lost."""
-        self.lost = event.type == EventType.NONE
-        self.fired.set()
+        """Called for a change, or when the connection is lost."""
+        self.at, self.lost = next(self.order), event.type == EventType.NONE
+
+    def notified(self, answer: int) -> int:
+        """Whether a change had been reported before the answer at this place; NULL where the
+        connection was lost before it."""
+        if self.at is None or self.at > answer:
+            return 0
+        return NULL if self.lost else 1
 
 
 class WatchClient(KeyedClient):
-    """Keys that are written and watched."""
+    """Keys that are written and watched. The result of each ends with the session that had it, NULL
+    if it ended meanwhile."""
 
     def __init__(self, session: Session, *, parent: str, sync: bool) -> None:
         super().__init__(session, parent=parent, sync=sync)
@@ -209,34 +212,23 @@ class WatchClient(KeyedClient):
     def operate(self, op: Invoke) -> Completion:
         """Write, or read and leave a watch."""
         f, value, _, key, _ = op
-        path = f"{self.parent}/{key}"
-        return self._write(path, str(value).encode()) if f == "write" else self._watch(path)
+        path, before = f"{self.parent}/{key}", self.session.number
+        write = f == "write"
+        ended = self._write(path, str(value).encode()) if write else self._watch(path)
+        type_, position, error, node, result = ended
+        number = before if before is not None and self.session.number == before else NULL
+        found = result if isinstance(result, tuple) else ()
+        return completion(type_, position, error, node, (*found, number))
 
     def _watch(self, path: str) -> Completion:
         """Read with a new watch. A znode that is missing has none, and the operation fails."""
-        before, left = self._left.pop(path, None), Left()
-        data, stat = self.session.wait(self.session.kazoo.get_async(path, watch=left))
-        left.at = stat.mzxid
+        kazoo = self.session.kazoo
+        before, left = self._left.pop(path, None), Left(kazoo.handler.order)
+        answer = kazoo.get_async(path, watch=left)
+        data, stat = self.session.wait(answer)
         self._left[path] = left
-        notified = NULL if before is None else was_notified(before, left)
+        notified = NULL if before is None else before.notified(answer.at)
         return completion(OK, stat.mzxid, result=(int(data), notified))
-
-
-def was_notified(before: Left, left: Left) -> int:
-    """Whether a watch had been triggered by the time of the answer that came with the next one;
-    NULL where that is not known.
-
-    kazoo's thread for events may lag behind its answers, so it is waited for shortly. An event that
-    triggered both watches may have come after the answer: then it says nothing about the first.
-    """
-    if left.at != before.at:
-        before.fired.wait(_DISPATCH_S)
-        if left.fired.is_set() or before.lost:
-            return NULL
-        return int(before.fired.is_set())
-    if not before.fired.is_set():
-        return 0
-    return NULL if left.fired.wait(_DISPATCH_S) or before.lost else 1
 
 
 CLIENTS: Final[dict[str, Callable[..., ZooKeeperClient]]] = {

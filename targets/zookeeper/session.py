@@ -8,6 +8,7 @@ applied later.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,8 @@ from contextlib import suppress
 from typing import Any, Final
 
 from kazoo.client import KazooClient
+from kazoo.handlers.threading import AsyncResult, SequentialThreadingHandler
+from kazoo.protocol.states import Callback
 from kazoo.retry import KazooRetry
 
 from targets.zookeeper.configuration import CLIENT_PORT
@@ -23,6 +26,37 @@ _CLOSE_S: Final = 0.3
 
 _SILENT: Final = logging.Logger("kazoo", level=logging.CRITICAL)
 """kazoo logs each lost connection; that belongs to the history."""
+
+
+class Answer(AsyncResult):  # type: ignore[misc]
+    """The answer to a request; `at` is its place among all that came over the connection."""
+
+    at = 0
+
+    def set(self, value: object = None) -> None:
+        """kazoo calls it in the thread that reads the connection."""
+        self.at = next(self._handler.order)
+        super().set(value)
+
+
+class InOrder(SequentialThreadingHandler):  # type: ignore[misc]
+    """Triggers watches in the thread that reads the connection. In kazoo's thread of callbacks an
+    event may be late, and then nothing shows whether it came before an answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order = itertools.count(1)
+
+    def async_result(self) -> Answer:
+        """See kazoo."""
+        return Answer(self)
+
+    def dispatch_callback(self, callback: Callback) -> None:
+        """See kazoo."""
+        if callback.type == "watch":
+            callback.func(*callback.args)
+        else:
+            super().dispatch_callback(callback)
 
 
 class Session:
@@ -45,6 +79,7 @@ class Session:
             connection_retry=retry,
             randomize_hosts=False,
             logger=_SILENT,
+            handler=InOrder(),
         )
         self._live = self.kazoo.start_async()
 
@@ -56,6 +91,13 @@ class Session:
         """The answer to an asynchronous request. Raises what the server answered, or kazoo's
         timeout."""
         return requested.get(timeout=self._request_s)
+
+    @property
+    def number(self) -> int | None:
+        """ZooKeeper's number of the session; `None` while there is none. One that expires is
+        followed by another, to which it promises nothing."""
+        session, _ = self.kazoo.client_id or (None, None)
+        return session
 
     def server(self) -> str | None:
         """The server to which it is connected."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from checkers.watches import Watches
@@ -11,18 +13,25 @@ from tests.fixtures.operation_rows import Row, checked
 
 
 def write(
-    value: int, at: int | None, how: str = "ok", key: str = "k", process: int = 0
+    value: int, at: int | None, how: str = "ok", key: str = "k", process: int = 0, session: int = 1
 ) -> list[Row]:
     written = Row(f="write", process=process, key=key, value=value)
-    ended = Row(f="write", process=process, type=how, key=key, value=value, offset=at)
+    answer = {"elements": (session,)} if how == "ok" else {}
+    ended = Row(f="write", process=process, type=how, key=key, value=value, offset=at, **answer)  # type: ignore[arg-type]
     return [written, ended]
 
 
 def watch(
-    value: int, at: int | None, notified: int, process: int = 5, key: str = "k", how: str = "ok"
+    value: int,
+    at: int | None,
+    notified: int,
+    process: int = 5,
+    key: str = "k",
+    how: str = "ok",
+    session: int = 1,
 ) -> list[Row]:
     begun = Row(f="watch", process=process, key=key)
-    answer = {"elements": (value, notified), "offset": at} if how == "ok" else {}
+    answer = {"elements": (value, notified, session), "offset": at} if how == "ok" else {}
     return [begun, Row(f="watch", process=process, type=how, key=key, **answer)]  # type: ignore[arg-type]
 
 
@@ -150,6 +159,24 @@ def test_what_a_process_wrote_it_reads() -> None:
     ]
     unknown = write(5, None, how="info", process=5)
     assert found(said(*WELL, unknown, watch(4, 13, 0))) == []
+
+
+@pytest.mark.parametrize(("session", "kinds"), [(1, ["backwards"]), (2, []), (NULL, [])])
+def test_what_a_process_has_seen_and_written_binds_it_in_its_session(
+    session: int, kinds: list[str]
+) -> None:
+    """The next session may be with a server that is behind; so may one that is not known."""
+    assert found(said(*WELL, watch(3, 12, NULL, session=session))) == kinds
+    own = write(5, 14, process=6)
+    assert found(said(*WELL, own, watch(4, 13, NULL, process=6, session=session))) == kinds
+    unknown = watch(4, 13, NULL, process=7, session=NULL)
+    assert found(said(*WELL, unknown, watch(3, 12, NULL, process=7, session=session))) == []
+
+
+def test_a_run_that_noted_no_sessions_is_judged() -> None:
+    begun, ended = watch(4, 13, NULL, process=7)
+    early = [begun, replace(ended, elements=(4, NULL)), begun, replace(ended, elements=(4, 1))]
+    assert found(said(*WELL, early)) == ["too_early"]
 
 
 def test_what_was_never_written_has_no_value_and_no_place() -> None:

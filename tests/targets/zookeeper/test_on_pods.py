@@ -103,7 +103,7 @@ def test_every_model_is_served(cluster: tuple[str, RunCluster]) -> None:
         invoke("watch", key="k"),
     )
     *_, last = done(made, plan(version, workload="watches"), *ops)
-    assert last[4] == (2, 1), "it was notified"
+    assert last[4][:2] == (2, 1), "it was notified"
 
 
 def by_the_example(

@@ -179,6 +179,9 @@ def test_a_lock_is_the_znode_of_this_session(server: Server, session: Session) -
 def test_a_watch_reads_and_is_not_notified_of_nothing(server: Server, session: Session) -> None:
     server.znodes["/ackloss/k"] = b"7"
     client = WatchClient(session, parent="/ackloss", sync=False)
-    assert client.call(invoke("watch", key="k"))[4] == (7, NULL)
-    assert client.call(invoke("watch", key="k"))[4] == (7, 0)
+    first, number = client.call(invoke("watch", key="k"))[4], session.number
+    assert number is not None
+    assert first == (7, NULL, number)
+    assert client.call(invoke("watch", key="k"))[4] == (7, 0, number)
+    assert client.call(invoke("write", 8, key="k"))[4] == (number,)
     assert client.call(invoke("watch", key="none"))[:3] == (FAIL, None, "NoNode")
