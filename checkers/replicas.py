@@ -6,7 +6,7 @@ another does not was lost on that one. The set checker alone may call it stale, 
 elsewhere.
 
 A read counts as final when it began after every add had completed. Of a node's final reads, an
-element has to be in one.
+element has to be in one. Unless every node that holds the set has served one, there is a doubt.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import pyarrow as pa
 from harness.protocols import (
     DOUBTS,
     CheckResult,
+    Facts,
     HasPrimaryFinding,
     OneShard,
     PrimaryFinding,
@@ -114,8 +115,8 @@ class Replicas(OneShard[Ended], HasPrimaryFinding):
             },
             findings=_findings(run.facts.run_id, missing),
             counter_examples=_counter_examples(missing),
-            doubts=_doubts(ended),
-            all_well=f"all {len(ended.by_node)} nodes that were read have the same elements",
+            doubts=_doubts(run.facts, ended),
+            all_well=f"all {len(ended.by_node)} nodes have the same elements",
         )
 
 
@@ -149,11 +150,14 @@ def _counter_examples(missing: Sequence[tuple[str, int]]) -> tuple[Statement, ..
     )
 
 
-def _doubts(ended: Ended) -> tuple[Statement, ...]:
+def _doubts(facts: Facts, ended: Ended) -> tuple[Statement, ...]:
+    """Every node that holds the set has served a final read, or there is a doubt."""
     if not ended.acknowledged:
         return (Statement(DOUBTS.vacuous, "no add was acknowledged"),)
-    if len(ended.by_node) < 2:
-        read = f"final reads name {len(ended.by_node)} nodes, so no two could be compared"
+    served = len(facts.holders.intersection(ended.by_node) if facts.holders else ended.by_node)
+    nodes = max(2, facts.promises.replicas)
+    if served < nodes:
+        read = f"final reads were served by {served} of {nodes} nodes that hold the set"
         return (Statement(DOUBTS.incomplete, read),)
     return ()
 

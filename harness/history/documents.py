@@ -296,13 +296,14 @@ class NodeRecord:
 @dataclass(frozen=True, kw_only=True)
 class InSync:
     """Who was in sync with the leader of a partition when the run's end began. `in_sync`: how many,
-    of `replicas`; `None` where no node that answered knows."""
+    of `replicas`; `None` where no node that answered knows. `nodes`: those that hold it."""
 
     partition: int
     leader: str | None = None
     members: tuple[str, ...] = ()
     in_sync: int | None = None
     replicas: int
+    nodes: tuple[str, ...] = ()
 
     @property
     def every(self) -> bool | None:

@@ -59,6 +59,7 @@ def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any], promises: 
     rows = _ends(rundir.ends)
     missing = gaps(rundir, run, parts, rows, partitions=promises.partitions)
     ends = tuple(_merged(rows, replicas=promises.replicas))
+    noted = [InSync(**each) for each in run.get("in_sync") or ()]
     return Facts(
         run_id=run["run_id"],
         folder=rundir.path,
@@ -89,7 +90,9 @@ def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any], promises: 
         drawn=bool(plan.get("mix")),
         windows=tuple(windows(rundir.faults)),
         gaps=missing,
-        replicated=_replicated(run, ends),
+        replicated={each.partition: each.every for each in noted}
+        | {end.partition: end.whole for end in ends if end.complete},
+        holders=frozenset(node for each in noted for node in each.nodes),
         simulated=bool(run.get("simulated")),
         final_from_ns=load.get("final_from_ns"),
         timings=run.get("timings") or {},
@@ -141,15 +144,6 @@ def _merged(rows: Iterable[dict[str, Any]], *, replicas: int) -> Iterable[Partit
                 if row.get("ranges") is not None and row["position"] == read_to
             ),
         )
-
-
-def _replicated(run: dict[str, Any], ends: Iterable[PartitionEnd]) -> dict[int, bool | None]:
-    """Whether every replica of each partition was in sync at the end: as the nodes said when the
-    final read began, or its complete readers as they ended (runs of earlier versions have no more
-    than that)."""
-    noted = [InSync(**each) for each in run.get("in_sync") or ()]
-    read = {end.partition: end.whole for end in ends if end.complete}
-    return {each.partition: each.every for each in noted} | read
 
 
 def _reached(row: dict[str, Any]) -> bool:

@@ -296,11 +296,12 @@ class Facts:
     final scripts, and not to the load; None where it has none. `clients`: what clients that are
     processes of the user's did; None if there are none. `texts`: what numbers of
     micro-operations stand for (`harness.models.micro_ops`). `replicated`: by partition, whether
-    every replica was in sync at the end, None where no node says; of a system whose nodes say
-    nothing of it, empty. `attempted`: how many operations the
-    run counted itself; `rows`: how many its history and its reads have; None of a history from
-    outside. `footers`: those of its Parquet files that
-    were opened before and are few enough to be kept.
+    every replica was in sync at the end (as the nodes said when the final read began, or its
+    complete readers as they ended), None where no node says; of a system whose nodes say nothing of
+    it, empty. `holders`: the nodes that hold the data, as far as nodes say it. `attempted`: how
+    many operations the run counted itself; `rows`: how many its history and its reads have; None of
+    a history from outside. `footers`: those of its Parquet files that were opened before and are
+    few enough to be kept.
     """
 
     run_id: str
@@ -324,6 +325,7 @@ class Facts:
     one_reader: bool = False
     gaps: Gaps = field(default_factory=Gaps)
     replicated: Mapping[int, bool | None] = field(default_factory=dict)
+    holders: frozenset[str] = frozenset()
     simulated: bool = False
     texts: tuple[str, ...] = ()
     final_from_ns: int | None = None

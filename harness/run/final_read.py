@@ -78,6 +78,7 @@ def in_sync(situation: Situation, plan: Plan) -> list[InSync]:
             members=view.members,
             in_sync=view.in_sync,
             replicas=plan.replicas,
+            nodes=view.replicas,
         )
         for number in range(plan.partitions)
     ]

@@ -294,11 +294,13 @@ def _end(
     if (final or not read) and not stop.is_set():
         with record.timed("read_s"):
             _recover(resolved.plan, cells, record, how, observer, clock)
-            scripts = [partial(cell.play_final, stop) for cell in going if final]
-            together(clock, "final", scripts)
+            if final:
+                how.status.enter("final read")
+                together(clock, "final", [partial(cell.play_final, stop) for cell in going])
     if read and not stop.is_set():
         with record.timed("read_s"):
             _recover(resolved.plan, cells, record, how, observer, clock)
+            how.status.enter("final read")
             reads = [partial(cell.read_all, stop) for cell in still_going(cells)]
             together(clock, "read", reads, at_most=_AT_ONCE)
     still_going(cells)
@@ -320,7 +322,6 @@ def _recover(
     for number, cell in enumerate(cells if observer.observes else ()):
         noted = in_sync(observer.situation(number), cell.resolved.plan)
         cell.record.update(in_sync=[asdict(each) for each in noted])
-    how.status.enter("final read")
 
 
 def _show(

@@ -6,7 +6,7 @@ import pytest
 
 from checkers.replicas import Replicas
 from harness.errors import HistoryError
-from harness.protocols import CheckResult
+from harness.protocols import CheckResult, Facts, Promises
 from tests.fixtures.operation_rows import Row, checked
 
 
@@ -50,7 +50,7 @@ def test_nodes_that_agree_are_well() -> None:
     result = said(add(1), add(2), read("n1", 1, 2), read("n2", 2, 1))
     assert result.counter_examples == ()
     assert result.doubts == ()
-    assert result.all_well == "all 2 nodes that were read have the same elements"
+    assert result.all_well == "all 2 nodes have the same elements"
 
 
 def test_what_no_node_returns_is_not_for_this_checker() -> None:
@@ -79,6 +79,34 @@ def test_one_of_the_final_reads_of_a_node_is_enough() -> None:
 def test_a_read_that_failed_or_names_no_node_is_none(other: list[Row]) -> None:
     result = said(add(1), add(2), read("n1", 1, 2), other)
     assert [each.name for each in result.doubts] == ["incomplete"]
+
+
+FIVE = ("z1", "z2", "z3", "z4", "z5")
+
+
+@pytest.mark.parametrize(
+    ("replicas", "holders", "served", "doubt"),
+    [
+        (5, FIVE, FIVE, None),
+        (5, FIVE, ("z1", "z4"), "final reads were served by 2 of 5 nodes that hold the set"),
+        (5, FIVE, (*FIVE[:4], "o6"), "final reads were served by 4 of 5 nodes that hold the set"),
+        (3, (), ("z1", "z2"), "final reads were served by 2 of 3 nodes that hold the set"),
+        (3, (), FIVE[:3], None),  # a run of an earlier version, which noted no names
+        (1, (), ("z1",), "final reads were served by 1 of 2 nodes that hold the set"),
+        (1, (), ("z1", "z2"), None),
+    ],
+)
+def test_every_node_that_holds_the_set_has_to_serve_a_final_read(
+    replicas: int, holders: tuple[str, ...], served: tuple[str, ...], doubt: str | None
+) -> None:
+    facts = Facts(
+        run_id="r", history=(), reads=(), ends=(),
+        promises=Promises(model="set", replicas=replicas), holders=frozenset(holders),
+    )  # fmt: skip
+    rows = [*add(1), *(row for node in served for row in read(node, 1))]
+    result = checked(Replicas(), rows, facts=facts)
+    assert [each.sentence for each in result.doubts] == ([] if doubt is None else [doubt])
+    assert {each.name for each in result.doubts} <= {"incomplete"}
 
 
 def test_nothing_acknowledged_is_vacuous() -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from ackloss import run as judged_run
 from harness.models.micro_ops import ABORT, COMMIT, END, SEND, WHOLE, micro_ops
 from targets.memory.settings import TRANSACTION_DEFECTS
-from tests.e2e.test_memory import Run, run
+from tests.e2e.test_memory import PLANS, Run, run
 from tests.fixtures.command_line import ackloss
 from tests.fixtures.long import LONG
 
@@ -110,3 +111,21 @@ def test_bad_input_is_one_sentence(change: str, words: str) -> None:
     assert done.exit_code == 4
     (sentence,) = done.stderr.strip().splitlines()
     assert words in sentence
+
+
+def test_random_faults_without_defects_are_no_counter_example(tmp_path: Path) -> None:
+    """With this seed sends that were never answered are there, and readers get them."""
+    plan = (PLANS / "transactions.toml").read_text().partition("[[faults]]")[0]
+    plan += "[mix]\nfrom_s = 0.5\nmean_gap_s = 0.8\nmean_length_s = 0.6\ncalm_s = 1\n"
+    for nemesis, nodes in (
+        *(("kill", nodes) for nodes in ("one", "leader", "coordinator")),
+        *(("pause", "one"), ("partition", "one"), ("partition", "coordinator")),
+    ):
+        plan += f'[[mix.families]]\nnemesis = "{nemesis}"\nnodes = "{nodes}"\n'
+    file = tmp_path / "mix.toml"
+    file.write_text(plan)
+    done = judged_run(
+        file, set={"workload.options.isolation": "both"}, seed=8, out=tmp_path / "runs"
+    )
+    assert (done.result.verdict, done.result.counter_examples) == ("valid", ())
+    assert done.result.checks[0].counts["dirty-read"]
