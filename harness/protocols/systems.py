@@ -102,6 +102,9 @@ class Target(Protocol[PlanOf]):
     and `replicas` are those of this system (1 each, unless it overrides them)."""
     models: ClassVar[frozenset[str]]
     """The names of the models whose operations its clients serve (`harness.models`)."""
+    starters: ClassVar[Mapping[str, str]] = {}
+    """What `ackloss new` lets its user choose from: by name the rest of [target] and further
+    sections of a plan, as TOML with comments, up to the first keys of [workload]."""
 
     @abstractmethod
     def check(self, plan: PlanOf) -> None:

@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field, PrivateAttr, model_validator
 
 from harness.plan import Plan, Section, Settings, Slug, TargetPlan, WorkloadPlan
+
+_STARTER: Final = """\
+brokers = 3
+controllers = 3
+racks = ["a", "b", "c"]       # zones: a fault can name rack:a
+
+[topic]
+partitions = 3
+replication_factor = 3
+
+[topic.settings]              # all: `ackloss list settings`
+"min.insync.replicas" = {least}     # replicas that must have a write with acks = "all"
+"unclean.leader.election.enable" = {unclean}   # whether a replica that lacks writes may lead
+
+[workload.producer]           # by librdkafka's names or Java's
+acks = "{acks}"                # "all", "1" (the leader alone) or "0"
+"enable.idempotence" = {idempotent}
+"linger.ms" = 5               # how long a batch may wait to fill
+"compression.type" = "none"
+"message.timeout.ms" = 30000  # how long a write may take with all its retries
+
+[workload]
+name = "append"
+"""
+STARTERS: Final[Mapping[str, str]] = {
+    "safe": _STARTER.format(unclean="false", least=2, acks="all", idempotent="true"),
+    "available": _STARTER.format(unclean="true", least=1, acks="all", idempotent="true"),
+    "fast": _STARTER.format(unclean="false", least=1, acks="1", idempotent="false"),
+}
+"""Settings that keep acknowledged writes; that put availability first; that wait for nobody."""
 
 
 class KafkaTargetPlan(TargetPlan):

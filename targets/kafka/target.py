@@ -67,7 +67,7 @@ from targets.kafka.levers.leadership import LeadershipLever
 from targets.kafka.levers.own import own_levers
 from targets.kafka.modes import mode_of
 from targets.kafka.nodes import KafkaNodes
-from targets.kafka.plan import KafkaPlan
+from targets.kafka.plan import STARTERS, KafkaPlan
 from targets.kafka.transactions.client import transaction_client
 from targets.kafka.transactions.settings import check_transactions
 from targets.kafka.transactions.topics import topic_plans
@@ -98,6 +98,7 @@ class Kafka(
 
     plugin: ClassVar[str] = "kafka"
     plan: ClassVar[type[KafkaPlan]] = KafkaPlan
+    starters: ClassVar[Mapping[str, str]] = STARTERS
     models: ClassVar[frozenset[str]] = frozenset({LOG.name, GROUP.name, TRANSACTION.name})
     default: ClassVar[bool] = True
     """Plans that name no system mean this one, as before."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -16,6 +16,20 @@ Word = Literal[
 ]
 # fmt: on
 """ZooKeeper's four-letter words, but for those that change how a server traces."""
+
+
+_STARTER: Final = """
+[ensemble]
+servers = 3
+forceSync = {force}              # whether a transaction is fsynced before it is acknowledged
+
+[workload]
+name = "set"
+"""
+STARTERS: Final[Mapping[str, str]] = {
+    "safe": _STARTER.format(force="true"),
+    "fast": _STARTER.format(force="false"),
+}
 
 
 class ZooKeeperTargetPlan(TargetPlan):

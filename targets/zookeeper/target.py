@@ -41,7 +41,7 @@ from targets.zookeeper import any_client, layout, pages, seeing, settings
 from targets.zookeeper.configuration import check_settings
 from targets.zookeeper.levers import requests
 from targets.zookeeper.levers.proxies import proxy_files, with_proxies
-from targets.zookeeper.plan import ZooKeeperPlan
+from targets.zookeeper.plan import STARTERS, ZooKeeperPlan
 from targets.zookeeper.versions import DEFAULT_VERSION, JAR_FOLDER, JAVA, release_of
 from targets.zookeeper.vocabulary import VOCABULARY
 
@@ -80,6 +80,7 @@ class ZooKeeper(
 
     plugin: ClassVar[str] = "zookeeper"
     plan: ClassVar[type[ZooKeeperPlan]] = ZooKeeperPlan
+    starters: ClassVar[Mapping[str, str]] = STARTERS
     models: ClassVar[frozenset[str]] = frozenset(
         model.name for model in (LOCK, REGISTER, SEQUENCE, SET, WATCH)
     )
