@@ -1,11 +1,18 @@
-"""Kafka's own settings: what each version knows of a name, before anything is started.
+"""Settings of Kafka and of its clients: one table, and what may be done with each of them.
 
-`settings.tsv` comes from the definitions in Kafka's jars, 0.8.0 to the newest supported version
-(`scripts/kafka_settings.py`): a line a setting with its name, its levels with the first and last
-minor version that has it, type, default, allowed words, the topic's setting that a broker's stands
-for, and Kafka's own first sentence about it. What ackloss adds, stands in this module: which of a
-broker's settings no plan may touch, which names hold secrets, and which settings do nothing without
-a class that no plan may name.
+    definitions  what Kafka itself has, by version: `settings.tsv`, which scripts/kafka_settings.py
+                 writes from the definitions in its jars, 0.8.0 to the newest. A line a setting:
+                 name, levels with the first and last minor version that has it, type, default,
+                 allowed words, the topic's setting that a broker's is the default of, and Kafka's
+                 first sentence about it
+    CLIENTS      what a plan may set of producers and consumers, by the names of each library. A
+                 plan may come from a stranger: `plugin.library.paths` alone would load a library
+    why_refused  whether a plan may set it; why_unknown: whether a version knows it;
+                 is_secret, of_topic, needed_by: what else to know before a user's file is used
+
+Plans name clients' settings as librdkafka does. Its own second names and the Java client's, as
+people paste them from a producer.properties, are taken for the setting that they mean, whichever
+library writes. kafka-python's names are Java's, with underscores.
 """
 
 from __future__ import annotations
@@ -16,14 +23,19 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
+from kafka import KafkaConsumer, KafkaProducer
+
+from harness.errors import PlanError, nearest
 from harness.plan import number_of
+from targets.kafka.acks import SPELLINGS, acks_of
 
 _LIKE: Final = 0.8
 """How alike a name is to the one that was meant: a vendor's shares words with Kafka's."""
 
 Level = Literal["broker", "topic", "producer", "consumer"]
+Library = Literal["librdkafka", "java", "kafka-python"]
 
 PLACES: Final[Mapping[Level, str]] = {
     "broker": "target.settings",
@@ -35,7 +47,7 @@ PLACES: Final[Mapping[Level, str]] = {
 
 _OWNED: Final = "ackloss sets it itself"
 _CODE: Final = "it loads code or reads files, and a plan may do neither"
-_REFUSED: Final[tuple[tuple[str, str], ...]] = (
+_BROKER_REFUSED: Final[tuple[tuple[str, str], ...]] = (
     (r"(controller\.)?listener.*|listeners|advertised\..*|.*\.listener\.names?", _OWNED),
     (r"listener\.security\.protocol\.map|security\..*|port|host\.name", _OWNED),
     (r"node\.id|broker\.id(\..*)?|reserved\.broker\.max\.id|broker\.rack", _OWNED),
@@ -45,6 +57,31 @@ _REFUSED: Final[tuple[tuple[str, str], ...]] = (
     (r"ssl\..*|sasl\..*|.*\.sasl\..*|.*\.ssl\..*|password\..*|delegation\..*", _OWNED),
     (r".*\.class(\.name|\.path|es)?|.*\.reporters|config\.providers.*|.*\.location", _CODE),
 )
+_CONSUMER_REFUSED: Final[tuple[tuple[str, str], ...]] = tuple(
+    (re.escape(name), f"an option of the workload stands for it: {option}")
+    for name, option in {
+        "enable.auto.commit": 'workload.options.commit says who commits, such as commit = "auto"',
+        "auto.commit.interval.ms": "use workload.options.commit_interval_s",
+        "auto.offset.reset": "use workload.options.reset",
+        "session.timeout.ms": "use workload.options.session_s",
+        "group.protocol": "use workload.options.protocol",
+        "partition.assignment.strategy": "use workload.options.protocol",
+    }.items()
+)
+_CLIENT_REFUSED: Final[tuple[tuple[str, str], ...]] = (
+    (r"bootstrap\.servers|metadata\.broker\.list", "clients speak to the run's own cluster only"),
+    (r"plugin\..*", "it would load a library into ackloss"),
+    (r"(sasl|ssl|security|enable\.s[sa]?sl)\..*|.*\.(location|password|pem)|oauth.*|https\..*",
+     "a plan may not set how to reach the cluster, nor files and secrets of this machine"),
+    (r"client\.id|client\.rack", "ackloss names its clients itself"),
+    (r"transactional\.id|transaction\..*", "appends are not transactional"),
+    (r"partitioner.*|sticky\..*", "it has no effect: every write names its partition"),
+    (r".*\.(de)?serializer.*|.*\.class(es)?|.*\.reporters|.*\.providers.*",
+     "it names code of the Java client"),
+    (r"max\.block\.ms", "this client never blocks: a full queue is back-pressure"),
+    (r"delivery\.report\..*|.*_cb|on_delivery", "ackloss needs every delivery report"),
+    (r"debug|log.*|statistics\..*", "what the client reports belongs to ackloss"),
+)  # fmt: skip
 _SECRET: Final = re.compile(
     r"secret|passw|passphrase|token|credential|licen[cs]e|jaas|auth[._-]?info|user[._-]?info"
     r"|(access|private|api|account|encryption|shared|keystore|pem)[._-]?keys?\b"
@@ -206,9 +243,25 @@ def _of_brokers() -> Mapping[str, str]:
     }
 
 
-def why_refused(name: str) -> str | None:
-    """Why a plan may not set this of brokers; `None` when it may."""
-    return next((why for pattern, why in _REFUSED if re.fullmatch(pattern, name)), None)
+def why_refused(name: str, level: Level = "broker", library: Library = "librdkafka") -> str | None:
+    """Why a plan may not set this; `None` when it may. Names of clients are those of any library,
+    if this one has the setting that they mean."""
+    patterns = _BROKER_REFUSED
+    if level in ("producer", "consumer"):
+        found = meant(name, level)
+        if found is not None and found.name_in(library):
+            return None
+        patterns = (*(_CONSUMER_REFUSED if level == "consumer" else ()), *_CLIENT_REFUSED)
+    elif level == "topic":
+        patterns = ()
+    for pattern, why in patterns:
+        if re.fullmatch(pattern, name):
+            return why
+    if level in ("broker", "topic"):
+        return None
+    if found is not None:
+        return f"{library} has no setting that means it"
+    return f"it is not on the list of {level} settings that a plan may set"
 
 
 def is_secret(name: str) -> bool:
@@ -233,3 +286,216 @@ def needed_by(name: str) -> str | None:
     """The setting with a class's name without which this one does nothing, or stops a broker:
     `remote.log.storage.system.enable` without a storage manager."""
     return next((needed for pattern, needed in _NEEDS if re.fullmatch(pattern, name)), None)
+
+
+@dataclass(frozen=True)
+class ClientSetting:
+    """What a plan may set of clients, and its name in librdkafka and in Java, if there is one.
+
+    `kind` is a number, a flag, acks, any text, or the words that it may be. `also` are librdkafka's
+    second names. Java's value is `factor` times librdkafka's.
+    """
+
+    librdkafka: str
+    java: str
+    help: str
+    kind: str = "number"
+    also: tuple[str, ...] = ()
+    factor: int = 1
+    levels: tuple[Level, ...] = ("producer",)
+
+    def name_in(self, library: Library) -> str:
+        """What it is called in the settings of a library's clients; empty: it has no such setting.
+        What kafka-python has, it says itself; plans and results call it as librdkafka does."""
+        if library == "java":
+            return self.java
+        if library == "kafka-python":
+            known = (KafkaProducer if "producer" in self.levels else KafkaConsumer).DEFAULT_CONFIG
+            return self.librdkafka if self.keyword in known else ""
+        return self.librdkafka
+
+    @property
+    def keyword(self) -> str:
+        """The keyword of kafka-python's."""
+        return self.java.replace(".", "_")
+
+    def text(self, key: str, value: Any, library: Library) -> str:
+        """A value, given under this of its names, as the library has it. Raises ValueError:
+        librdkafka would read 1.5 or 5x as a number, silently cut off."""
+        text = str(value).lower() if isinstance(value, bool) else str(value).strip()
+        if self.kind == "text":
+            return text
+        if self.kind == "acks":
+            if (acks := acks_of(value)) is None:
+                raise ValueError(f"acks is {SPELLINGS}, not {value!r}")
+            return acks
+        if self.kind != "number":
+            words = ("true", "false") if self.kind == "flag" else self.kind.split()
+            if (text := text.lower()) not in words:
+                raise ValueError(f"{value!r} is not one of {', '.join(words)}")
+            return text
+        if not re.fullmatch(r"-?\d{1,15}", text):
+            raise ValueError(f"{value!r} is not an integer")
+        if self.factor == 1 or (key == self.java) == (library == "java"):
+            return str(int(text))
+        return str(int(text) * self.factor if library == "java" else int(text) // self.factor)
+
+
+_S = ClientSetting
+_BOTH: Final[tuple[Level, ...]] = ("producer", "consumer")
+_CONSUMER: Final[tuple[Level, ...]] = ("consumer",)
+CLIENTS: Final = (
+    _S("acks", "acks", "who must have a write before it is acknowledged: 0, 1, -1 or all",
+       "acks", also=("request.required.acks",)),
+    _S("enable.idempotence", "enable.idempotence", "the broker drops what it has already", "flag"),
+    _S("retries", "retries", "how often a write is tried again",
+       also=("message.send.max.retries",)),
+    _S("retry.backoff.ms", "retry.backoff.ms", "wait before it is"),
+    _S("retry.backoff.max.ms", "retry.backoff.max.ms", "longest wait before it is"),
+    _S("message.timeout.ms", "delivery.timeout.ms",
+       "how long a write may take with all its attempts"),
+    _S("request.timeout.ms", "request.timeout.ms",
+       "how long the leader may wait for its followers"),
+    _S("socket.timeout.ms", "request.timeout.ms", "how long a request may go without an answer",
+       levels=_BOTH),
+    _S("", "max.block.ms", "how long a call may wait for metadata or room in the buffer"),
+    _S("linger.ms", "linger.ms", "how long to wait for a batch to fill",
+       also=("queue.buffering.max.ms",)),
+    _S("batch.size", "batch.size", "largest batch, in bytes"),
+    _S("batch.num.messages", "", "largest batch, in messages"),
+    _S("message.max.bytes", "max.request.size", "largest request"),
+    _S("message.copy.max.bytes", "", "largest message that is copied rather than referred to"),
+    _S("compression.type", "compression.type", "how batches are compressed",
+       "none gzip snappy lz4 zstd", also=("compression.codec",)),
+    _S("compression.level", "", "level of the compression"),
+    _S("", "compression.gzip.level", "level of gzip"),
+    _S("", "compression.lz4.level", "level of lz4"),
+    _S("", "compression.zstd.level", "level of zstd"),
+    _S("max.in.flight.requests.per.connection", "max.in.flight.requests.per.connection",
+       "requests under way on a connection", also=("max.in.flight",)),
+    _S("queuing.strategy", "", "which write is dropped from a full queue", "fifo lifo"),
+    _S("queue.buffering.max.messages", "", "the client's queue, in messages"),
+    _S("queue.buffering.max.kbytes", "buffer.memory",
+       "the client's queue, in KiB; Java's in bytes", factor=1024),
+    _S("queue.buffering.backpressure.threshold", "",
+       "requests under way before batches may grow"),
+    _S("enable.gapless.guarantee", "", "a failed batch fails all that follow", "flag"),
+    _S("socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.ms",
+       "how long to wait for a connection"),
+    _S("", "socket.connection.setup.timeout.max.ms", "the longest wait for a connection"),
+    _S("socket.send.buffer.bytes", "send.buffer.bytes", "the socket's send buffer"),
+    _S("socket.receive.buffer.bytes", "receive.buffer.bytes", "the socket's receive buffer"),
+    _S("socket.max.fails", "", "timeouts before a connection is closed"),
+    _S("socket.keepalive.enable", "", "TCP keep-alive", "flag"),
+    _S("socket.nagle.disable", "", "TCP_NODELAY", "flag"),
+    _S("connections.max.idle.ms", "connections.max.idle.ms",
+       "idle time before a connection is closed"),
+    _S("reconnect.backoff.ms", "reconnect.backoff.ms", "wait before connecting again"),
+    _S("reconnect.backoff.max.ms", "reconnect.backoff.max.ms",
+       "longest wait before connecting again", levels=_BOTH),
+    _S("topic.metadata.refresh.interval.ms", "metadata.max.age.ms",
+       "how often to query partitions and leaders", levels=_BOTH),
+    _S("", "metadata.max.idle.ms", "how long metadata of an unused topic is kept"),
+    _S("topic.metadata.refresh.fast.interval.ms", "", "how often to query while no broker leads"),
+    _S("topic.metadata.refresh.sparse", "", "ask for known topics only", "flag"),
+    _S("topic.metadata.propagation.max.ms", "", "how long a new topic may be unknown"),
+    _S("metadata.recovery.strategy", "metadata.recovery.strategy",
+       "what to do when no known broker answers", "none rebootstrap"),
+    _S("metadata.recovery.rebootstrap.trigger.ms", "metadata.recovery.rebootstrap.trigger.ms",
+       "time without metadata before starting over"),
+    _S("api.version.request", "", "ask brokers for their versions (false for 0.8 and 0.9)", "flag"),
+    _S("api.version.request.timeout.ms", "", "how long to wait for the broker's versions"),
+    _S("api.version.fallback.ms", "", "how long to assume the fallback version"),
+    _S("broker.version.fallback", "", "the version to assume of a broker that reports none",
+       "text"),
+    _S("max.poll.interval.ms", "max.poll.interval.ms", "longest time between two polls",
+       levels=_CONSUMER),
+    _S("heartbeat.interval.ms", "heartbeat.interval.ms",
+       "how often a member reports (classic protocols)", levels=_CONSUMER),
+    _S("fetch.wait.max.ms", "fetch.max.wait.ms", "how long a broker waits for records",
+       levels=_CONSUMER),
+    _S("fetch.message.max.bytes", "max.partition.fetch.bytes",
+       "bytes of a partition in one answer", levels=_CONSUMER),
+    _S("queued.max.messages.kbytes", "", "what is read ahead, in KiB", levels=_CONSUMER),
+    _S("check.crcs", "check.crcs", "verify checksums", "flag", levels=_CONSUMER),
+)  # fmt: skip
+"""What a plan may set of clients: nothing else."""
+
+DEFAULTS: Final[Mapping[str, str]] = {
+    "acks": "all",
+    "enable.idempotence": "false",
+    "message.timeout.ms": "8000",
+    "socket.timeout.ms": "3000",
+    "topic.metadata.refresh.interval.ms": "1000",
+    "reconnect.backoff.max.ms": "500",
+}
+"""What ackloss sets of producers in Python unless the plan says otherwise: a run takes a minute, so
+timeouts are short; the rest is what the library does by itself."""
+
+
+@cache
+def _by_name(level: Level) -> Mapping[str, ClientSetting]:
+    """The settings of clients by all their names; a library's own name goes before another's."""
+    found: dict[str, ClientSetting] = {}
+    of_level = [each for each in CLIENTS if level in each.levels]
+    for each in of_level:
+        found |= dict.fromkeys(filter(None, (each.librdkafka, *each.also)), each)
+    for each in of_level:
+        found.setdefault(each.java, each)
+    found.pop("", None)
+    return found
+
+
+def meant(name: str, level: Level = "producer") -> ClientSetting | None:
+    """The setting of clients that this name means, in any library's words."""
+    return _by_name(level).get(name)
+
+
+@cache
+def same(library: Library = "librdkafka", level: Level = "producer") -> Mapping[str, str]:
+    """What a library's clients call what each name means that a plan may use."""
+    called = {name: each.name_in(library) for name, each in _by_name(level).items()}
+    return {name: own for name, own in called.items() if own}
+
+
+def canonical(name: str, library: Library = "librdkafka", level: Level = "producer") -> str:
+    """What a library's clients call what this name means; the name itself where nothing does."""
+    return same(library, level).get(name, name)
+
+
+def requested(
+    settings: Mapping[str, Any], library: Library, level: Level = "producer"
+) -> dict[str, str]:
+    """What a plan requests of clients, by the names of their library, in its units. Raises
+    PlanError for the first setting that is refused, given twice, or of a wrong value."""
+    made: dict[str, str] = {}
+    for key, value in settings.items():
+        place, found = f'{PLACES[level]}."{key}"', meant(key, level)
+        if found is None or not found.name_in(library):
+            hint = "remove it, or use another client" if found else "remove it"
+            if found is None and (near := nearest(key, list(same(library, level)))):
+                hint = f"did you mean {near!r}?"
+            why = why_refused(key, level, library)
+            raise PlanError(f"this setting is refused: {why}", key=place, hint=hint)
+        name = found.name_in(library)
+        if name in made:
+            raise PlanError(f"{name} is set twice, under two names", key=place)
+        try:
+            made[name] = found.text(key, value, library)
+        except ValueError as error:
+            keeps = 'acks = "all" is what keeps a write' if found.kind == "acks" else None
+            raise PlanError(str(error), key=place, hint=keeps) from error
+    return made
+
+
+def typed(name: str, text: str, level: Level) -> str | int | bool:
+    """A value of a library's setting as the language has it."""
+    kind = found.kind if (found := meant(name, level)) else "text"
+    return int(text) if kind == "number" else text == "true" if kind == "flag" else text
+
+
+def place_of(name: str, settings: Mapping[str, Any], library: Library = "librdkafka") -> str:
+    """Where a plan sets this of producers, under whatever name; the whole table where it does
+    not."""
+    keys = (key for key in settings if canonical(key, library) == name)
+    return next((f'{PLACES["producer"]}."{key}"' for key in keys), PLACES["producer"])

@@ -15,7 +15,7 @@ from typing import Any, Final
 from harness.plan import Scalar, number_of
 from harness.protocols import Unsupported
 from harness.wrong_values import dotted
-from targets.kafka.clients.producer_settings import SAME
+from targets.kafka.definitions import canonical
 from targets.kafka.limits import KINDS, LIMITS, Limit, Place
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import KRAFT, ZOOKEEPER, metadata_of
@@ -126,11 +126,7 @@ def _met(plan: KafkaPlan) -> Iterator[tuple[Limit, _Asked]]:
     limits = [limit for limit in LIMITS if limit.concerns(number_of(version), metadata)]
     for requested in _requested(plan):
         for limit in limits:
-            key = (
-                SAME.get(requested.key, requested.key)
-                if requested.place == "producer"
-                else requested.key
-            )
+            key = canonical(requested.key) if requested.place == "producer" else requested.key
             if limit.names(requested.place, key):
                 yield limit, requested
 

@@ -16,8 +16,9 @@ from typing import ClassVar, Final
 from harness.errors import HarnessFailure
 from harness.protocols import Client, Cluster
 from harness.protocols.any_client import COMMAND, EXEC, JSON
-from targets.kafka.clients.java.settings import SAME, requested_settings, why_refused
-from targets.kafka.clients.library import bootstrap, bootstrap_of
+from targets.kafka import definitions
+from targets.kafka.clients.library import Library, bootstrap, bootstrap_of
+from targets.kafka.definitions import requested
 from targets.kafka.plan import KafkaPlan
 
 _DELIVERY, _REQUEST, _BLOCK = "delivery.timeout.ms", "request.timeout.ms", "max.block.ms"
@@ -38,11 +39,9 @@ _GRACE_S: Final = 5.0
 def settings_of(plan: KafkaPlan) -> dict[str, str]:
     """What the clients are requested to set: defaults, then what the plan requests. Raises
     PlanError."""
-    requested = requested_settings(plan.workload.producer)
-    if _REQUEST not in {SAME.get(key, key) for key in plan.workload.producer}:
-        requested.pop(_REQUEST, None)  # what the Java client alone needs beside a delivery timeout
-    settings = {**DEFAULTS, **requested}
-    if _REQUEST not in requested:
+    own = requested(plan.workload.producer, "java")
+    settings = {**DEFAULTS, **own}
+    if _REQUEST not in own:
         settings[_REQUEST] = str(min(int(DEFAULTS[_REQUEST]), int(settings[_DELIVERY])))
     return settings
 
@@ -70,19 +69,11 @@ def answers_within_s(plan: KafkaPlan) -> float:
 
 
 @dataclass(frozen=True)
-class AnyClient:
+class AnyClient(Library):
     """See `targets.kafka.clients.library`; its processes are started by the core."""
 
     plugin: ClassVar[str] = EXEC
-    same: ClassVar[Mapping[str, str]] = SAME
-
-    def why_refused(self, key: str) -> str | None:
-        """Why a plan may not set this producer setting."""
-        return why_refused(key)
-
-    def check(self, plan: KafkaPlan) -> None:
-        """Refuse settings that a plan may not set, or that are wrong."""
-        settings_of(plan)
+    naming: ClassVar[definitions.Library] = "java"
 
     def settings(self, plan: KafkaPlan) -> dict[str, str]:
         """What the clients are requested to set."""

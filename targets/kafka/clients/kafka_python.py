@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -25,21 +25,18 @@ from typing import Any, ClassVar, Final
 from confluent_kafka import KafkaError
 from kafka import KafkaProducer
 from kafka import errors as theirs
+from kafka.codec import has_lz4, has_snappy, has_zstd
 from kafka.net.compat import KafkaNetClient
 
-from harness.errors import HarnessFailure
+from harness.errors import HarnessFailure, PlanError
 from harness.protocols import Client, Cluster
-from targets.kafka.clients.kafka_python_settings import (
-    check_settings,
-    keyword_arguments,
-    settings_in_force,
-    why_refused,
-)
-from targets.kafka.clients.library import KAFKA_PYTHON, bootstrap
+from targets.kafka import definitions
+from targets.kafka.acks import ALL, LEADER, NOBODY
+from targets.kafka.clients.library import KAFKA_PYTHON, Library, bootstrap, protocol
 from targets.kafka.clients.one_producer import NotQueued, OneProducer, Reports, identity
 from targets.kafka.clients.outcomes import refusals
-from targets.kafka.clients.producer_settings import SAME
 from targets.kafka.clients.producers import KafkaClient
+from targets.kafka.definitions import DEFAULTS, meant, place_of, requested
 from targets.kafka.plan import KafkaPlan
 
 # What happens to connections under faults; nowhere, unless the command line sends it somewhere.
@@ -210,19 +207,16 @@ def _named(error: Exception) -> tuple[str, int | None]:
 
 
 @dataclass(frozen=True)
-class KafkaPython:
+class KafkaPython(Library):
     """kafka-python: see `targets.kafka.clients.library`."""
 
     plugin: ClassVar[str] = "kafka-python"
-    same: ClassVar[Mapping[str, str]] = SAME
-
-    def why_refused(self, key: str) -> str | None:
-        """Why a plan may not set this: the allow-list, or kafka-python has no such setting."""
-        return why_refused(key)
+    naming: ClassVar[definitions.Library] = "kafka-python"
 
     def check(self, plan: KafkaPlan) -> None:
-        """Refuse what the allow-list, kafka-python or the version's brokers refuse."""
-        check_settings(plan)
+        """Refuse what the table or kafka-python refuses."""
+        for name, why in _wrong(settings_in_force(plan)):
+            raise PlanError(why, key=place_of(name, plan.workload.producer))
 
     def settings(self, plan: KafkaPlan) -> dict[str, str]:
         """What is in force, by the names that plans use."""
@@ -243,3 +237,71 @@ class KafkaPython:
         settings = self.settings(plan)
         start = partial(KafkaPythonProducer, settings, plan.topic.name, more=more)
         return KafkaClient(addresses, plan, settings, refusals(self.plugin, settings), start)
+
+
+_REQUEST, _SOCKET = "request.timeout.ms", "socket.timeout.ms"
+_IN_FLIGHT: Final = "max.in.flight.requests.per.connection"
+_MOST_IN_FLIGHT: Final = 5
+_LINGER_MS: Final = "0"  # kafka-python's own default
+_ACKS: Final[Mapping[str, int]] = {ALL: -1, LEADER: 1, NOBODY: 0}
+_CODECS: Final = {"snappy": has_snappy, "lz4": has_lz4, "zstd": has_zstd}
+"""Compressions that need a Python package, and whether it is here."""
+
+
+def settings_in_force(plan: KafkaPlan) -> dict[str, str]:
+    """What the producers are started with, by the names that plans use: the protocol, if brokers do
+    not report it, and defaults of ackloss; then what is requested. Raises PlanError.
+
+    kafka-python has one timeout for a request, where librdkafka has one for the response
+    (`socket.timeout.ms`) and one that it sends to the leader (`request.timeout.ms`)."""
+    own = requested(plan.workload.producer, "kafka-python")
+    if own.get(_REQUEST, own.get(_SOCKET)) != own.get(_SOCKET, own.get(_REQUEST)):
+        raise PlanError(
+            f"kafka-python has one timeout for both {_REQUEST} and {_SOCKET}",
+            key=place_of(_SOCKET, plan.workload.producer),
+            hint="set one of them",
+        )
+    force = {**DEFAULTS, **own}
+    socket_ms = force.pop(_SOCKET)
+    return {**protocol(plan), **force, _REQUEST: own.get(_REQUEST, socket_ms)}
+
+
+def keyword_arguments(force: Mapping[str, str]) -> dict[str, Any]:
+    """The settings in force as `KafkaProducer` takes them."""
+    arguments: dict[str, Any] = {
+        found.keyword: int(value)
+        for name, value in force.items()
+        if (found := meant(name)) and found.kind == "number" and found.keyword
+    }
+    arguments["acks"] = _ACKS[force["acks"]]
+    arguments["enable_idempotence"] = force["enable.idempotence"] == "true"
+    if (codec := force.get("compression.type", "none")) != "none":
+        arguments["compression_type"] = codec
+    if speaks := force.get("broker.version.fallback"):
+        arguments["api_version"] = tuple(map(int, speaks.split(".")))
+    return arguments
+
+
+def _wrong(force: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Each value that is wrong: the setting, and why."""
+    for name, value in force.items():
+        if (found := meant(name)) and found.kind == "number" and int(value) < 0:
+            yield name, f"{name} is below 0"
+    in_flight = int(force.get(_IN_FLIGHT, "1"))
+    if in_flight == 0:
+        yield _IN_FLIGHT, "no request may be under way"
+    codec = force.get("compression.type", "none")
+    if codec in _CODECS and not _CODECS[codec]():
+        yield "compression.type", f"kafka-python finds no Python package for {codec}"
+    if force["enable.idempotence"] == "true":
+        if force["acks"] != ALL:
+            yield "acks", "an idempotent producer needs acks = all"
+        if force.get("retries") == "0":
+            yield "retries", "an idempotent producer needs retries"
+        if in_flight > _MOST_IN_FLIGHT:
+            why = f"an idempotent producer has at most {_MOST_IN_FLIGHT} requests under way"
+            yield _IN_FLIGHT, why
+    needed_ms = int(force.get("linger.ms", _LINGER_MS)) + int(force[_REQUEST])
+    if int(force["message.timeout.ms"]) < needed_ms:
+        why = f"kafka-python needs at least linger.ms + {_REQUEST}, {needed_ms} here"
+        yield "message.timeout.ms", why

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Final, Protocol
 
 from harness.protocols import Client, Cluster, with_role
+from targets.kafka import definitions
 from targets.kafka.configuration import BROKER_PORT
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import release_line_of
@@ -27,16 +28,21 @@ class Library(Protocol):
     plugin: ClassVar[str]
     """Its name in plans: `workload.client`."""
 
-    same: ClassVar[Mapping[str, str]]
-    """Other names of producer settings that are taken, and the setting that each means."""
+    naming: ClassVar[definitions.Library] = "librdkafka"
+    """By whose names it is given its settings."""
 
     def why_refused(self, key: str) -> str | None:
-        """Why a plan may not set this producer setting; null when it may."""
-        ...
+        """Why a plan may not set this producer setting; `None` when it may."""
+        return definitions.why_refused(key, "producer", self.naming)
+
+    @property
+    def same(self) -> Mapping[str, str]:
+        """All names of producer settings that are taken, and what the library calls each."""
+        return definitions.same(self.naming)
 
     def check(self, plan: KafkaPlan) -> None:
         """Refuse, by PlanError, producer settings that a plan may not set or that are wrong."""
-        ...
+        self.settings(plan)
 
     def settings(self, plan: KafkaPlan) -> dict[str, str]:
         """What its producers are started with, but for addresses."""

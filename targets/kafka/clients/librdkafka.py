@@ -12,6 +12,7 @@ an error, once, from whatever serves events next, whether there is an `error_cb`
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Mapping
@@ -19,22 +20,17 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version as installed
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, libversion
 
-from harness.errors import HarnessFailure
+from harness.errors import HarnessFailure, PlanError
 from harness.protocols import Client, Cluster
-from targets.kafka.clients.library import CONFLUENT, bootstrap, librdkafka_protocol
+from targets.kafka.clients.library import CONFLUENT, Library, bootstrap, librdkafka_protocol
 from targets.kafka.clients.one_producer import NotQueued, OneProducer, Reports, identity
 from targets.kafka.clients.outcomes import refusals
-from targets.kafka.clients.producer_settings import (
-    SAME,
-    check_producer_settings,
-    effective_settings,
-    why_refused,
-)
 from targets.kafka.clients.producers import KafkaClient
+from targets.kafka.definitions import DEFAULTS, PLACES, canonical, requested
 from targets.kafka.plan import KafkaPlan
 
 # librdkafka's own log lines: where the command line sends them, and nowhere if it does not.
@@ -124,18 +120,13 @@ class LibrdkafkaProducer(OneProducer):
 
 
 @dataclass(frozen=True)
-class Librdkafka:
+class Librdkafka(Library):
     """librdkafka, by confluent-kafka: see `targets.kafka.clients.library`."""
 
     plugin: ClassVar[str] = "librdkafka"
-    same: ClassVar[Mapping[str, str]] = SAME
-
-    def why_refused(self, key: str) -> str | None:
-        """Why a plan may not set this: it is not on the allow-list."""
-        return why_refused(key)
 
     def check(self, plan: KafkaPlan) -> None:
-        """Refuse what the allow-list or librdkafka itself refuses."""
+        """Refuse what the table or librdkafka itself refuses."""
         check_producer_settings(plan.workload.producer)
 
     def settings(self, plan: KafkaPlan) -> dict[str, str]:
@@ -159,6 +150,26 @@ class Librdkafka:
         proof = refusals(self.plugin, settings)
         start = partial(LibrdkafkaProducer, {**settings, **more})
         return KafkaClient(addresses, plan, settings, proof, start)
+
+
+def effective_settings(settings: Mapping[str, Any]) -> dict[str, str]:
+    """What the producers are started with, but for their addresses. Raises PlanError as
+    `check_producer_settings` does, but for values that only librdkafka knows to be wrong."""
+    return {**DEFAULTS, **requested(settings, "librdkafka")}
+
+
+def check_producer_settings(settings: Mapping[str, Any]) -> None:
+    """Raise PlanError for the first setting that is refused, given twice, or of a wrong value."""
+    try:
+        Producer({**effective_settings(settings), "log_level": 0})
+    except KafkaException as error:
+        refusal = error.args[0].str().strip().removeprefix("Failed to create producer: ")
+        named = {canonical(name) for name in re.findall(r'["`]([a-z0-9._]+)["`]', refusal)}
+        keys = [f'{PLACES["producer"]}."{key}"' for key in settings if canonical(key) in named]
+        raise PlanError(
+            f"librdkafka refuses it: {refusal[:1].lower()}{refusal[1:]}",
+            key=keys[0] if keys else PLACES["producer"],
+        ) from error
 
 
 def _fatal(error: KafkaException) -> int:

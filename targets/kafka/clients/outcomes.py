@@ -27,7 +27,11 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from harness.protocols import FAIL, INFO, OK
-from targets.kafka.clients.producer_settings import attempts_once
+
+
+def attempts_once(effective: Mapping[str, str]) -> bool:
+    """Whether these effective settings forbid a producer to retry a write. (Some retry anyway.)"""
+    return effective["enable.idempotence"] != "true" and effective.get("retries") == "0"
 
 
 class Outcome(NamedTuple):

@@ -30,7 +30,7 @@ from targets.kafka.groups.java import nodes
 from targets.kafka.groups.java.member import JavaMember
 from targets.kafka.groups.life import Life
 from targets.kafka.groups.process import ConsumerProcess
-from targets.kafka.groups.settings import consumer_settings
+from targets.kafka.groups.settings import consumer_settings, named
 from targets.kafka.plan import KafkaPlan
 
 _LEAVE_S: Final = 10.0
@@ -184,6 +184,7 @@ class KafkaConsumers(Consumers):
             "bootstrap.servers": bootstrap(self._cluster),
             "client.id": f"{consumer_name(number)}.{life}",
         }
+        settings = named(settings, plan.workload.consumer_client)
         manual = range(number - 1, plan.topic.partitions, group.members_count)
         return {
             "settings": settings,

@@ -32,17 +32,7 @@ REFUSED: Final = (
 )
 """Answers to a commit that say that it was not kept."""
 
-NAMES: Final[Mapping[str, str]] = {
-    "topic.metadata.refresh.interval.ms": "metadata_max_age_ms",
-    "fetch.wait.max.ms": "fetch_max_wait_ms",
-    "fetch.message.max.bytes": "max_partition_fetch_bytes",
-    "socket.timeout.ms": "request_timeout_ms",
-}
-"""Settings that it calls otherwise than librdkafka; of others the dots are underscores."""
-
-_NOT_ITS: Final = frozenset(
-    {"group.protocol", "log_level", "queued.max.messages.kbytes", "isolation.level"}
-)
+_STRATEGY: Final = "partition_assignment_strategy"
 _ASSIGNORS: Final = {
     "range": RangePartitionAssignor,
     "cooperative-sticky": CooperativeStickyAssignor,
@@ -145,15 +135,10 @@ def _answers(offsets: Offsets, error: Exception | None) -> Iterable[Answer]:
 
 
 def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by this library's names."""
-    settings: dict[str, Any] = {
-        NAMES.get(key, key.replace(".", "_")): tuple(value) if isinstance(value, list) else value
-        for key, value in given.items()
-        if key not in _NOT_ITS
-    }
-    if (strategy := given.get("partition.assignment.strategy")) is not None:
-        settings["partition_assignment_strategy"] = [_ASSIGNORS[strategy]]
-    return settings
+    """Settings by this library's names, with its own class of assignor."""
+    made = {key: tuple(v) if isinstance(v, list) else v for key, v in given.items()}
+    strategy = given.get(_STRATEGY)
+    return made | ({_STRATEGY: [_ASSIGNORS[strategy]]} if strategy else {})
 
 
 def main() -> None:

@@ -5,41 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from harness.errors import PlanError, nearest
+from harness.errors import PlanError
 from harness.plan import number_of
 from harness.protocols.groups import GroupSettings
 from harness.run.workload import group_of
 from targets.kafka.clients.java.lines import JAVA
+from targets.kafka.configuration import text
+from targets.kafka.definitions import PLACES, Library, canonical, requested, typed
 from targets.kafka.groups.java.nodes import check_java
 from targets.kafka.plan import KafkaPlan
 
 LIBRDKAFKA, KAFKA_PYTHON = "librdkafka", "kafka-python"
-_WHERE: Final = "workload.consumer"
-_ALLOWED: Final[Mapping[str, str]] = {
-    "max.poll.interval.ms": "longest time between two polls",
-    "heartbeat.interval.ms": "how often a member reports (classic protocols)",
-    "topic.metadata.refresh.interval.ms": "how often to ask for partitions and leaders",
-    "fetch.wait.max.ms": "how long a broker waits for records",
-    "fetch.message.max.bytes": "bytes of a partition in one answer",
-    "queued.max.messages.kbytes": "what is read ahead, in KiB",
-    "socket.timeout.ms": "how long a request may go without an answer",
-    "reconnect.backoff.max.ms": "longest wait before connecting again",
-    "check.crcs": "verify checksums",
+_COMMITS: Final = "enable.auto.commit"
+_PROTOCOL: Final = "group.protocol"
+_STRATEGY: Final = "partition.assignment.strategy"
+_ASSIGNORS: Final = {
+    "range": "org.apache.kafka.clients.consumer.RangeAssignor",
+    "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
 }
-"""What a plan may set, by librdkafka's names."""
-
-_OURS: Final[Mapping[str, str]] = {
-    "enable.auto.commit": 'workload.options.commit says who commits: use commit = "auto"',
-    "auto.commit.interval.ms": "use workload.options.commit_interval_s",
-    "auto.offset.reset": "use workload.options.reset",
-    "session.timeout.ms": "use workload.options.session_s",
-    "group.protocol": "use workload.options.protocol",
-    "partition.assignment.strategy": "use workload.options.protocol",
-}
-"""Settings that an option of the workload stands for."""
-
-_READ_AHEAD: Final = "queued.max.messages.kbytes"
-"""librdkafka's alone."""
+"""Java's own names."""
 
 _HEARTBEAT: Final = "heartbeat.interval.ms"
 """The brokers say it where they assign partitions."""
@@ -72,40 +56,20 @@ def check_group(plan: KafkaPlan) -> None:
 
 
 def _check_settings(plan: KafkaPlan, group: GroupSettings) -> None:
-    for key, value in plan.workload.consumer.items():
-        where = f'{_WHERE}."{key}"'
-        if key == "enable.auto.commit" and group.commit != "auto" and _is_on(value):
-            raise PlanError(
-                f"commit is {group.commit!r}, and auto-commit is on: both would commit",
-                key=where,
-                hint=f'leave it out, or use workload.options.commit = "auto" in place of '
-                f'"{group.commit}"',
-            )
-        if key in _OURS:
-            raise PlanError("an option of the workload stands for it", key=where, hint=_OURS[key])
-        if key not in _ALLOWED:
-            near = nearest(key, list(_ALLOWED))
-            raise PlanError(
-                "no plan may set it for consumers",
-                key=where,
-                hint=f"did you mean {near!r}?" if near else f"there are: {', '.join(_ALLOWED)}",
-            )
-        if key == _READ_AHEAD and plan.workload.consumer_client != LIBRDKAFKA:
-            raise PlanError(
-                f"{plan.workload.consumer_client} has no setting that means it",
-                key=where,
-                hint=f'leave it out, or use workload.consumer_client = "{LIBRDKAFKA}"',
-            )
-        if key == _HEARTBEAT and group.protocol == "consumer":
-            raise PlanError(
-                'no member may set it with the group protocol "consumer"',
-                key=where,
-                hint='use target.settings."group.consumer.heartbeat.interval.ms"',
-            )
-
-
-def _is_on(value: object) -> bool:
-    return str(value).lower() == "true"
+    given, library = plan.workload.consumer, plan.workload.consumer_client
+    if group.commit != "auto" and str(given.get(_COMMITS)).lower() == "true":
+        raise PlanError(
+            f"commit is {group.commit!r}, and auto-commit is on: both would commit",
+            key=f'{PLACES["consumer"]}."{_COMMITS}"',
+            hint=f'leave it out, or use workload.options.commit = "auto" in place of '
+            f'"{group.commit}"',
+        )
+    if _HEARTBEAT in requested(given, library, "consumer") and group.protocol == "consumer":
+        raise PlanError(
+            'no member may set it with the group protocol "consumer"',
+            key=f'{PLACES["consumer"]}."{_HEARTBEAT}"',
+            hint='use target.settings."group.consumer.heartbeat.interval.ms"',
+        )
 
 
 def _check_protocol(plan: KafkaPlan, group: GroupSettings) -> None:
@@ -135,7 +99,7 @@ def group_id(plan: KafkaPlan) -> str:
 
 
 def consumer_settings(plan: KafkaPlan, group: GroupSettings) -> dict[str, Any]:
-    """What librdkafka's consumers are started with, but for addresses and names."""
+    """What consumers are started with, but for addresses and names, as librdkafka calls it."""
     session_ms = round(group.session_s * 1000)
     settings: dict[str, Any] = {
         "group.id": group_id(plan),
@@ -153,4 +117,24 @@ def consumer_settings(plan: KafkaPlan, group: GroupSettings) -> dict[str, Any]:
         settings |= {"session.timeout.ms": session_ms, "heartbeat.interval.ms": session_ms // 5}
     if group.protocol in ("range", "cooperative-sticky"):
         settings["partition.assignment.strategy"] = group.protocol
-    return {**settings, **plan.workload.consumer}
+    own = requested(plan.workload.consumer, "librdkafka", "consumer")
+    return settings | {name: typed(name, value, "consumer") for name, value in own.items()}
+
+
+def named(settings: Mapping[str, Any], library: Library) -> dict[str, Any]:
+    """The same as a library calls it, without what it does not have."""
+    if library == "librdkafka":
+        return dict(settings)
+    made = {
+        canonical(name, "java", "consumer"): value
+        for name, value in settings.items()
+        if name not in ("log_level", _PROTOCOL)
+    }
+    if library == "kafka-python":
+        del made["isolation.level"]
+        return {name.replace(".", "_"): value for name, value in made.items()}
+    if settings[_PROTOCOL] == "consumer":  # versions before 3.7 do not know the setting
+        made[_PROTOCOL] = "consumer"
+    if _STRATEGY in made:
+        made[_STRATEGY] = _ASSIGNORS[made[_STRATEGY]]
+    return {name: text(value) for name, value in made.items()}

@@ -10,16 +10,11 @@ from harness.protocols.transactions import READ_COMMITTED
 from harness.run.blocking import THREADS_AT_MOST
 from harness.run.workload import transactions_of
 from targets.kafka.acks import ALL, acks_of
-from targets.kafka.clients.java.library import check_count
+from targets.kafka.clients.java.library import check_count, requested_settings
 from targets.kafka.clients.java.lines import JAVA
-from targets.kafka.clients.java.settings import requested_settings
 from targets.kafka.clients.library import librdkafka_protocol
-from targets.kafka.clients.producer_settings import (
-    DEFAULTS,
-    check_producer_settings,
-    effective_settings,
-    place_of,
-)
+from targets.kafka.clients.librdkafka import check_producer_settings, effective_settings
+from targets.kafka.definitions import DEFAULTS, place_of
 from targets.kafka.plan import KafkaPlan
 
 TIMEOUT: Final = "transaction.timeout.ms"

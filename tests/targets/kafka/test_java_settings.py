@@ -7,14 +7,12 @@ from typing import Any
 import pytest
 
 from harness.errors import PlanError
-from targets.kafka.clients import producer_settings
-from targets.kafka.clients.java.settings import (
-    ALLOWED,
-    SAME,
+from targets.kafka.clients.java.library import (
     checked_settings,
     javas_refusal,
     requested_settings,
 )
+from targets.kafka.definitions import names, same
 
 REPORTED = {
     "acks": "-1",
@@ -94,10 +92,8 @@ def test_what_may_not_be_set_is_refused_at_its_key(given: dict[str, Any], why: s
 
 def test_a_setting_that_is_allowed_is_no_dangerous_one() -> None:
     """`max.block.ms` is refused of librdkafka alone, which never blocks."""
-    names_of_code = [name for name in ALLOWED if "class" in name or name.startswith("ssl")]
-    assert names_of_code == []
-    taken = {key for key in producer_settings.ALLOWED if SAME.get(key, key) in ALLOWED}
-    assert {"acks", "enable.idempotence", "retries", "message.timeout.ms", "linger.ms"} <= taken
+    assert [name for name in same("java") if "class" in name or name.startswith("ssl")] == []
+    assert set(same("java").values()) <= set(names("producer"))
 
 
 def test_what_the_producer_tells_is_what_it_has() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -18,34 +19,29 @@ from harness.protocols import (
     Node,
     NodeSpec,
 )
+from targets.kafka import definitions
+from targets.kafka.acks import ALL, acks_of
 from targets.kafka.clients.java import nodes
 from targets.kafka.clients.java.lines import DRIVER_PORT, JAVA, Line, Lost, Refused
 from targets.kafka.clients.java.producers import START_S, JavaClient
-from targets.kafka.clients.java.settings import (
-    SAME,
-    checked_settings,
-    javas_refusal,
-    requested_settings,
-    why_refused,
-)
-from targets.kafka.clients.library import bootstrap, bootstrap_of
+from targets.kafka.clients.library import Library, bootstrap, bootstrap_of
+from targets.kafka.definitions import canonical, place_of, requested
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import ReleaseLine
 
 _MOST: Final = 9
 _OLDEST: Final = "2.0.0"
+_DELIVERY, _REQUEST = "delivery.timeout.ms", "request.timeout.ms"
+_REQUEST_MS, _LINGER_MS = 30_000, 5  # Java's own defaults
+_UNSAID: Final = r"(ssl|sasl|security|bootstrap|key|value)\..*|client\.id"
 
 
 @dataclass(frozen=True)
-class Java:
+class Java(Library):
     """kafka-clients, the Java client: see `targets.kafka.clients.library` and `.nodes`."""
 
     plugin: ClassVar[str] = JAVA
-    same: ClassVar[Mapping[str, str]] = SAME
-
-    def why_refused(self, key: str) -> str | None:
-        """Why a plan may not set this: the Java client's own list."""
-        return why_refused(key)
+    naming: ClassVar[definitions.Library] = "java"
 
     def check(self, plan: KafkaPlan) -> None:
         """Refuse settings, too many clients, and versions too old for the driver."""
@@ -109,6 +105,51 @@ def reported_by(
         raise HarnessFailure(f"the Java client did not start: {error}") from error
     line.socket.close()
     return checked_settings(line.reported, given, software)
+
+
+def requested_settings(settings: Mapping[str, Any]) -> dict[str, str]:
+    """What the producers are given: all that the plan requests, and nothing else, since the point
+    of this client is what it does by itself.
+
+    One thing more where it must be: Java refuses a delivery.timeout.ms below request.timeout.ms +
+    linger.ms, so a plan that only shortens the first has the second shortened with it. Raises
+    PlanError."""
+    own = requested(settings, "java")
+    if _DELIVERY in own and _REQUEST not in own:
+        left = int(own[_DELIVERY]) - int(own.get("linger.ms", _LINGER_MS))
+        if 0 < left < _REQUEST_MS:
+            own[_REQUEST] = str(left)
+    return own
+
+
+def checked_settings(
+    reported: Mapping[str, str], plan_settings: Mapping[str, Any], software: str
+) -> dict[str, str]:
+    """The settings that a producer reports, but for addresses, names and what no plan may set.
+
+    Raises PlanError for a setting that its version does not know, or took for another value.
+    """
+    for name, wanted in requested(plan_settings, "java").items():
+        place = place_of(name, plan_settings, "java")
+        if name not in reported:
+            raise PlanError(f"{software} does not know this setting", key=place)
+        if reported[name] != ("-1" if wanted == ALL else wanted):
+            raise PlanError(
+                f"{software} has {reported[name]!r}, but {wanted!r} was requested", key=place
+            )
+    return {
+        name: acks_of(value) or value if name == "acks" else value
+        for name, value in reported.items()
+        if value not in ("null", "") and not re.fullmatch(_UNSAID, name)
+    }
+
+
+def javas_refusal(sentence: str, settings: Mapping[str, Any]) -> PlanError:
+    """The Java client's own sentence, at the plan's key that it is about."""
+    names = (canonical(key, "java") for key in settings)
+    name = next((each for each in names if each in sentence), "")
+    place = place_of(name, settings, "java")
+    return PlanError(f"the Java client refuses it: {sentence}", key=place)
 
 
 def check_count(plan: KafkaPlan) -> None:

@@ -3,5 +3,4 @@
 Member.java  the program in a node: a consumer for each connection, which reports what it does
 nodes        the nodes m1, m2 ..., and the program's jar, compiled once per image
 member       one life of such a consumer, as the harness holds it
-settings     what it is started with, by Java's names
 """

@@ -14,7 +14,6 @@ from typing import Any, Final
 from harness.levers.waiting import poll_until
 from harness.protocols import Node
 from targets.kafka.clients.java.lines import Lost, connected
-from targets.kafka.groups.java.settings import java_settings
 from targets.kafka.groups.life import Life, Take, is_stopped
 
 MEMBER_PORT: Final = 9096
@@ -142,6 +141,6 @@ def _lines(setup: Mapping[str, Any]) -> bytes:
     ]
     if (own := setup["partitions"]) is not None:
         lines.append(f"partitions {','.join(map(str, own))}")
-    settings = java_settings(setup["settings"], setup["batch_count"])
+    settings = {**setup["settings"], "max.poll.records": setup["batch_count"]}
     lines += [f"set {key}={value}" for key, value in settings.items()]
     return "\n".join([*lines, "begin", ""]).encode()

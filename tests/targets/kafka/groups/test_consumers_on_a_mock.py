@@ -18,7 +18,7 @@ from harness.plan import parse_plan
 from harness.protocols.groups import KINDS, Delivery, GroupSettings
 from harness.run.workload import group_of
 from targets.kafka.groups.process import MODULES, ConsumerProcess
-from targets.kafka.groups.settings import consumer_settings
+from targets.kafka.groups.settings import consumer_settings, named
 from targets.kafka.plan import KafkaPlan
 
 pytestmark = pytest.mark.real_time
@@ -66,6 +66,7 @@ def started(
     group = group_of(plan)
     assert isinstance(group, GroupSettings)
     settings = {**consumer_settings(plan, group), "bootstrap.servers": brokers[0]}
+    settings = named(settings, plan.workload.consumer_client)
     if library == "kafka-python":  # it cannot read what the mock says of its versions
         settings["api_version"] = [2, 0]
     setup = {

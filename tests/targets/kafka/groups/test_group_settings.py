@@ -11,9 +11,9 @@ from harness.plan import parse_plan
 from harness.protocols import PartitionView
 from harness.run.resolving import resolve
 from harness.run.workload import group_of
+from targets.kafka.definitions import names, same
 from targets.kafka.groups import offsets, python
-from targets.kafka.groups.java.settings import java_settings
-from targets.kafka.groups.settings import consumer_settings
+from targets.kafka.groups.settings import consumer_settings, named
 from targets.kafka.plan import KafkaPlan
 
 
@@ -70,7 +70,7 @@ def settings(**options: Any) -> dict[str, Any]:
         (
             {"consumer": {"plugin.library.paths": "x"}},
             'workload.consumer."plugin.library.paths"',
-            "no plan may set it for consumers",
+            "it would load a library into ackloss",
         ),
         (
             {"consumer_client": "java", "version": "2.4.1"},
@@ -149,35 +149,61 @@ def test_consumers_are_started_as_the_options_say() -> None:
 
 
 def test_kafka_python_gets_them_by_its_own_names() -> None:
-    named = python._settings({**settings(reset="latest"), "fetch.wait.max.ms": 5, "log_level": 3})
-    assert named["group_id"] == "ackloss-group"
-    assert named["auto_offset_reset"] == "latest"
-    assert named["fetch_max_wait_ms"] == 5
-    assert not {"log_level", "group_protocol"} & set(named)
+    own = named({**settings(reset="latest"), "fetch.wait.max.ms": 5}, "kafka-python")
+    assert own["group_id"] == "ackloss-group"
+    assert own["auto_offset_reset"] == "latest"
+    assert own["fetch_max_wait_ms"] == 5
+    assert not {"log_level", "group_protocol"} & set(own)
+    assert python._settings(own)["partition_assignment_strategy"][0].__name__.startswith("Range")
 
 
 def test_a_java_consumer_gets_them_by_its_own_names() -> None:
     given = {**settings(reset="latest", commit="auto"), "fetch.wait.max.ms": 5}
-    named = java_settings(given, batch_count=7)
-    assert named["partition.assignment.strategy"].endswith(".RangeAssignor")
-    assert named["auto.offset.reset"] == "latest"
-    assert named["enable.auto.commit"] == "true"
-    assert (named["fetch.max.wait.ms"], named["max.poll.records"]) == ("5", "7")
-    assert not {"log_level", "group.protocol", "fetch.wait.max.ms"} & set(named)
-    assert java_settings(settings(protocol="consumer"), 7)["group.protocol"] == "consumer"
+    own = named(given, "java")
+    assert own["partition.assignment.strategy"].endswith(".RangeAssignor")
+    assert own["auto.offset.reset"] == "latest"
+    assert own["enable.auto.commit"] == "true"
+    assert own["fetch.max.wait.ms"] == "5"
+    assert not {"log_level", "group.protocol", "fetch.wait.max.ms"} & set(own)
+    assert named(settings(protocol="consumer"), "java")["group.protocol"] == "consumer"
 
 
 def test_every_setting_that_a_plan_may_set_is_one_of_the_library() -> None:
     from confluent_kafka import Consumer
     from kafka import KafkaConsumer
 
-    from targets.kafka.groups.settings import _ALLOWED
-
-    values = dict.fromkeys(_ALLOWED, 100000) | {"check.crcs": True, "fetch.wait.max.ms": 5}
+    own = set(same("librdkafka", "consumer").values())
+    values = dict.fromkeys(own, 100000) | {"check.crcs": True, "fetch.wait.max.ms": 5}
     values["heartbeat.interval.ms"] = 1000
     Consumer({**settings(), **values}).close()
+    del values["queued.max.messages.kbytes"]
     known = set(KafkaConsumer.DEFAULT_CONFIG)
-    assert set(python._settings({**settings(), **values})) <= known
+    assert set(named({**settings(), **values}, "kafka-python")) <= known
+    assert set(same("java", "consumer").values()) <= set(names("consumer"))
+
+
+@pytest.mark.parametrize(
+    ("given", "started"),
+    [
+        ({"fetch.max.wait.ms": 5}, {"fetch.wait.max.ms": 5}),
+        ({"request.timeout.ms": "900"}, {"socket.timeout.ms": 900}),
+        ({"metadata.max.age.ms": 700}, {"topic.metadata.refresh.interval.ms": 700}),
+        ({"check.crcs": "TRUE"}, {"check.crcs": True}),
+    ],
+)
+def test_javas_names_are_taken_too(given: dict[str, Any], started: dict[str, Any]) -> None:
+    one = plan(consumer=given)
+    resolve(one)
+    group = group_of(one)
+    assert group is not None
+    found = consumer_settings(one, group)
+    assert {key: found[key] for key in started} == started
+
+
+def test_a_wrong_value_is_refused_before_a_consumer_starts() -> None:
+    with pytest.raises(PlanError, match="'soon' is not an integer") as refused:
+        resolve(plan(consumer={"fetch.max.wait.ms": "soon"}))
+    assert refused.value.key == 'workload.consumer."fetch.max.wait.ms"'
 
 
 def test_the_hash_is_javas() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from harness.plan import Plan, parse_plan
 from harness.protocols import ImageRef, Ingredients
-from targets.kafka.configuration import why_refused
+from targets.kafka.definitions import why_refused
 from targets.kafka.versions import release_line
 from targets.kafka.zookeeper import layout
 
