@@ -163,7 +163,7 @@ def _wrong_defaults(plugin: type[Any]) -> Iterator[str]:
     try:
         adapter(plugin).validate_python(given)
     except ValidationError as error:
-        findings, _ = first_of(error.errors(include_url=False))
+        findings = first_of(error.errors(include_url=False))
         if loc := findings[0]["loc"]:
             name, why = str(loc[0]), remedy(findings) or what_of(findings)
             yield f"has an option {name!r} with the default {given[name]!r:.40}: {why}"

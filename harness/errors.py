@@ -9,7 +9,8 @@
     ├── HarnessFailure      exit 6   something that ackloss did did not work; never a loss
     └── Interrupted         exit 130 the user stopped it; everything was undone
 
-An error is one sentence (`what`), the place (`file`, `key`) and what would be right (`hint`).
+An error is one sentence (`what`), the place (`file`, `key`) and what would be right (`hint`). What
+else is wrong with the same input is in `also`: all mistakes are reported at once (`Mistakes`).
 The exit codes are a contract: scripts rely on them.
 """
 
@@ -17,8 +18,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import ClassVar, Self
 
 
 class AcklossError(Exception):
@@ -44,24 +46,27 @@ class AcklossError(Exception):
         self.file = file
         self.key = key
         self.hint = hint
+        self.also: list[Self] = []
 
-    def __str__(self) -> str:
+    @property
+    def sentence(self) -> str:
+        """This one, without the others."""
         place = ": ".join(part for part in (self.file, self.key) if part)
         sentence = f"{place}: {self.what}" if place else self.what
         return f"{sentence}; {self.hint}" if self.hint else sentence
 
+    def __str__(self) -> str:
+        return self.sentence + (f" (and {len(self.also)} more)" if self.also else "")
+
+    def every(self) -> list[Self]:
+        """This one and the others."""
+        return [self, *self.also]
+
     def document(self) -> dict[str, object]:
         """The JSON document that `--json` prints for this failure."""
-        return {
-            "schema": 1,
-            "error": {
-                "code": self.code,
-                "what": self.what,
-                "file": self.file,
-                "key": self.key,
-                "hint": self.hint,
-            },
-        }
+        names = ("code", "what", "file", "key", "hint")
+        each = [{name: getattr(error, name) for name in names} for error in self.every()]
+        return {"schema": 1, "error": each[0], "errors": each}
 
 
 class PlanError(AcklossError):
@@ -69,6 +74,36 @@ class PlanError(AcklossError):
 
     code = "bad-plan"
     exit_code = 4
+
+
+class Mistakes:
+    """The refusals of checks that do not depend on each other, raised together, one for each key.
+    `file`: the input of all of them."""
+
+    def __init__(self, file: str | None = None) -> None:
+        self._file = file
+        self._found: dict[tuple[str | None, ...], PlanError] = {}
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Go on after a PlanError of what is done within, or after any exception once there has
+        been one: what rests on a value that was refused may break."""
+        try:
+            yield
+        except PlanError as error:
+            for each in error.every():
+                each.file = each.file or self._file
+                self._found.setdefault((each.file, each.key or each.what), each)
+        except Exception:
+            if not self._found:
+                raise
+
+    def refuse(self) -> None:
+        """Raise PlanError if there were any."""
+        if self._found:
+            first, *others = self._found.values()
+            first.also = others
+            raise first
 
 
 class HistoryError(AcklossError):

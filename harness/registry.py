@@ -231,7 +231,7 @@ def make(kind: str, name: str, options: Mapping[str, Any], *, key: str, file: st
         error.key = f"{place}.{error.key}".lstrip(".")
         raise
     except ValidationError as error:
-        findings, _ = first_of(error.errors(include_url=False))
+        findings = first_of(error.errors(include_url=False))
         at = ".".join(filter(None, (place, dotted(findings[0]["loc"]))))
         raise PlanError(
             what_of(findings), file=file or None, key=at or None, hint=remedy(findings)

@@ -1,7 +1,7 @@
 """What is wrong with a value, in ackloss' own words: pydantic's messages name Python's types and
 classes, but plans and documents are TOML and JSON.
 
-    first_of  the findings about the first wrong value: of a key that takes several forms, pydantic
+    by_value  the findings about each wrong value: of a key that takes several forms, pydantic
               reports each form that the value does not have
     what_of   what is wrong
     remedy    what would be right
@@ -77,15 +77,19 @@ def dotted(loc: Loc) -> str:
     return ".".join(p if re.fullmatch(r"[A-Za-z0-9_-]+", p) else f'"{p}"' for p in parts)
 
 
-def first_of(findings: Sequence[Finding]) -> tuple[list[Finding], int]:
-    """The findings about the first wrong value, and how many other values are wrong."""
-    by_value: dict[Loc, list[Finding]] = {}
+def first_of(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings about the first wrong value."""
+    return by_value(findings)[0]
+
+
+def by_value(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """The findings about each wrong value."""
+    found: dict[Loc, list[Finding]] = {}
     for each in findings:
         loc: Loc = each["loc"]
         form = next((place for place, part in enumerate(loc) if _is_form(part)), len(loc))
-        by_value.setdefault(loc[:form], []).append(each)
-    first, *others = by_value.values()
-    return _of_its_form(first), len(others)
+        found.setdefault(loc[:form], []).append(each)
+    return [_of_its_form(each) for each in found.values()]
 
 
 def what_of(findings: Sequence[Finding]) -> str:

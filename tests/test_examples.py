@@ -184,7 +184,7 @@ def test_the_checker_finds_late_writes_and_only_those(outcomes: dict[str, Outcom
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("faults.0.killed_count=0", "faults.0: killed_count is 0; use 1 or more"),
+        ("faults.0.killed_count=0", "faults.kill: killed_count is 0; use 1 or more"),
         ("faults.0.nemesis=partition", "partition needs the lever 'net'"),
         ("workload.options.hot_share=2", "workload.options: hot_share is 2; use 0 to 1"),
         ("workload.name=register", "toy does not serve; toy runs: append, hot"),

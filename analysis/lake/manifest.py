@@ -114,7 +114,7 @@ def read_manifest(place: Place) -> Manifest | None:
     try:
         manifest = _MANIFEST.validate_json(body, strict=True)
     except ValidationError as error:
-        findings, _ = first_of(error.errors(include_url=False))
+        findings = first_of(error.errors(include_url=False))
         key = ".".join(map(str, findings[0]["loc"]))
         raise HistoryError(f"{key}: {expected(findings)}", file=name) from error
     for table in TABLES:

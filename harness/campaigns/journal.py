@@ -184,7 +184,7 @@ def _read(entry_type: type[Entry], line: Mapping[str, object], place: str) -> En
         # Strict, so that "3" is not a number; from JSON, as strict Python data is an instance.
         return _ADAPTERS[entry_type].validate_json(orjson.dumps(named), strict=True)
     except ValidationError as error:
-        findings, _ = first_of(error.errors(include_url=False))
+        findings = first_of(error.errors(include_url=False))
         key, given = findings[0]["loc"][0], findings[0]["input"]
         what = f"{key} is {shown(given)}: {expected(findings)}"
         if findings[0]["type"] == "missing":

@@ -169,10 +169,11 @@ class Output:
         return error.exit_code
 
     def error(self, error: AcklossError) -> None:
-        """Print an error as one sentence on stderr."""
+        """Print an error as one sentence on stderr, and each that came with it."""
         style = "yellow" if isinstance(error, Interrupted) else "red"
-        sentence = Text("ackloss: ", style=style) + Text(plain(error))
-        self._console(self.stderr).print(sentence)
+        for each in error.every():
+            sentence = Text("ackloss: ", style=style) + Text(plain(each.sentence))
+            self._console(self.stderr).print(sentence)
 
     def unless_lost(self, code: int) -> int:
         """The exit code of a command that ended with `code`. A result that was not received is not

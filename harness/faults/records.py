@@ -343,7 +343,7 @@ def from_document(record_type: type[RecordT], document: object) -> RecordT:
     try:
         record = TypeAdapter(record_type).validate_json(orjson.dumps(document))
     except ValidationError as error:
-        findings, _ = first_of(error.errors(include_url=False))
+        findings = first_of(error.errors(include_url=False))
         key = ".".join(str(part) for part in findings[0]["loc"]) or "the record"
         raise HistoryError(
             f"is not an undo record as this version writes it: {key}: {expected(findings)}"

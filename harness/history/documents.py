@@ -453,7 +453,7 @@ def _validated(
         # Strict, so that "3" is not a number; from JSON, so that a list may become a tuple.
         return adapter.validate_json(orjson.dumps(known), strict=True)
     except ValidationError as error:
-        findings, _ = first_of(error.errors(include_url=False))
+        findings = first_of(error.errors(include_url=False))
         first = findings[0]
         key, name = ".".join(map(str, first["loc"])), str(file) if file else None
         if first["type"] == "missing":

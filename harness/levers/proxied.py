@@ -16,6 +16,7 @@ from harness.errors import PlanError, nearest
 from harness.levers.protocol import FOLDER, port_of_proxy
 from harness.plan import Family, FaultStep, Plan
 from harness.protocols import NODE_DATA, NodeSpec
+from harness.wrong_values import dotted
 
 NEMESIS: Final = "protocol"
 JAR: Final = "proxy.jar"
@@ -57,14 +58,14 @@ class Rule(NamedTuple):
 def rules(plan: Plan) -> Iterator[Rule]:
     """The faults of single requests in a plan: among its steps, or in the mix of which its steps
     are drawn."""
-    given: list[tuple[str, int, FaultStep | Family]]
+    given: list[tuple[str, FaultStep | Family]]
     if plan.mix is not None:
-        given = [("mix.families", place, each) for place, each in enumerate(plan.mix.families)]
+        given = [(f"mix.families.{n}", each) for n, each in enumerate(plan.mix.families)]
     else:
-        given = [("faults", place, each) for place, each in enumerate(plan.faults)]
-    for where, place, each in given:
+        given = [(dotted(("faults", each.id)), each) for each in plan.faults]
+    for where, each in given:
         if each.nemesis == NEMESIS:
-            yield Rule(f"{where}.{place}", each.options)
+            yield Rule(where, each.options)
 
 
 def proxied(plan: Plan) -> bool:

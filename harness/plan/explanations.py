@@ -18,8 +18,8 @@ from harness.errors import PlanError, nearest
 from harness.wrong_values import (
     Finding,
     Loc,
+    by_value,
     dotted,
-    first_of,
     place_of,
     remedy,
     shown,
@@ -38,20 +38,50 @@ _TABLE_TYPES: Final = ("model_type", "dict_type", "dataclass_type")
 
 
 def explain(
-    error: ValidationError, model: type[BaseModel], *, file: str, others: Models | None = None
+    error: ValidationError,
+    model: type[BaseModel],
+    *,
+    file: str,
+    document: object = None,
+    others: Models | None = None,
 ) -> PlanError:
-    """The first finding as a PlanError; the hint counts the others. `others`: the models of other
-    documents, one of which may have a key that this one does not have."""
-    findings, more = first_of(error.errors(include_url=False))
+    """The findings as PlanErrors, the first with the others; steps of `document` are named by their
+    ids. `others`: the models of other documents, one of which may have a key that this one does not
+    have."""
+    first, *further = [
+        _explained(findings, model, file, document, others or {})
+        for findings in by_value(error.errors(include_url=False))
+    ]
+    first.also = further
+    return first
+
+
+def _explained(
+    findings: Sequence[Finding],
+    model: type[BaseModel],
+    file: str,
+    document: object,
+    others: Models,
+) -> PlanError:
     loc = place_of(findings[0]["loc"])
-    key = dotted(loc)
-    what, hint = _sentence(findings, loc, model, others or {})
+    key = dotted(_by_id(loc, document))
+    what, hint = _sentence(findings, loc, model, others)
     if not loc and (split := re.match(r'^((?:[a-z_0-9]+\.)+[a-z_."]+): (.*)$', what)):
         key, what = split.groups()
-    if more:
-        counted = f"{more} more finding{'s' if more > 1 else ''}"
-        hint = f"{hint} (and {counted})" if hint else f"and {counted}"
     return PlanError(what, file=file, key=key or None, hint=hint)
+
+
+def _by_id(loc: Loc, document: object) -> Loc:
+    """A location with the id of an entry, if it has one, in place of its number."""
+    named: list[int | str] = []
+    for part in loc:
+        try:
+            document = document[part]  # type: ignore[index]
+        except (TypeError, LookupError):
+            document = None
+        own = document.get("id") if isinstance(part, int) and isinstance(document, dict) else None
+        named.append(own if isinstance(own, str) else part)
+    return tuple(named)
 
 
 def _sentence(

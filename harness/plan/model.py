@@ -8,11 +8,12 @@ here; what a plug-in's own options may be is checked where plug-ins are known (`
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import orjson
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from harness import registry
 from harness.plan.cells import Cell, check_names, check_number
@@ -204,25 +205,33 @@ class Plan(Section):
 
 
 def _check_steps(plan: Plan) -> None:
+    """Raise ValidationError with all that is wrong between steps."""
+    wrong: list[InitErrorDetails] = []
+    for place, key, why in _between_steps(plan):
+        error = PydanticCustomError("value_error", "{error}", {"error": why})
+        wrong.append(InitErrorDetails(type=error, loc=("faults", place, key), input=None))
+    if wrong:
+        raise ValidationError.from_exception_data("Plan", wrong)
+
+
+def _between_steps(plan: Plan) -> Iterator[tuple[int, str, str]]:
+    """What is wrong between steps: the number of the step, the key, and why."""
     seen: set[str] = set()
     last_s = 0.0
     for place, step in enumerate(plan.faults):
-        where = f"faults.{place}"
         if step.id in seen:
-            raise ValueError(f"{where}.id: {step.id!r} names an earlier step too")
+            yield place, "id", f"{step.id!r} names an earlier step too"
         for healed in step.heal if isinstance(step.heal, list) else []:
             if healed not in seen:
-                raise ValueError(f"{where}.heal: no earlier step is named {healed!r}")
+                yield place, "heal", f"no earlier step is named {healed!r}"
         seen.add(step.id)
         if step.at_s is None:
             continue
         if step.at_s >= plan.workload.duration_s:
-            raise ValueError(
-                f"{where}.at_s: {step.at_s:g} s is not before the end of the workload, "
-                f"workload.duration_s is {plan.workload.duration_s:g}"
-            )
+            why = f"{step.at_s:g} s is not before the end of the workload, workload.duration_s is "
+            yield place, "at_s", f"{why}{plan.workload.duration_s:g}"
         if step.at_s < last_s:
-            raise ValueError(f"{where}.at_s: steps are in the order in which they begin")
+            yield place, "at_s", "steps are in the order in which they begin"
         last_s = step.at_s
 
 

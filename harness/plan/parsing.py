@@ -38,13 +38,14 @@ def parse_plan(document: Mapping[str, Any], *, file: str = "plan") -> Plan:
     try:
         plan = model.model_validate(document)
         if plan.schedule:
-            plan = model.model_validate(
-                {**document, "schedule": None, **named_schedule(plan.schedule)}
-            )
+            document = {**document, "schedule": None, **named_schedule(plan.schedule)}
+            plan = model.model_validate(document)
         steps = concrete(plan.faults, plan.mix, seed=plan.seed, duration_s=plan.workload.duration_s)
-        return model.model_validate({**plan.document(), "faults": steps})
+        document = {**plan.document(), "faults": steps}
+        return model.model_validate(document)
     except ValidationError as error:
-        raise explain(error, model, file=file, others=_plan_models()) from error
+        others = _plan_models()
+        raise explain(error, model, file=file, document=document, others=others) from error
     except PlanError as error:
         error.file = error.file or file
         raise

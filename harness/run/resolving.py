@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness import registry
-from harness.errors import PlanError
+from harness.errors import Mistakes, PlanError
 from harness.levers.manual import Operator
 from harness.models import MODELS
 from harness.plan import Plan
@@ -76,27 +76,38 @@ def resolve(
         if place is not None
         else registry.make("targets", plan.target.system, {}, key="target.system", file=file)
     )
-    workload = workload_of(plan, file=file)
-    provider = _provider(plan, inventory, place, file)
-    try:
-        _check_cluster(target, provider)
-        _check_model(target, workload)
-        _check_checks(plan, workload)
+    mistakes, workload, provider = Mistakes(file), None, None
+    cells: tuple[CellPlan, ...] = ()
+    steps: tuple[ResolvedStep, ...] = ()
+    with mistakes.noted():
+        named = workload_of(plan, file=file)
+        _check_model(target, named)
+        workload = named
+    if workload is not None:
+        _check_checks(plan, workload, mistakes)
+    with mistakes.noted():
         _check_client(plan, target)
+    with mistakes.noted():
+        kind = _provider(plan, inventory, place, file)
+        _check_cluster(target, kind)
+        provider = kind
+    with mistakes.noted():
         target.check(plan)
+    with mistakes.noted():
         cells = checked_cells(plan, target)
-        steps = resolved_steps(plan, target, provider, cells)
-    except PlanError as error:
-        error.file = error.file or file
-        raise
-    in_vain = asked_in_vain(plan, cells, target)
+    if provider is not None:
+        with mistakes.noted():
+            steps = resolved_steps(plan, target, provider, cells)
+    mistakes.refuse()
+    assert workload is not None
+    assert provider is not None
     return ResolvedPlan(
         plan=plan,
         target=target,
         workload=workload,
         provider=provider,
         steps=steps,
-        unsupported=in_vain,
+        unsupported=asked_in_vain(plan, cells, target),
     )
 
 
@@ -194,23 +205,23 @@ def with_client(
     return replace(resolved, client=command)
 
 
-def _check_checks(plan: Plan, workload: Workload) -> None:
+def _check_checks(plan: Plan, workload: Workload, mistakes: Mistakes) -> None:
     """Refuse a checker that is not known, named twice, or does not judge the workload's model."""
-    seen: set[str] = set()
-    for place, check in enumerate(plan.checks):
-        name, options = (check, {}) if isinstance(check, str) else (check.name, check.options)
+    names = [check if isinstance(check, str) else check.name for check in plan.checks]
+    for place, (name, check) in enumerate(zip(names, plan.checks, strict=True)):
+        options = {} if isinstance(check, str) else check.options
         key = f"checks.{place}"
         at = key if isinstance(check, str) else f"{key}.name"
-        checker: Checker[Any, Any] = registry.make("checkers", name, options, key=at)
-        if workload.model not in checker.models:
-            raise PlanError(
-                f"{name} does not judge operations of the model {workload.model!r}",
-                key=key,
-                hint=f"these do: {', '.join(_judges_of(workload.model))}",
-            )
-        if name in seen:
-            raise PlanError(f"{name!r} is named twice", key=key, hint="name it once")
-        seen.add(name)
+        with mistakes.noted():
+            checker: Checker[Any, Any] = registry.make("checkers", name, options, key=at)
+            if workload.model not in checker.models:
+                raise PlanError(
+                    f"{name} does not judge operations of the model {workload.model!r}",
+                    key=key,
+                    hint=f"these do: {', '.join(_judges_of(workload.model))}",
+                )
+            if name in names[:place]:
+                raise PlanError(f"{name!r} is named twice", key=key, hint="name it once")
 
 
 def _judges_of(model: str) -> list[str]:
@@ -225,12 +236,10 @@ def refuse_unsupported(resolved: ResolvedPlan, *, file: str, force: bool = False
     """Raise PlanError for what the plan requests of a version that does not honour it; with `force`
     only for what cannot be run at all."""
     refused = [each for each in resolved.unsupported if not (force and each.forcible)]
-    if not refused:
-        return
-    first, *others = refused
-    hint = "change it"
-    if all(each.forcible for each in refused):
-        hint = "leave it out, or run it anyway with --force"
-    if others:
-        hint += f" (and {len(others)} more: {', '.join(each.key for each in others)})"
-    raise PlanError(f"{first.what} ({first.source})", file=file, key=first.key, hint=hint)
+    way = ", or run it anyway with --force" if all(each.forcible for each in refused) else ""
+    mistakes = Mistakes(file)
+    for each in refused:
+        with mistakes.noted():
+            hint = f"leave it out{way}" if way else "change it"
+            raise PlanError(f"{each.what} ({each.source})", key=each.key, hint=hint)
+    mistakes.refuse()

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from harness import registry
-from harness.errors import PlanError
+from harness.errors import Mistakes, PlanError
 from harness.faults import conditions, selectors
 from harness.faults.acts import required
 from harness.faults.availability import missing_levers
@@ -34,6 +34,7 @@ from harness.protocols.crashes import CONSUMERS, ClientNemesis, KnowsCrashes, na
 from harness.run.cells import CellPlan
 from harness.run.schedule import ResolvedStep
 from harness.run.vacuous import Trial
+from harness.wrong_values import dotted
 
 
 def resolved_steps(
@@ -42,10 +43,14 @@ def resolved_steps(
     """The scripted faults of a plan; those of its mix are checked too. Raises PlanError, with the
     key of what is wrong."""
     here = _Here(plan, target, provider, tuple(cell.plan for cell in cells) or (plan,))
-    _check_mix(here)
-    steps = tuple(_resolve_step(here, place, step) for place, step in enumerate(plan.faults))
+    mistakes, steps = Mistakes(), []
+    _check_mix(here, mistakes)
+    for step in plan.faults:
+        with mistakes.noted():
+            steps.append(_resolve_step(here, dotted(("faults", step.id)), step))
+    mistakes.refuse()
     _check_same(steps)
-    return steps
+    return tuple(steps)
 
 
 @dataclass(frozen=True)
@@ -83,9 +88,8 @@ class _Here:
             selectors.check_names(text, lambda: self.roles, key=key)
 
 
-def _resolve_step(here: _Here, place: int, step: FaultStep) -> ResolvedStep:
-    where, words = f"faults.{place}", vocabulary_of(here.target)
-    condition = None
+def _resolve_step(here: _Here, where: str, step: FaultStep) -> ResolvedStep:
+    condition, words = None, vocabulary_of(here.target)
     if step.when is not None:
         condition = conditions.parse(step.when, words, key=f"{where}.when")
         _check_condition(condition, here, where)
@@ -140,11 +144,12 @@ def _check_limit(step: FaultStep, nemesis: Nemesis | ClientNemesis, where: str) 
     )
 
 
-def _check_mix(here: _Here) -> None:
+def _check_mix(here: _Here, mistakes: Mistakes) -> None:
     """Refuse a family of the mix that cannot be, also where this seed never draws it."""
     mix = here.plan.mix
     for place, family in enumerate(mix.families if mix else ()):
-        _nemesis(family.nemesis, family.nodes, family.options, here, f"mix.families.{place}")
+        with mistakes.noted():
+            _nemesis(family.nemesis, family.nodes, family.options, here, f"mix.families.{place}")
 
 
 def _check_levers(name: str, nemesis: Nemesis, here: _Here, where: str) -> None:
@@ -216,8 +221,8 @@ def _check_clients(
 
 def _check_consumers(plan: Plan, step: FaultStep, where: str) -> None:
     """The workload has a group, of as many consumers in each cell."""
-    workload = registry.plugins("workloads")[plan.workload.name]
-    if workload.model != GROUP.name:
+    workload = registry.plugins("workloads").get(plan.workload.name)
+    if workload is not None and workload.model != GROUP.name:
         raise PlanError(
             f"{step.nemesis} meets the consumers of a group, and {plan.workload.name} has none",
             key=f"{where}.nemesis",
@@ -228,7 +233,7 @@ def _check_consumers(plan: Plan, step: FaultStep, where: str) -> None:
 def _check_same(steps: Sequence[ResolvedStep]) -> None:
     """`same:STEP` names an earlier step that applies a nemesis."""
     earlier: set[str] = set()
-    for place, resolved in enumerate(steps):
+    for resolved in steps:
         step, nemesis = resolved.step, resolved.nemesis
         further: Mapping[str, str] = nemesis.selectors if isinstance(nemesis, HasSelectors) else {}
         for key, text in {"nodes": step.nodes, **further}.items():
@@ -236,7 +241,7 @@ def _check_same(steps: Sequence[ResolvedStep]) -> None:
                 if name not in earlier:
                     raise PlanError(
                         f"no earlier fault is named {name!r}",
-                        key=f"faults.{place}.{key}",
+                        key=dotted(("faults", step.id, key)),
                         hint=f"there are: {', '.join(sorted(earlier)) or 'none'}",
                     )
         if nemesis is not None:

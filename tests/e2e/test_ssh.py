@@ -342,7 +342,7 @@ def test_clean_works_behind_a_jump_host(
         ("port", "jump host {gate}:1 ({gate}:1) does not answer"),
         ("user", "jump host {gate} ({gate}:22) does not let the user nobody-here in"),
         ("host", "does not answer: jump host {gate} ({gate}:22) says 'Connect failed'"),
-        ("node", "faults.1.nodes: 'leader' may be z"),
+        ("node", "faults.cut.nodes: 'leader' may be z"),
     ],
 )
 def test_a_jump_host_that_cannot_be_used_is_refused_in_one_sentence(

@@ -325,7 +325,7 @@ def test_the_command_line_refuses_a_plan_that_names_one(plant: Plant, tmp_path: 
     done = ackloss("plan", "validate", plan)
     assert done.exit_code == 4
     assert done.stderr.strip() == (
-        f"ackloss: {plan}: faults.0.nemesis: the plug-in 'pull' lacks acts() of the protocol "
+        f"ackloss: {plan}: faults.cut.nemesis: the plug-in 'pull' lacks acts() of the protocol "
         f"Nemesis ({file}); fix it or uninstall it"
     )
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from harness import registry
 from harness.errors import PlanError
 from harness.plan import parse_plan
-from harness.wrong_values import dotted, expected, first_of, remedy, what_of
+from harness.wrong_values import by_value, dotted, expected, first_of, remedy, what_of
 
 OTHER_WORDS = re.compile(
     r"input should|should be|should have|valid |instance of|constrained|literal\[|list\[|field req"
@@ -44,7 +44,7 @@ def wrong(**values: object) -> tuple[str, str, str | None]:
     """The key, what is wrong and what would be right."""
     with pytest.raises(ValidationError) as raised:
         Sample.model_validate(values)
-    findings, _ = first_of(raised.value.errors())
+    findings = first_of(raised.value.errors())
     return dotted(findings[0]["loc"]), what_of(findings), remedy(findings)
 
 
@@ -87,8 +87,8 @@ def test_each_kind_of_wrong_value_has_its_words(
 def test_a_value_of_several_forms_is_one_finding() -> None:
     with pytest.raises(ValidationError) as raised:
         Sample.model_validate({"scalar": [], "number": 0, "some": {}})
-    findings, others = first_of(raised.value.errors())
-    assert (findings[0]["loc"], others) == (("number",), 2)
+    each = by_value(raised.value.errors())
+    assert [findings[0]["loc"][0] for findings in each] == ["number", "some", "scalar"]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_stored_value_is_stated_and_no_edit_is_proposed(
 ) -> None:
     with pytest.raises(ValidationError) as raised:
         Sample.model_validate(values, strict=True)
-    assert expected(first_of(raised.value.errors())[0]) == sentence
+    assert expected(first_of(raised.value.errors())) == sentence
 
 
 def refusals(read: Callable[[object], object]) -> list[PlanError]:

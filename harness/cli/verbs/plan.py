@@ -8,6 +8,7 @@ import rich_click as click
 
 from harness.cli.output import Output, with_output, with_plan_options
 from harness.cli.plans import FileOrName, resolved_plan
+from harness.errors import Mistakes
 
 
 @click.group()
@@ -25,15 +26,17 @@ def validate(
     """Check plans as far as possible without a cluster."""
     from harness.run.likely_mistakes import warnings
 
-    documents = []
+    documents, mistakes = [], Mistakes()
     for file in files:
-        plan = resolved_plan(file, changes, seed)
-        found = warnings(plan)
-        documents.append({"file": str(file), "name": plan.plan.name, "warnings": found})
-        if not out.json:
-            out.say(f"{file}: valid")
-            for warning in found:
-                out.progress(f"  warning: {warning}", style="yellow")
+        with mistakes.noted():
+            plan = resolved_plan(file, changes, seed)
+            found = warnings(plan)
+            documents.append({"file": str(file), "name": plan.plan.name, "warnings": found})
+            if not out.json:
+                out.say(f"{file}: valid")
+                for warning in found:
+                    out.progress(f"  warning: {warning}", style="yellow")
+    mistakes.refuse()
     out.document({"schema": 1, "plans": documents})
 
 

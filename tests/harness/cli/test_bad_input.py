@@ -30,15 +30,15 @@ def ackloss(*args: str, **env: str) -> Result:
     return done
 
 
-def refused(*args: str, exit_code: int, **env: str) -> str:
-    """The one sentence of a refusal."""
+def refused(*args: str, exit_code: int, mistakes: int = 1, **env: str) -> str:
+    """The sentences of a refusal, one for each mistake."""
     done = ackloss(*args, **env)
     assert done.exit_code == exit_code, done.stderr
     assert "Traceback" not in done.stderr
     sentences = done.stderr.strip().splitlines()
-    assert len(sentences) == 1, done.stderr
-    assert sentences[0].startswith("ackloss: ")
-    return sentences[0]
+    assert len(sentences) == mistakes, done.stderr
+    assert all(each.startswith("ackloss: ") for each in sentences)
+    return "\n".join(sentences)
 
 
 @pytest.mark.parametrize(
@@ -48,13 +48,13 @@ def refused(*args: str, exit_code: int, **env: str) -> str:
         ("topic.partitions=many", "topic.partitions", "'many'"),
         ("target.brokers=2", "topic.replication_factor", "3 replicas need 3 brokers"),
         ('topic.settings."min.insync.replicas"=4', "topic.settings", "more than"),
-        ("faults.0.at_s=400", "faults.0.at_s", "before the end of the workload"),
-        ("faults.0.nemesis=partitoin", "faults.0.nemesis", "did you mean 'partition'?"),
-        ("faults.0.direction=sideways", "faults.0.direction", "'in', 'out' or 'both'"),
-        ("faults.0.nodes=leeder", "faults.0.nodes", "did you mean 'leader'?"),
-        ("faults.0.peers=leeder", "faults.0.peers", "did you mean 'leader'?"),
-        ("faults.1.nodes=same:heal", "faults.1.nodes", "no earlier fault"),
-        ("faults.1.when=whenever", "faults.1.when", "is not a condition"),
+        ("faults.0.at_s=400", "faults.cut.at_s", "before the end of the workload"),
+        ("faults.0.nemesis=partitoin", "faults.cut.nemesis", "did you mean 'partition'?"),
+        ("faults.0.direction=sideways", "faults.cut.direction", "'in', 'out' or 'both'"),
+        ("faults.0.nodes=leeder", "faults.cut.nodes", "did you mean 'leader'?"),
+        ("faults.0.peers=leeder", "faults.cut.peers", "did you mean 'leader'?"),
+        ("faults.1.nodes=same:heal", "faults.isolate.nodes", "no earlier fault"),
+        ("faults.1.when=whenever", "faults.isolate.when", "is not a condition"),
         ("workload.name=apend", "workload.name", "did you mean 'append'?"),
         ("workload.name=register", "workload.name", "kafka runs: append, consume, transactions"),
         ("workload=append", "workload", "write [workload] with the key name = 'append'"),
@@ -70,7 +70,6 @@ def refused(*args: str, exit_code: int, **env: str) -> str:
         ("checks=['register']", "checks.0", "of the model 'log'; these do: loss"),
         ("target.system=kafak", "target.system", "did you mean 'kafka'?"),
         ("target.version=0.7.2", "target.version", "unsupported version"),
-        ("target.version=0.8.1.1", "topic.settings", "KAFKA-1028"),
         ("target.metadata=zookeeper", "target.metadata", "ended with 3.9"),
         ('target.settings."zookeeper.connect"=x', "target.settings", "refused"),
         ("target.version=4.3.1-rc; rm", "target.version", "is not allowed here"),
@@ -97,15 +96,46 @@ def test_an_invalid_plan_is_refused_with_its_key(change: str, key: str, words: s
     assert words in sentence
 
 
+def test_all_mistakes_of_a_plan_are_reported_at_once_each_at_its_step() -> None:
+    """Those of the form first: what depends on a wrong value is not known."""
+    form = ("--set", "final.drain_s=-1", "--set", "workload.rate_per_s=fast")
+    form += ("--set", "faults.cut.at_s=400", "--set", "faults.isolate.for_s=0")
+    done = ackloss("run", PLAN, *form, "--json")
+    errors = json.loads(done.stdout)["errors"]
+    assert [each["key"] for each in errors] == [
+        "workload.rate_per_s",
+        "faults.isolate.for_s",
+        "final.drain_s",
+    ]
+    assert json.loads(done.stdout)["error"] == errors[0]
+
+    meaning = ("--set", "workload.name=apend", "--set", "checks=['los','losss']")
+    meaning += ("--set", "faults.cut.nodes=leeder", "--set", "faults.isolate.when=whenever")
+    meaning += ("--set", "workload.client=jave")
+    sentences = refused("plan", "validate", PLAN, *meaning, exit_code=4, mistakes=4)
+    for key in ("workload.name", "workload.client"):
+        assert f"{PLAN}: {key}: " in sentences
+    assert f"{PLAN}: faults.cut.nodes: 'leeder' is not a selector" in sentences
+    assert f"{PLAN}: faults.isolate.when: 'whenever' is not a condition" in sentences
+
+
+def test_mistakes_of_several_plans_are_reported_at_once() -> None:
+    bad = ("--set", "workload.name=apend")
+    sentences = refused("plan", "validate", PLAN, "kafka-kill", *bad, exit_code=4, mistakes=2)
+    assert "kafka-kill: workload.name" in sentences
+
+
 def test_what_a_version_does_not_support_is_reported_with_all_keys_and_can_be_forced() -> None:
     old = ("--set", "target.version=0.8.1.1")
-    sentence = refused("run", PLAN, *old, exit_code=4)
+    sentences = refused("run", PLAN, *old, exit_code=4, mistakes=3)
     assert (
-        'topic.settings."unclean.leader.election.enable": the plan requests false, but' in sentence
+        'topic.settings."unclean.leader.election.enable": the plan requests false, but' in sentences
     )
-    assert "Kafka 0.8.1.1 does not have it" in sentence
-    assert "run it anyway with --force (and 2 more: " in sentence
-    assert 'topic.settings."min.insync.replicas", workload.producer."enable.idempot' in sentence
+    assert "Kafka 0.8.1.1 does not have it" in sentences
+    assert "KAFKA-1028" in sentences
+    assert sentences.count("run it anyway with --force") == 3
+    assert 'topic.settings."min.insync.replicas": ' in sentences
+    assert 'workload.producer."enable.idempotence": ' in sentences
 
     forced = ackloss("run", PLAN, *old, "--force", "--dry-run", "--json")
     assert forced.exit_code == 0, forced.stderr

@@ -52,7 +52,7 @@ def run(tmp_path: Path, plan: str, *more: str, client: str = "") -> Result:
             PLAN + FAULT + 'nemesis = "kill"',
             "",
             4,
-            "faults.0.nemesis: kill cannot be made: ackloss causes no faults on a cluster that",
+            "faults.f.nemesis: kill cannot be made: ackloss causes no faults on a cluster that",
         ),
         (PLAN + FAULT + 'nemesis = "manual"', "", 4, "there is no terminal here"),
         (PLAN + 'client = "java"', "", 4, "kafka has no client 'java'"),
@@ -155,7 +155,7 @@ def test_what_cannot_be_done_to_a_project_is_refused_when_the_plan_is_read(
     done = ackloss(*words, "--out", str(tmp_path / "out"))
     assert done.exit_code == 4, done.stderr
     (sentence,) = done.stderr.strip().splitlines()
-    assert f"faults.0.nemesis: {fault} cannot be made: " in sentence
+    assert f"faults.f.nemesis: {fault} cannot be made: " in sentence
     assert what in sentence
     assert not list((tmp_path / "state").rglob("*.json"))
 

@@ -196,7 +196,7 @@ def test_a_target_that_holds_no_cells_says_so() -> None:
         ({"workload": {"client": "java"}}, "workload.client", "would be shared by all cells"),
         (
             {"faults": [{"id": "c", "at_s": 1, "nemesis": "client"}]},
-            "faults.0.nemesis",
+            "faults.c.nemesis",
             "a fault meets all cells alike",
         ),
     ],

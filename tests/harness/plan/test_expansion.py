@@ -114,7 +114,7 @@ def test_every_named_schedule_binds_and_previews(name: str) -> None:
         ({"mix": {**MIX, "mean_gap_s": 0}}, "mix.mean_gap_s"),
         (
             {"faults": [{"id": "k", "nemesis": "kill", "repeat": {"times": 0}}]},
-            "faults.0.repeat.times",
+            "faults.k.repeat.times",
         ),
     ],
 )

@@ -51,7 +51,7 @@ def refused(target: object, changes: dict[str, Any]) -> PlanError:
         ({"checks": [3]}, "checks.0: 3 is not allowed here; use text, or a table"),
         (
             {"faults": [{"id": "x", "heal": "al"}]},
-            "faults.0.heal: 'al' is not allowed here; use 'all', or a list: ['al']",
+            "faults.x.heal: 'al' is not allowed here; use 'all', or a list: ['al']",
         ),
     ],
 )
@@ -103,9 +103,11 @@ def test_a_key_of_another_system(
     assert (error.key, error.what, error.hint) == (key, "unknown key", hint)
 
 
-def test_other_findings_are_counted_by_value() -> None:
+def test_every_wrong_value_is_reported_once() -> None:
     error = refused(KAFKA, {"final": 3, "topic": {"settings": {"a": [], "b": []}}})
-    assert (error.hint or "").endswith(" (and 2 more findings)")
+    assert str(error).endswith(" (and 2 more)")
+    keys = ["final", "topic.settings.a", "topic.settings.b"]
+    assert sorted(str(each.key) for each in error.every()) == keys
 
 
 @pytest.mark.parametrize(

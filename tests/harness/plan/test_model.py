@@ -69,7 +69,7 @@ def test_numbers_of_faults_are_finite(nemesis: str, option: str, number: float) 
     step = {"id": "x", "at_s": 1, "nemesis": nemesis, option: number}
     family = {"nemesis": nemesis, option: number}
     for error, key in [
-        (refused(faults=[step]), f"faults.0.{option}"),
+        (refused(faults=[step]), f"faults.x.{option}"),
         (refused(mix={"families": [family]}), f"mix.families.0.{option}"),
     ]:
         assert (error.key, error.hint) == (key, "use a finite number")
@@ -84,7 +84,7 @@ def test_numbers_of_faults_are_finite(nemesis: str, option: str, number: float) 
         ({"target": {"version": "4.3.1", "settings": {"a": math.nan}}}, "target.settings.a"),
         (
             {"faults": [{"id": "x", "nemesis": "protocol", "rules": [{"n": math.nan}]}]},
-            "faults.0.rules",
+            "faults.x.rules",
         ),
         ({"cells": [{"name": "a", "topic": {"x": math.inf}}, {"name": "b"}]}, "cells.0.topic"),
     ],
@@ -116,19 +116,19 @@ def test_a_wrong_type_is_shown() -> None:
         ),
         (
             {"faults": [{"id": "x", "at_s": 99, "nemesis": "kill"}]},
-            "faults.0.at_s",
+            "faults.x.at_s",
             "before the end",
         ),
-        ({"faults": [{"id": "x", "at_s": 1}]}, "faults.0", "either a nemesis"),
+        ({"faults": [{"id": "x", "at_s": 1}]}, "faults.x", "either a nemesis"),
         (
             {"faults": [{"id": "x", "at_s": 1, "when": "isr whole", "nemesis": "kill"}]},
-            "faults.0",
+            "faults.x",
             "not both",
         ),
-        ({"faults": [{"id": "x", "heal": ["y"]}]}, "faults.0.heal", "no earlier step"),
+        ({"faults": [{"id": "x", "heal": ["y"]}]}, "faults.x.heal", "no earlier step"),
         (
             {"faults": [{"id": "x", "nemesis": "kill"}, {"id": "x", "nemesis": "kill"}]},
-            "faults.1.id",
+            "faults.x.id",
             "an earlier step too",
         ),
         ({"target": {"version": "4.3.1; reboot"}}, "target.version", "is not allowed here"),

@@ -75,7 +75,7 @@ def test_a_plan_that_needs_such_a_lever_is_refused_when_it_is_read(
     why = "lossy needs the lever 'shaping', which neither a cluster of kind 'docker' nor kafka"
     with pytest.raises(PlanError, match=why) as refused:
         resolve(parse_plan(PLAN))
-    assert refused.value.key == "faults.1.nemesis"
+    assert refused.value.key == "faults.late.nemesis"
     assert "process, net, leadership, protocol" in (refused.value.hint or "")
 
 

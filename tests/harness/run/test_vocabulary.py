@@ -41,7 +41,7 @@ def test_a_selector_of_another_system_is_refused_at_its_key(
 ) -> None:
     with pytest.raises(PlanError) as refused:
         resolved(plan(system, faults=[{**CUT, **step}]))
-    assert refused.value.key == f"faults.0.{key}"
+    assert refused.value.key == f"faults.cut.{key}"
     assert what in refused.value.what
     assert hint in (refused.value.hint or "")
     assert refused.value.exit_code == 4
@@ -57,7 +57,7 @@ def test_a_condition_of_another_system_is_refused_at_its_key(
     steps = [{**CUT, "nodes": "all"}, {"id": "later", "when": when, "heal": "all"}]
     with pytest.raises(PlanError, match=f"is not a condition of {system}") as refused:
         resolved(plan(system, faults=steps))
-    assert refused.value.key == "faults.1.when"
+    assert refused.value.key == "faults.later.when"
     assert hint in (refused.value.hint or "")
 
 
@@ -99,7 +99,7 @@ def test_a_name_that_the_cluster_does_not_have_is_refused_at_its_key(
 ) -> None:
     with pytest.raises(PlanError, match=r"names no .* of this cluster") as refused:
         resolved(plan(system, faults=[{**CUT, "nodes": nodes}], **keys))
-    assert refused.value.key == "faults.0.nodes"
+    assert refused.value.key == "faults.cut.nodes"
     assert hint in (refused.value.hint or "")
     assert refused.value.exit_code == 4
 
@@ -108,7 +108,7 @@ def test_names_are_checked_in_options_and_families_too() -> None:
     step = {**CUT, "nodes": "all", "groups": ["node:n1", "node:n2 + node:n4"]}
     with pytest.raises(PlanError, match="'node:n4' names no node") as refused:
         resolved(plan("memory", faults=[step]))
-    assert refused.value.key == "faults.0.groups.1"
+    assert refused.value.key == "faults.cut.groups.1"
     families = [MIX["families"][0], {**MIX["families"][1], "nodes": "role:zookeeper"}]
     with pytest.raises(PlanError, match="'role:zookeeper' names no role") as refused:
         resolved(plan("kafka", mix={"families": families}))
@@ -131,7 +131,7 @@ def test_an_earlier_step_that_is_not_there_is_refused_in_options_too() -> None:
     step = {**CUT, "nodes": "all", "peers": "same:before"}
     with pytest.raises(PlanError, match="no earlier fault is named 'before'") as refused:
         resolved(plan("memory", faults=[step]))
-    assert refused.value.key == "faults.0.peers"
+    assert refused.value.key == "faults.cut.peers"
     before = {"id": "before", "at_s": 0, "nemesis": "kill", "nodes": "one"}
     resolved(plan("memory", faults=[before, step]))
 

@@ -169,11 +169,11 @@ THROUGH_H2 = THREE.replace("[jumps.gate]", "[jumps.unused]").replace('"gate"', '
 @pytest.mark.parametrize(
     ("fault", "key"),
     [
-        ({"nemesis": "partition", "nodes": "all"}, "faults.0.nodes"),
-        ({"nemesis": "partition", "nodes": "controller"}, "faults.0.nodes"),
-        ({"nemesis": "partition", "nodes": "all - role:broker"}, "faults.0.nodes"),
-        ({"nemesis": "partition", "nodes": "node:b1"}, "faults.0.peers"),
-        ({"nemesis": "lossy", "nodes": "node:c1", "rate_kbit": 64}, "faults.0.nodes"),
+        ({"nemesis": "partition", "nodes": "all"}, "faults.f.nodes"),
+        ({"nemesis": "partition", "nodes": "controller"}, "faults.f.nodes"),
+        ({"nemesis": "partition", "nodes": "all - role:broker"}, "faults.f.nodes"),
+        ({"nemesis": "partition", "nodes": "node:b1"}, "faults.f.peers"),
+        ({"nemesis": "lossy", "nodes": "node:c1", "rate_kbit": 64}, "faults.f.nodes"),
         ({"nemesis": "partition", "nodes": "node:b1", "peers": "node:b2"}, None),
         ({"nemesis": "partition", "nodes": "leader(0) & role:broker", "peers": "node:b2"}, None),
         ({"nemesis": "lossy", "nodes": "role:broker", "rate_kbit": 64}, None),

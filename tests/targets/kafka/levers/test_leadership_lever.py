@@ -289,4 +289,4 @@ def test_a_target_that_cannot_move_leaders_is_refused(monkeypatch: pytest.Monkey
     why = r"needs the lever 'leadership', which neither .* nor leaderless offers"
     with pytest.raises(PlanError, match=why) as refused:
         resolve(parse_plan(plan))
-    assert refused.value.key == "faults.0.nemesis"
+    assert refused.value.key == "faults.move.nemesis"
