@@ -27,10 +27,12 @@ For each partition, from the rows of `deliveries/`, the acknowledged writes and 
     beyond end   what is committed at the end is above the end of the log
     gap          the longest time in which nothing was processed while writes were acknowledged
 
-Skipped, lost (where two readers confirm it), beyond its bound, phantom, out of order, lost commit,
-back and zombie are counter-examples. A group that did not have every partition assigned before the
-load, or whose consumers' rows are not all there, proves nothing; one that was not drained, or that
-has pending, purged or not yet visible records, is unknown unless a counter-example was found.
+Skipped, lost, beyond its bound, phantom, out of order, lost commit, back and zombie are
+counter-examples; those that rest on the final log only where two readers have read the partition to
+its end. A group that did not have every partition assigned before the load, or whose consumers'
+rows are not all there, or whose log two readers have read differently, proves nothing; one that was
+not drained, or that has pending, purged or not yet visible records, is unknown unless a
+counter-example was found.
 """
 
 from __future__ import annotations
@@ -89,8 +91,11 @@ _BAD: Final = {
 }
 """Counts that are counter-examples, in words for one and for more."""
 
-_ONE: Final = {"record": "record", "it": "it", "is": "is", "its": "its partition"}
-_MORE: Final = {"record": "records", "it": "them", "is": "are", "its": "their partitions"}
+_UNCONFIRMED: Final = {
+    **_BAD,
+    "lost": ("acknowledged record is missing", "acknowledged records are missing"),
+}
+"""The same, of what one reader alone has seen."""
 
 _MEASURES: Final = (
     Measure(part="skipped", whole="acknowledged", head="skipped", of="acknowledged records"),
@@ -155,15 +160,16 @@ class Delivery(OneShard[GroupRows], HasPrimaryFinding, HasMeasures):
         """What follows from them."""
         judged = judge_rows(gathered)
         counts = counts_of(judged)
-        proves = not _untrusted(run.facts, gathered)
-        confirmed = {"lost": int(np.count_nonzero(judged.records.gone.confirmed))}
-        found = tuple(_counter_examples({**counts, **confirmed})) if proves else ()
+        proves = gathered.log.agreed and not _untrusted(run.facts, gathered)
+        unconfirmed = _unconfirmed(judged)
+        seen = {name: int(counts[name] or 0) - unconfirmed.get(name, 0) for name in _BAD}
+        found = tuple(Statement(*each) for each in _worded(seen, _BAD)) if proves else ()
         return CheckResult(
             counts=counts,
             rates=_rates(counts),
             findings=_findings(run.facts.run_id, judged),
             counter_examples=found,
-            doubts=tuple(_doubts(run.facts, judged, counts)),
+            doubts=tuple(_doubts(run.facts, judged, counts, unconfirmed)),
             all_well=_all_well(counts),
         )
 
@@ -213,10 +219,26 @@ def counts_of(judged: Judged) -> dict[str, Number]:
     }
 
 
-def _counter_examples(counts: Mapping[str, Number]) -> Iterator[Statement]:
-    for name, (one, more) in _BAD.items():
-        if number := int(counts[name] or 0):
-            yield Statement(name, f"{number:,} {one if number == 1 else more}")
+def _worded(
+    counts: Mapping[str, int], words: Mapping[str, tuple[str, str]]
+) -> Iterator[tuple[str, str]]:
+    """The names of counts above 0, and what they say."""
+    for name, number in counts.items():
+        if number:
+            yield name, f"{number:,} {words[name][number != 1]}"
+
+
+def _unconfirmed(judged: Judged) -> dict[str, int]:
+    """How many of each counter-example rest on a log that one reader alone has read to its end."""
+    records, log = judged.records, judged.rows.log
+    partitions = {
+        "skipped": log.place[records.skipped] // WIDTH,
+        "lost": judged.rows.written.partition[records.gone.lost],
+        "phantoms": records.phantoms.partition,
+        "out_of_order": records.out_of_order.partition,
+        "commits_back": judged.back.partition,
+    }
+    return {name: int(np.count_nonzero(~log.confirmed[each])) for name, each in partitions.items()}
 
 
 def _untrusted(facts: Facts, rows: GroupRows) -> list[str]:
@@ -231,7 +253,9 @@ def _untrusted(facts: Facts, rows: GroupRows) -> list[str]:
     return why
 
 
-def _doubts(facts: Facts, judged: Judged, counts: Mapping[str, Number]) -> Iterator[Statement]:
+def _doubts(
+    facts: Facts, judged: Judged, counts: Mapping[str, Number], unconfirmed: Mapping[str, int]
+) -> Iterator[Statement]:
     rows = judged.rows
     for why in _untrusted(facts, rows):
         yield Statement(DOUBTS.incomplete, why)
@@ -248,6 +272,9 @@ def _doubts(facts: Facts, judged: Judged, counts: Mapping[str, Number]) -> Itera
         what = "record is" if pending == 1 else "records are"
         sentence = f"{pending:,} acknowledged {what} pending, beyond what is committed"
         yield Statement(DOUBTS.not_yet_visible, sentence)
+    for _, what in _worded(unconfirmed, _UNCONFIRMED):
+        sentence = f"{what}: no second library read all of the log to its end"
+        yield Statement(DOUBTS.readers, sentence)
     yield from _doubts_of_the_gone(judged.records.gone)
     if not counts["acknowledged"]:
         yield Statement(DOUBTS.vacuous, "no write was acknowledged")
@@ -257,19 +284,14 @@ def _doubts(facts: Facts, judged: Judged, counts: Mapping[str, Number]) -> Itera
 
 def _doubts_of_the_gone(gone: Gone) -> Iterator[Statement]:
     """Why it is not known what became of records that the log lacks, and nobody processed."""
-    for number, doubt, words in (
-        (len(gone.purged), DOUBTS.deleted, "may have been deleted before anybody processed {it}"),
-        (len(gone.beyond), DOUBTS.not_yet_visible, "may stand beyond what was read"),
-        (
-            int(np.count_nonzero(~gone.confirmed)),
-            DOUBTS.readers,
-            "{is} missing: no second library read {its} to the end",
-        ),
-    ):
-        if number:
-            of = _ONE if number == 1 else _MORE
-            sentence = f"{number:,} acknowledged {{record}} {words}".format_map(of)
-            yield Statement(doubt, sentence)
+    if number := len(gone.purged):
+        records, it = ("record", "it") if number == 1 else ("records", "them")
+        sentence = f"{number:,} acknowledged {records} may have been deleted"
+        yield Statement(DOUBTS.deleted, f"{sentence} before anybody processed {it}")
+    if number := len(gone.beyond):
+        records = "record" if number == 1 else "records"
+        sentence = f"{number:,} acknowledged {records} may stand beyond what was read"
+        yield Statement(DOUBTS.not_yet_visible, sentence)
 
 
 def _without_one_answer(rows: GroupRows) -> list[int]:

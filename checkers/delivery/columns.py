@@ -36,8 +36,8 @@ class Written(NamedTuple):
 
 class Log(NamedTuple):
     """The records of the final log, sorted by place; of each partition its first offset, the one
-    after the last, whether every replica was in sync as it was read, and whether what is missing
-    in it is confirmed, by two complete readers. `complete`: every partition was read to its end;
+    after the last, whether every replica was in sync as it was read, and whether two complete
+    readers confirm what is and what is not in it. `complete`: every partition was read to its end;
     `agreed`: and by readers that met the same."""
 
     place: Ints

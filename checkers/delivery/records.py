@@ -20,10 +20,9 @@ from harness.protocols.runs import NULL, Bools, Ints
 class Gone(NamedTuple):
     """Rows of the acknowledged writes: `purged` are below the start of the log (or it begins above
     0, and their offset is not known), `beyond` may be beyond what was read of a partition whose
-    replicas were not in sync, all others are `lost`, and two readers confirm which of them."""
+    replicas were not in sync, all others are `lost`."""
 
     lost: Ints
-    confirmed: Bools
     purged: Ints
     beyond: Ints
 
@@ -141,7 +140,7 @@ def _gone(rows: GroupRows, processed: Did) -> Gone:
     after = unknown | (written.offset >= log.end[here])
     beyond = absent & ~purged & ~log.whole[here] & after
     lost = np.flatnonzero(absent & ~purged & ~beyond)
-    return Gone(lost, log.confirmed[here[lost]], np.flatnonzero(purged), np.flatnonzero(beyond))
+    return Gone(lost, np.flatnonzero(purged), np.flatnonzero(beyond))
 
 
 def _triples(did: Did) -> Ints:

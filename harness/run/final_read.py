@@ -96,7 +96,8 @@ def read_everything(
     in_parts: bool = True,
 ) -> None:
     """The final reads, into `reads/`; ended between two readers when `stop` is set. `in_parts`:
-    the second reader may read no more than what a counter-example rests on."""
+    the second reader reads no more than what a counter-example rests on, or nothing if there is
+    none; else everything, as what consumers did may be one with any record."""
     if stop.is_set():
         return
     first, second = readers_of(target, plan)
@@ -111,7 +112,8 @@ def read_everything(
         table, of_first = read_by(target, cluster, plan, first)
         keep(first, table, of_first)
         complete = all(end.complete for end in of_first)
-        if not (complete and as_promised(table, written)) and not stop.is_set():
+        well = in_parts and complete and as_promised(table, written)
+        if not (well or stop.is_set()):
             wanted = ranges_of(table, of_first, written) if complete and in_parts else None
             found = read_again(target, cluster, plan, second, table, of_first, wanted)
             keep(second, *found)

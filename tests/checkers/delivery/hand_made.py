@@ -38,7 +38,8 @@ class Record(NamedTuple):
 class Made:
     """A run of one group over `partitions`: what was written, what the log holds (with the offset
     at which each partition begins and the one behind its last), what consumers did. `whole`: every
-    replica was in sync; `readers`: who read the log to its end."""
+    replica was in sync; `readers`: who read the log to its end; `last_alone`: what only the last of
+    them met."""
 
     partitions: int = 1
     writes_: list[Write] = field(default_factory=list)
@@ -50,6 +51,7 @@ class Made:
     complete: bool = True
     whole: bool = True
     readers: tuple[str, ...] = READERS
+    last_alone: tuple[Record, ...] = ()
     acknowledges: bool = True
 
     @property
@@ -107,12 +109,13 @@ class Made:
     def reads(self) -> Iterator[Reads]:
         """What each reader met."""
         for reader in self.readers:
+            log = [*self.log, *(self.last_alone if reader == self.readers[-1] else ())]
             yield Reads(
-                reader=texts([reader] * len(self.log)),
-                key=texts([None] * len(self.log)),
-                value=ints([record.value for record in self.log]),
-                partition=ints([record.partition for record in self.log]),
-                offset=ints([record.offset for record in self.log]),
+                reader=texts([reader] * len(log)),
+                key=texts([None] * len(log)),
+                value=ints([record.value for record in log]),
+                partition=ints([record.partition for record in log]),
+                offset=ints([record.offset for record in log]),
             )
 
     def deliveries(self) -> Iterator[Deliveries]:

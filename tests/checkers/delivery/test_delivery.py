@@ -84,6 +84,40 @@ def test_a_record_below_the_committed_offset_that_nobody_processed_is_skipped() 
     assert result.counts["skipped_delivered"] == 1
 
 
+SKIPPED = [each for each in everything() if (each.f, each.offset) != (KINDS.process, 2)]
+BACK = row(KINDS.deliver, 30, 1, value=10)
+PHANTOM = row(KINDS.deliver, 30, 4, value=77)
+
+
+@pytest.mark.parametrize(
+    ("rows", "name", "doubt"),
+    [
+        (SKIPPED, "skipped", "1 acknowledged record was skipped"),
+        ([*everything(), PHANTOM], "phantoms", "1 record was delivered that is not in the log"),
+        ([*everything(), BACK], "out_of_order", "1 record was delivered out of order"),
+    ],
+)
+def test_what_rests_on_the_log_needs_two_readers_that_agree(
+    rows: list[Delivery], name: str, doubt: str
+) -> None:
+    made = group(*rows)
+    assert found(made) == {name: 1}
+    one = judged(replace(made, readers=("first",)))
+    assert (one.counts[name], one.counter_examples) == (1, ())
+    assert one.doubts == (
+        ("readers", f"{doubt}: no second library read all of the log to its end"),
+    )
+    differ = judged(replace(made, last_alone=(Record(0, 9, 99),)))
+    assert (differ.counts[name], differ.counter_examples) == (1, ())
+    assert differ.doubts == (("readers", "complete readers met different records"),)
+
+
+def test_what_consumers_did_alone_needs_no_log() -> None:
+    rows = [*everything(), row(KINDS.commit, 20, 4), *everything(50, consumer=TWO)]
+    one = judged(replace(group(*rows), readers=("first",)))
+    assert [each.name for each in one.counter_examples] == ["reprocessed_beyond"]
+
+
 def test_a_record_that_was_passed_by_position_alone_is_skipped_too() -> None:
     rows = [each for each in everything() if each.offset != 2]
     made = group(*rows, row(KINDS.position, 30, 4), committed=None)

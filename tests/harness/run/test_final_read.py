@@ -101,7 +101,13 @@ class Wrote:
         return WRITTEN
 
 
-def read_all(target: FakeTarget, folder: Path, stop: threading.Event | None = None) -> RunDir:
+def read_all(
+    target: FakeTarget,
+    folder: Path,
+    stop: threading.Event | None = None,
+    *,
+    in_parts: bool = True,
+) -> RunDir:
     """The run's folder after the final reads; the clock's zero is at 1 s."""
     rundir = RunDir.create(folder, "r")
     read_everything(
@@ -112,24 +118,26 @@ def read_all(target: FakeTarget, folder: Path, stop: threading.Event | None = No
         cast(Recorder, Wrote()),
         rundir,
         stop or threading.Event(),
+        in_parts=in_parts,
     )
     return rundir
 
 
 @pytest.mark.parametrize(
-    ("first", "asked"),
+    ("first", "asked", "in_parts"),
     [
-        (([0, 1], END), ["first"]),
-        (([0], END), ["first", "second"]),
-        (([0, 1, 2], END), ["first", "second"]),
-        (([0, 1], HALF), ["first", "second"]),  # all is there, and the end was not reached
+        (([0, 1], END), ["first"], True),
+        (([0, 1], END), ["first", "second"], False),  # what consumers did may contradict it
+        (([0], END), ["first", "second"], True),
+        (([0, 1, 2], END), ["first", "second"], True),
+        (([0, 1], HALF), ["first", "second"], True),  # all is there, and the end was not reached
     ],
 )
 def test_both_readers_are_filed(
-    first: tuple[list[int], End], asked: list[str], tmp_path: Path
+    first: tuple[list[int], End], asked: list[str], in_parts: bool, tmp_path: Path
 ) -> None:
     target = FakeTarget({"first": first, "second": ([0, 1], END)})
-    rundir = read_all(target, tmp_path)
+    rundir = read_all(target, tmp_path, in_parts=in_parts)
     assert target.asked == asked
     assert pq.read_table(rundir.ends)["reader"].to_pylist() == asked
     rows = sum(pq.read_metadata(part).num_rows for part in rundir.parts(rundir.reads))
