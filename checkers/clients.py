@@ -24,6 +24,7 @@ from harness.protocols import (
     Run,
     Statement,
 )
+from harness.protocols.checkers import counted
 from harness.protocols.runs import INVOKED, OK
 
 _WHAT: Final = {
@@ -62,15 +63,15 @@ class Clients(OneShard[Counter[int]], HasPrimaryFinding):
 
     def gather(self, run: Run) -> Counter[int]:
         """How many operations were begun, and how many ended in each way."""
-        counted: Counter[int] = Counter()
+        tally: Counter[int] = Counter()
         for rows in run.operations():
             marks, numbers = np.unique(rows.mark, return_counts=True)
-            counted.update(dict(zip(marks.tolist(), numbers.tolist(), strict=True)))
-        return counted
+            tally.update(dict(zip(marks.tolist(), numbers.tolist(), strict=True)))
+        return tally
 
-    def judge(self, run: Run, counted: Counter[int]) -> CheckResult:
+    def judge(self, run: Run, tally: Counter[int]) -> CheckResult:
         """What the run's metadata holds about its clients."""
-        ended = {"attempted": counted[INVOKED], "acknowledged": counted[OK]}
+        ended = {"attempted": tally[INVOKED], "acknowledged": tally[OK]}
         conduct = run.facts.clients
         if conduct is None:
             why = "nothing is known of the clients: they were not processes of --client"
@@ -88,13 +89,14 @@ class Clients(OneShard[Counter[int]], HasPrimaryFinding):
                 for name, number in conduct.counts.items()
                 if number
             ),
-            doubts=tuple(_doubts(counted)),
+            doubts=tuple(_doubts(tally)),
             all_well=f"{conduct.software or 'the clients'} kept to the protocol",
         )
 
 
-def _doubts(counted: Counter[int]) -> Iterator[Statement]:
-    if not counted[INVOKED]:
+def _doubts(ended: Counter[int]) -> Iterator[Statement]:
+    if not ended[INVOKED]:
         yield Statement(DOUBTS.vacuous, "nothing was attempted")
-    elif not counted[OK]:
-        yield Statement(DOUBTS.vacuous, f"none of {counted[INVOKED]:,} operations was ok")
+    elif not ended[OK]:
+        words = "none of {n} [operation|operations] was ok"
+        yield Statement(DOUBTS.vacuous, counted(ended[INVOKED], words))

@@ -7,7 +7,7 @@ Each run is in exactly one of six classes:
     none             the verdict is `valid`
     wrong            the verdict is `invalid` for another reason: failed writes that were found,
                      unexpected values, duplicates
-    vacuous          the verdict is `unknown`, because nothing was put to the test
+    vacuous          the verdict is `unknown` only because nothing was put to the test
     unknown          the verdict is `unknown` for any other reason: not read completely, starved,
                      interrupted, ...; or the result cannot be read
     harness_failure  the harness or its setup failed, so the cluster was not tested
@@ -39,8 +39,6 @@ from harness.protocols import DOUBTS, INVALID, VALID
 
 LOSS, NONE, WRONG = "loss", "none", "wrong"
 VACUOUS, UNKNOWN, HARNESS_FAILURE = "vacuous", "unknown", "harness_failure"
-_UNTESTED: Final = {DOUBTS.vacuous, DOUBTS.unproven, DOUBTS.unmet}
-"""Doubts that only state that nothing, or not everything, was put to the test."""
 SEVERAL_SETTINGS: Final = "the plan's own cells differ in settings, and no rate describes them all"
 NO_RATE: Final = "no conclusive run has a loss rate"
 CLASSES: Final = (LOSS, NONE, WRONG, VACUOUS, UNKNOWN, HARNESS_FAILURE)
@@ -104,7 +102,7 @@ def verdict_class(outcome: Outcome) -> str:
         return HARNESS_FAILURE
     if outcome.verdict == VALID:
         return NONE
-    return VACUOUS if VACUOUS in doubts and doubts <= _UNTESTED else UNKNOWN
+    return VACUOUS if doubts == {DOUBTS.vacuous} else UNKNOWN
 
 
 def _invalid(result: RunResult) -> str:

@@ -47,7 +47,7 @@ import pyarrow as pa
 from checkers.delivery.columns import WIDTH, Did, GroupRows, rows_of
 from checkers.delivery.commits import Commits
 from checkers.delivery.gaps import longest_gap_s, longest_partition_gap_s
-from checkers.delivery.records import Gone, Records, records_of
+from checkers.delivery.records import Records, records_of
 from harness.protocols import (
     DOUBTS,
     CheckResult,
@@ -61,40 +61,24 @@ from harness.protocols import (
     Run,
     Statement,
 )
+from harness.protocols.checkers import counted
 from harness.protocols.groups import KINDS
 from harness.protocols.runs import NULL, OK, Ints
 
 _BAD: Final = {
-    "skipped": ("acknowledged record was skipped", "acknowledged records were skipped"),
-    "lost": (
-        "acknowledged record is lost, and nobody processed it",
-        "acknowledged records are lost, and nobody processed them",
-    ),
-    "reprocessed_beyond": (
-        "committed record was processed again",
-        "committed records were processed again",
-    ),
-    "phantoms": (
-        "record was delivered that is not in the log",
-        "records were delivered that are not in the log",
-    ),
-    "out_of_order": (
-        "record was delivered out of order",
-        "records were delivered out of order",
-    ),
-    "lost_commits": ("commit was lost", "commits were lost"),
-    "commits_back": ("commit went back", "commits went back"),
-    "zombie_commits": (
-        "commit was taken from a member that did not own the partition",
-        "commits were taken from members that did not own the partition",
-    ),
+    "skipped": "{n} acknowledged [record was|records were] skipped",
+    "lost": "{n} acknowledged [record is|records are] lost, and nobody processed [it|them]",
+    "reprocessed_beyond": "{n} committed [record was|records were] processed again",
+    "phantoms": "{n} [record was|records were] delivered that [is|are] not in the log",
+    "out_of_order": "{n} [record was|records were] delivered out of order",
+    "lost_commits": "{n} [commit was|commits were] lost",
+    "commits_back": "{n} [commit|commits] went back",
+    "zombie_commits": "{n} [commit was|commits were] taken from [a member|members] that did not "
+    "own the partition",
 }
-"""Counts that are counter-examples, in words for one and for more."""
+"""Counts that are counter-examples, in words."""
 
-_UNCONFIRMED: Final = {
-    **_BAD,
-    "lost": ("acknowledged record is missing", "acknowledged records are missing"),
-}
+_UNCONFIRMED: Final = {**_BAD, "lost": "{n} acknowledged [record is|records are] missing"}
 """The same, of what one reader alone has seen."""
 
 _MEASURES: Final = (
@@ -219,13 +203,9 @@ def counts_of(judged: Judged) -> dict[str, Number]:
     }
 
 
-def _worded(
-    counts: Mapping[str, int], words: Mapping[str, tuple[str, str]]
-) -> Iterator[tuple[str, str]]:
+def _worded(counts: Mapping[str, int], words: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The names of counts above 0, and what they say."""
-    for name, number in counts.items():
-        if number:
-            yield name, f"{number:,} {words[name][number != 1]}"
+    return ((name, counted(number, words[name])) for name, number in counts.items() if number)
 
 
 def _unconfirmed(judged: Judged) -> dict[str, int]:
@@ -262,36 +242,30 @@ def _doubts(
     if not rows.log.agreed:
         yield Statement(DOUBTS.readers, "complete readers met different records")
     if silent := _without_one_answer(rows):
-        what = "partition" if len(silent) == 1 else "partitions"
-        which = ", ".join(map(str, silent))
-        sentence = f"not exactly one node says what is committed in {what} {which}"
+        words = "not exactly one node says what is committed in [partition|partitions] "
+        sentence = counted(len(silent), words + ", ".join(map(str, silent)))
         yield Statement(DOUBTS.incomplete, sentence)
     if not rows.drain.reached:
         yield Statement(DOUBTS.not_yet_visible, f"the group was not drained ({rows.drain.error})")
-    if pending := counts["pending"]:
-        what = "record is" if pending == 1 else "records are"
-        sentence = f"{pending:,} acknowledged {what} pending, beyond what is committed"
-        yield Statement(DOUBTS.not_yet_visible, sentence)
     for _, what in _worded(unconfirmed, _UNCONFIRMED):
         sentence = f"{what}: no second library read all of the log to its end"
         yield Statement(DOUBTS.readers, sentence)
-    yield from _doubts_of_the_gone(judged.records.gone)
+    for name, doubt, what in (
+        ("pending", DOUBTS.not_yet_visible, "[is|are] pending, beyond what is committed"),
+        (
+            "purged_unseen",
+            DOUBTS.deleted,
+            "may have been deleted before anybody processed [it|them]",
+        ),
+        ("not_yet_visible", DOUBTS.not_yet_visible, "may stand beyond what was read"),
+    ):
+        if number := int(counts[name] or 0):
+            words = "{n} acknowledged [record|records] " + what
+            yield Statement(doubt, counted(number, words))
     if not counts["acknowledged"]:
         yield Statement(DOUBTS.vacuous, "no write was acknowledged")
     elif not counts["processed"]:
         yield Statement(DOUBTS.vacuous, "no record was processed")
-
-
-def _doubts_of_the_gone(gone: Gone) -> Iterator[Statement]:
-    """Why it is not known what became of records that the log lacks, and nobody processed."""
-    if number := len(gone.purged):
-        records, it = ("record", "it") if number == 1 else ("records", "them")
-        sentence = f"{number:,} acknowledged {records} may have been deleted"
-        yield Statement(DOUBTS.deleted, f"{sentence} before anybody processed {it}")
-    if number := len(gone.beyond):
-        records = "record" if number == 1 else "records"
-        sentence = f"{number:,} acknowledged {records} may stand beyond what was read"
-        yield Statement(DOUBTS.not_yet_visible, sentence)
 
 
 def _without_one_answer(rows: GroupRows) -> list[int]:
@@ -319,16 +293,11 @@ def _rates(counts: Mapping[str, Number]) -> dict[str, float | None]:
 
 def _all_well(counts: Mapping[str, Number]) -> str:
     number, again = int(counts["acknowledged"] or 0), int(counts["reprocessed"] or 0)
-    records = (
-        f"all {number:,} acknowledged records were"
-        if number != 1
-        else "the acknowledged record was"
-    )
+    words = "[the|all {n}] acknowledged [record was|records were] processed"
     repeated = f", {again:,} of them again within the bound" if again else ", none twice"
     if copies := int(counts["processed_copies"] or 0):
-        stored = "copy" if copies == 1 else "copies"
-        repeated += f" (and {copies:,} {stored} that a retry stored)"
-    return f"{records} processed{repeated}, and no commit was lost"
+        repeated += counted(copies, " (and {n} [copy|copies] that a retry stored)")
+    return f"{counted(number, words)}{repeated}, and no commit was lost"
 
 
 def _findings(run_id: str, judged: Judged) -> pa.Table:

@@ -30,6 +30,7 @@ from harness.protocols import (
     ScriptedFault,
     Statement,
 )
+from harness.protocols.checkers import counted
 
 _ENDED: Final = {"interrupted": "the run was interrupted", "failed": "the run failed"}
 
@@ -110,8 +111,8 @@ def _doubts_of_replicas(facts: Facts) -> Iterator[Statement]:
     ):
         behind = [number for number, each in facts.replicated.items() if each is in_sync]
         if behind:
-            of = f"partition {behind[0]}" if len(behind) == 1 else f"{len(behind)} partitions"
-            yield Statement(DOUBTS.replicas, words.format(of=of))
+            of = f"[partition {behind[0]}|{{n}} partitions]"
+            yield Statement(DOUBTS.replicas, counted(len(behind), words.replace("{of}", of)))
 
 
 def _doubts_of_faults(facts: Facts, ops_begun: Sequence[int]) -> Iterator[Statement]:
@@ -131,11 +132,10 @@ def _doubts_of_faults(facts: Facts, ops_begun: Sequence[int]) -> Iterator[Statem
         )
     elif not facts.drawn and len(proven) < len(requested):
         names = ", ".join(_named(fault, windows) for fault in requested if fault not in proven)
-        number = len(requested) - len(proven)
-        are = "is" if number == 1 else "are"
-        yield Statement(
-            DOUBTS.unproven, f"{number} of {_faults(len(requested))} {are} not proven: {names}"
-        )
+        of = counted(len(requested), "{n} requested [fault|faults]")
+        words = f"{{n}} of {of} [is|are] not proven: "
+        sentence = counted(len(requested) - len(proven), words) + names
+        yield Statement(DOUBTS.unproven, sentence)
     unmet = [
         fault.id for fault in requested if fault.id in windows and windows[fault.id].met is False
     ]
@@ -179,11 +179,7 @@ def _all_well(facts: Facts, results: Sequence[CheckResult], ops_begun: Sequence[
     if facts.drawn:
         reason += f", under {met} of {len(facts.faults)} proven faults"
     else:
-        reason += f", under {met} proven fault{'s' if met != 1 else ''}"
+        reason += counted(met, ", under {n} proven [fault|faults]")
     if met < proven:
         reason += f" ({proven - met} more met no operation)"
     return reason
-
-
-def _faults(number: int) -> str:
-    return f"{number} requested faults" if number != 1 else "1 requested fault"

@@ -14,6 +14,7 @@ from checkers.loss.counts import Counts
 from checkers.loss.readers import Disagreement
 from harness.percent import percent
 from harness.protocols import DONE, DOUBTS, Facts, Statement
+from harness.protocols.checkers import counted
 
 REPLICAS_DIFFER: Final = "replicas_differ"
 """Replicas that were read one by one, each to its end, hold different records."""
@@ -36,7 +37,9 @@ class Basis:
 def counter_examples(facts: Facts, basis: Basis) -> Iterator[Statement]:
     """What was found that must not be, as far as two readers saw it."""
     for name, number in confirmed(facts, basis).items():
-        yield Statement(name, _counter_example(name, number, basis.counts.acknowledged))
+        of = basis.counts.acknowledged
+        share = f"{counted(of, _ACKNOWLEDGED)} ({percent(number / of)})" if name == "lost" else ""
+        yield Statement(name, counted(number, _FOUND[name].replace("%s", share)))
     if facts.promises.readers_are_replicas:
         for each in basis.disagreements:
             yield Statement(REPLICAS_DIFFER, _different(each, "hold"))
@@ -66,30 +69,30 @@ def doubts(facts: Facts, basis: Basis) -> Iterator[Statement]:
     if not counts.attempted:
         yield Statement(DOUBTS.vacuous, "nothing was attempted")
     elif not counts.acknowledged:
-        attempted = _writes(counts.attempted, "attempted")
-        yield Statement(DOUBTS.vacuous, f"none of {attempted} was acknowledged")
+        words = "none of {n} attempted [write|writes] was acknowledged"
+        yield Statement(DOUBTS.vacuous, counted(counts.attempted, words))
     yield from _doubts_of_reading(facts, basis)
 
 
 def all_well(basis: Basis) -> str:
     """That every acknowledged write was found."""
-    number = basis.counts.acknowledged
-    were, every = ("were", "all ") if number != 1 else ("was", "the ")
-    return f"{every}{_writes(number, 'acknowledged')} {were} found"
+    return counted(basis.counts.acknowledged, f"[the|all] {_ACKNOWLEDGED} [was|were] found")
 
 
-def _counter_example(name: str, number: int, acknowledged: int) -> str:
-    """So many of a counter-example, in words."""
-    one = number == 1
-    if name == "lost":
-        of, share = _writes(acknowledged, "acknowledged"), percent(number / acknowledged)
-        return f"{number:,} of {of} ({share}) {'is' if one else 'are'} lost"
-    if name == "failed_found":
-        return f"{_writes(number)} that failed {'was' if one else 'were'} found in the log"
-    if name == "unexpected":
-        values = "value was" if one else "values were"
-        return f"{number:,} {values} read that were never written there"
-    return f"{number:,} duplicate{'' if one else 's'} of writes of an idempotent producer"
+_ACKNOWLEDGED: Final = "{n} acknowledged [write|writes]"
+_FOUND: Final = {
+    "lost": "{n} of %s [is|are] lost",
+    "failed_found": "{n} [write|writes] that failed [was|were] found in the log",
+    "unexpected": "{n} [value was|values were] read that [was|were] never written there",
+    "duplicates": "{n} [duplicate|duplicates] of writes of an idempotent producer",
+}
+"""Counter-examples in words, and what one reader alone saw of them."""
+_RESTS: Final = {
+    "lost": "{n} acknowledged [write is|writes are] missing from what one reader read",
+    "failed_found": "{n} failed [write was|writes were] found by one reader",
+    "unexpected": "{n} [value|values] never written [was|were] read by one reader",
+    "duplicates": "{n} [duplicate was|duplicates were] read by one reader",
+}
 
 
 def _doubts_of_reading(facts: Facts, basis: Basis) -> Iterator[Statement]:
@@ -105,32 +108,17 @@ def _doubts_of_reading(facts: Facts, basis: Basis) -> Iterator[Statement]:
     for name, words in _RESTS.items():
         number = basis.unconfirmed.get(name, 0)
         if number and (name != "duplicates" or basis.once):
-            yield Statement(
-                DOUBTS.readers, f"{number:,} {words}: no second library read them to the end"
-            )
-    if counts.not_yet_visible:
-        writes = _writes(counts.not_yet_visible, "acknowledged")
-        yield Statement(DOUBTS.not_yet_visible, f"{writes} may stand beyond what was read")
+            why = "no second library read [it|them] to the end"
+            yield Statement(DOUBTS.readers, counted(number, f"{words}: {why}"))
+    if number := counts.not_yet_visible:
+        words = f"{_ACKNOWLEDGED} may stand beyond what was read"
+        yield Statement(DOUBTS.not_yet_visible, counted(number, words))
     if not facts.promises.deletes and any((end.log_start or 0) > 0 for end in facts.ends):
-        writes = _writes(counts.deleted, "acknowledged")
-        yield Statement(
-            DOUBTS.deleted,
-            f"{writes} may have been deleted: the log no longer begins at 0, and the plan does "
-            "not test that",
+        words = (
+            "may have been deleted: the log no longer begins at 0, and the plan does not test that"
         )
-
-
-_RESTS: Final = {
-    "lost": "acknowledged writes are missing from what one reader read",
-    "failed_found": "failed writes were found by one reader",
-    "unexpected": "values that were never written were read by one reader",
-    "duplicates": "duplicates were read by one reader",
-}
+        yield Statement(DOUBTS.deleted, counted(counts.deleted, f"{_ACKNOWLEDGED} {words}"))
 
 
 def _different(each: Disagreement, verb: str) -> str:
     return f"{' and '.join(each.readers)} {verb} different records of {each.partition}"
-
-
-def _writes(number: int, how: str = "") -> str:
-    return f"{number:,} {how + ' ' if how else ''}write{'' if number == 1 else 's'}"

@@ -27,6 +27,7 @@ from harness.protocols import (
     Run,
     Statement,
 )
+from harness.protocols.checkers import counted
 
 FINDINGS = pa.schema({"run_id": pa.string(), "kind": pa.string(), "key": pa.string()})
 """One row a key. `kind`: not_linearizable or not_sequential, or undecided."""
@@ -142,13 +143,12 @@ class Register(Checker[Slice, Part], HasPrimaryFinding):
             more = f" and {number - _NAMED} more" if number > _NAMED else ""
             yield Statement(
                 f"not_{self.consistency}",
-                f"{number:,} of {_keys(whole.counts.keys)} {'is' if number == 1 else 'are'} not "
-                f"{_ADJECTIVE[self.consistency]}: {named}{more}",
+                counted(number, f"{{n}} of {_keys(whole.counts.keys)} [is|are] not ")
+                + f"{_ADJECTIVE[self.consistency]}: {named}{more}",
             )
 
     def _all_well(self, whole: Judgement) -> str:
-        are = "is" if whole.counts.keys == 1 else "are"
-        return f"{_keys(whole.counts.keys)} {are} {_ADJECTIVE[self.consistency]}"
+        return counted(whole.counts.keys, f"{{n}} [key is|keys are] {_ADJECTIVE[self.consistency]}")
 
 
 _ADJECTIVE = {"linearizable": "linearizable", "sequential": "sequentially consistent"}
@@ -158,7 +158,8 @@ def _doubts(whole: Judgement, ended: dict[str, int], *, tested: bool) -> Iterato
     if not whole.counts.operations:
         yield Statement(DOUBTS.vacuous, "nothing was attempted")
     elif not ended["acknowledged"] and not whole.staleness.reads:
-        yield Statement(DOUBTS.vacuous, f"none of {whole.counts.operations:,} operations was ok")
+        words = "none of {n} [operation|operations] was ok"
+        yield Statement(DOUBTS.vacuous, counted(whole.counts.operations, words))
     elif not ended["acknowledged"]:
         yield Statement(DOUBTS.vacuous, "no write was acknowledged")
     elif not whole.staleness.reads:
@@ -210,7 +211,7 @@ def _ages(stale: Staleness, *, timed: bool) -> dict[str, Number]:
 
 
 def _keys(number: int) -> str:
-    return f"{number:,} key{'' if number == 1 else 's'}"
+    return counted(number, "{n} [key|keys]")
 
 
 def _name(key: str | None) -> str:

@@ -12,6 +12,7 @@ from checkers.sets.columns import shard as shard_of
 from checkers.sets.judging import Tally, merge, opinion, tally
 from checkers.sets.pairing import paired
 from harness.protocols import Checker, CheckResult, HasPrimaryFinding, PrimaryFinding, Run
+from harness.protocols.checkers import counted
 
 _SHARD_BYTES: Final = 2**28
 """Of Parquet; what reads returned is packed tightly in it, and takes 8 bytes an element here."""
@@ -76,15 +77,15 @@ class Set(Checker[Slice, Tally], HasPrimaryFinding):
         judged = opinion(whole, linearizable=self.linearizable)
         document = judged.document()
         run_ids = pa.array([run.facts.run_id] * len(whole.findings), pa.string())
-        number = whole.counts.acknowledged
         return CheckResult(
             counts=asdict(whole.counts),
             rates=whole.counts.rates(),
             findings=whole.findings.add_column(0, "run_id", run_ids),
             counter_examples=judged.counter_examples,
             doubts=judged.doubts,
-            all_well=f"all {number:,} acknowledged elements were kept"
-            if number != 1
-            else "the 1 acknowledged element was kept",
+            all_well=counted(
+                whole.counts.acknowledged,
+                "[the|all] {n} acknowledged [element was|elements were] kept",
+            ),
             details={name: document[name] for name in ("latencies_ms", "final_read")},
         )

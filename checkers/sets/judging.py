@@ -21,6 +21,7 @@ from checkers.sets.latencies import Latencies, merged
 from checkers.sets.outcomes import SetCounts, counts, outcomes
 from checkers.sets.sightings import sightings
 from harness.protocols import DOUBTS, INVALID, UNKNOWN, VALID, Statement
+from harness.protocols.checkers import counted
 
 _SENTENCES: Final = {
     "lost": "known elements that were lost: {n}",
@@ -146,12 +147,14 @@ def _doubts(tally: Tally) -> Iterator[Statement]:
     elif unread:
         yield Statement(
             DOUBTS.not_yet_visible,
-            f"no read decides about {unread:,} acknowledged elements: none began after all adds "
-            "had completed",
+            counted(
+                unread,
+                "no read decides about {n} acknowledged [element|elements]: none began after all "
+                "adds had completed",
+            ),
         )
     if tally.read is not None and tally.unanswered:
-        reads = f"{tally.unanswered:,} read{'' if tally.unanswered == 1 else 's'}"
-        yield Statement(
-            DOUBTS.incomplete,
-            f"none of {reads} at the end was ok: what was lost after the last ok read is not known",
+        words = (
+            "none of {n} [read|reads] at the end was ok: what was lost after the last ok read is "
         )
+        yield Statement(DOUBTS.incomplete, counted(tally.unanswered, f"{words}not known"))

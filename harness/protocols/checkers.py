@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -55,6 +56,12 @@ OUTCOME_DOUBTS: Final = frozenset(
 )
 """Doubts that depend on the outcome of operations: they do not make a run ineligible for
 statistics."""
+
+
+def counted(number: int, words: str) -> str:
+    """A sentence about so many: `{n}` is the number, and of `[is|are]` the first stands for one."""
+    chosen = re.sub(r"\[([^|\]]*)\|([^\]]*)\]", r"\1" if number == 1 else r"\2", words)
+    return chosen.format(n=f"{number:,}")
 
 
 class Statement(NamedTuple):

@@ -51,7 +51,7 @@ def test_clients_that_did_nothing_wrong_are_valid(ends: Sequence[str]) -> None:
     ("ends", "sentence"),
     [
         ((), "nothing was attempted"),
-        (("fail",), "none of 1 operations was ok"),
+        (("fail",), "none of 1 operation was ok"),
         (("fail", "fail"), "none of 2 operations was ok"),
         (("info", "info", "fail"), "none of 3 operations was ok"),
     ],

@@ -217,7 +217,7 @@ def test_bad_files_do_not_keep_the_others_from_being_judged(spark: object, tmp_p
     errors: list[AcklossError] = []
     good, unread = check_histories(files, errors=errors)
     assert (good["run_id"], good["verdict"]) == ("good", "invalid")
-    assert good["reason"] == "1 value was read that were never written there"
+    assert good["reason"] == "1 value was read that was never written there"
     assert good["plan"] is None
     assert good["availability"]["latency_p50_ms"] is None
     assert (unread["verdict"], unread["reason"]) == (

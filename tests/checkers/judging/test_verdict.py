@@ -99,6 +99,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
         {"lost": 4798},
         {},
     ),
+    ("invalid", "1 value was read that was never written there", {"unexpected": 1}, {}),
     ("invalid", "1 write that failed was found in the log", {"failed_found": 1}, {}),
     ("invalid", "2 writes that failed were found in the log", {"failed_found": 2}, {}),
     ("invalid", "1 duplicate of writes of an idempotent producer", {"duplicates": 1}, {"x": 1}),

@@ -170,7 +170,7 @@ def test_what_was_never_read_proves_nothing(tmp_path: Path) -> None:
 def test_what_was_never_attempted_proves_nothing(tmp_path: Path) -> None:
     document = judged(tmp_path, done(0, "write", 1, end="fail"))
     assert (document["verdict"], document["doubts"]) == ("unknown", ["vacuous"])
-    assert document["reason"] == "none of 1 operations was ok"
+    assert document["reason"] == "none of 1 operation was ok"
 
 
 @pytest.mark.parametrize("end", ["fail", "info"])
