@@ -127,6 +127,7 @@ RunRow = TypedDict(
         "faults_proven": int,
         "faults": int,
         "leader_met": bool | None,
+        "cautions": str,
         "doubts": str,
         "seconds": float | None,
         "worker": int,
@@ -209,8 +210,10 @@ def refuse_mixed(folder: CampaignDir, campaign: Campaign, results: Iterable[Fini
 
 
 def _is_leader_spared(outcome: Outcome) -> bool:
-    """Whether the leader of the cell is known, and no fault met it."""
-    return isinstance(outcome, RunResult) and outcome.leader_met is False
+    """Whether leaders are known, and no fault, or none of a family of faults, met one."""
+    return isinstance(outcome, RunResult) and (
+        outcome.leader_met is False or bool(outcome.cautions)
+    )
 
 
 def _load_of(cell: Cell, outcomes: Iterable[Outcome]) -> MedianAndMax:
@@ -369,6 +372,7 @@ def _row(run: Run, outcome: Outcome, cluster: str | None) -> RunRow:
         "faults_proven": sum(fault.proven for fault in faults),
         "faults": len(faults),
         "leader_met": result.leader_met if result else None,
+        "cautions": "; ".join(result.cautions) if result else "",
         "doubts": ", ".join((result.doubts or ()) if result else ()),
         "seconds": run.seconds,
         "worker": run.worker,

@@ -114,8 +114,7 @@ def _draw_faults(panel: Axes, line: Timeline, colours: Mapping[str, str]) -> Non
             linestyle="-" if fault.proven else "--",
             linewidth=0.8,
         )
-        proof = "proven" if fault.proven else "claimed" if fault.claimed else "NOT PROVEN"
-        label = visible(f" {fault.id}: {fault.nemesis} {', '.join(fault.nodes)}   {proof} ")
+        label = visible(f" {fault.id}: {fault.nemesis} {', '.join(fault.nodes)}   {fault.proof} ")
         # The label runs to the right of its bar's start; near the right edge, to the left.
         late = (from_s - line.scale.start_s) / (line.scale.end_s - line.scale.start_s) > 0.7
         panel.text(

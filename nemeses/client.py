@@ -35,6 +35,11 @@ class Client(ClientNemesis):
         ):
             raise ValueError("clients is one, all or different numbers, 1 or greater")
 
+    @property
+    def lasts(self) -> bool:
+        """Unless another client takes its place immediately."""
+        return self.replaced == "heal"
+
     def client_acts(self, clients: Sequence[str], draw: random.Random) -> list[Act]:
         """One act per client that crashes."""
         at_once = self.replaced == "at-once"

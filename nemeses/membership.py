@@ -26,6 +26,11 @@ class Membership(Nemesis):
 
     form: Literal["move", "elect", "remove"] = "move"
 
+    @property
+    def lasts(self) -> bool:
+        """An election alone is not undone."""
+        return self.form != "elect"
+
     def requires(self, node: str) -> list[Act]:
         """Leaders that can be moved, or members that can be removed."""
         if self.form == "remove":

@@ -78,6 +78,21 @@ class Partition(Nemesis, HasSelectors):
                 cut[name] = list(dict.fromkeys([*cut.get(name, []), *peers]))
         return [self._cut(node, cut_off) for node, cut_off in cut.items()]
 
+    def warnings(self, nodes: Sequence[Node], select: Select) -> list[str]:
+        """Isolated nodes of one rack are cut from each other, as when no zone fails."""
+        if self.form != "isolate" or self.groups or self.peers == CLIENTS:
+            return []
+        racks = {node.name: {r for r in node.roles if r.startswith("rack:")} for node in nodes}
+        cut = self._grudge(nodes, select).items()
+        links = ((node, peer) for node, peers in cut for peer in peers if peer in racks)
+        torn = sorted({rack for node, peer in links for rack in racks[node] & racks[peer]})
+        if not torn:
+            return []
+        return [
+            f"form isolate also cuts the nodes of {', '.join(torn)} from each other, which is not "
+            'what a failed zone looks like: form = "halves", with clients = true, is'
+        ]
+
     @property
     def _from_clients(self) -> bool:
         return self.clients or self.peers == CLIENTS

@@ -37,6 +37,8 @@ def callouts(metadata: StoredRun, result: RunResult | None) -> Iterator[Callout]
         why = metadata.load.why or "the load was lower than the plan requests"
         yield Callout("The load generator starved", f"{_capitalised(why)}.")
     yield from conduct(result)
+    for caution in result.cautions if result else ():
+        yield Callout("Caution", f"{_capitalised(caution)}.")
     for warning in metadata.warnings:
         yield Callout("Note", warning)
 

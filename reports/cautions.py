@@ -92,12 +92,12 @@ def _others(cells: Cells, finding: PrimaryFinding) -> Iterator[str]:
 
 
 def _spared(cells: Cells) -> Iterator[str]:
-    """Results of cells that shared a run, and whose leader was in none of its faults."""
+    """Results whose leaders no fault, or none of a family of faults, met."""
     if spared := sum(cell.leader_not_met for cell in cells):
         where = counted(sum(cell.leader_not_met > 0 for cell in cells), "cell")
         yield (
-            f"In {counted(spared, 'result')} of {where} no fault met who led the cell: they count, "
-            "and show only how the cell bears faults of other nodes."
+            f"In {counted(spared, 'result')} of {where} no fault, or none of a family, met a "
+            "leader: they count, and show only how the cell bears such faults of other nodes."
         )
 
 

@@ -48,7 +48,7 @@ def payload(line: Timeline, *, title: str, labels: Mapping[str, str]) -> Payload
                 "from": fault.from_s,
                 "to": fault.to_s,
                 "proven": fault.proven,
-                "claimed": fault.claimed,
+                "proof": fault.proof,
                 "tint": place % FAULT_TINTS + 1,
             }
             for place, fault in enumerate(line.drawn_faults)

@@ -259,6 +259,10 @@ class RunView:
         counted = ((each.ops_begun, each.ops_acknowledged) for each in faults if each.id == fault)
         return next(counted, (None, None))
 
+    def met_by(self, fault: str) -> str | None:
+        """Which leaders a fault met, in words; `None` if that is not known."""
+        return self.result.met_by(fault) if self.result else None
+
     def options(self, fault: str) -> dict[str, str]:
         """The plan's options of one fault: when, on which nodes, and those of its nemesis."""
         steps = [step for step in self.plan.get("faults") or [] if step.get("id") == fault]

@@ -252,6 +252,7 @@ FAULTS: Final = Table(
         Column("met", FLAG, "whether its condition was met; null: it has none"),
         Column("proven", FLAG, "whether it is proven to have met the system"),
         Column("claimed", FLAG, "caused by an operator, who reports it"),
+        Column("control", FLAG, "passed everything on, and proves nothing"),
         Column("evidence", TEXTS, "what proves it"),
         Column("touched", NUMBER, "what it met, counted by its lever"),
         Column("ops_begun", NUMBER, "operations begun while it was in force"),
@@ -259,7 +260,7 @@ FAULTS: Final = Table(
         Column(
             "leader_met",
             FLAG,
-            "whether it met who led the cell; null: no leader is known, or a run without cells",
+            "whether it met a leader; null: no leader is known, or not recorded",
         ),
     ),
 )

@@ -56,12 +56,13 @@ class Timeline:
     `until_ns`, where it is given. Of any number of them it needs the same memory."""
 
     def __init__(self, windows: Sequence[FaultWindow] = (), *, until_ns: int | None = None) -> None:
-        self._windows, self._until_ns = windows, until_ns
+        self._windows = [window for window in windows if not window.control]
+        self._until_ns = until_ns
         self._begun: tuple[int, int] | None = None
         self._from_ns, self._to_ns = bounds_ns(windows)
         self._begun_in = np.zeros(len(windows), np.int64)
         self._acknowledged_in = np.zeros(len(windows), np.int64)
-        undone_ns = _undone_ns(windows)
+        undone_ns = _undone_ns(self._windows)
         self._acknowledged = Instants([] if undone_ns is None else [undone_ns])
         self._acks = 0
         self._latency, self._late = Delays(), Delays()

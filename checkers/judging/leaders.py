@@ -1,4 +1,4 @@
-"""Whether a fault met a leader: evidence beside a verdict, not part of it.
+"""Which leaders each fault met: evidence beside a verdict, not part of it.
 
 Of the observer's rows an answer counts while no answer before it has had a higher leader epoch, as
 in `analysis.leadership`. The leader at an instant is the one of the last such answer.
@@ -6,9 +6,8 @@ in `analysis.leadership`. The leader at an instant is the one of the last such a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,86 +15,94 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.faults.affected import affected_nodes
+from harness.history import MEMBERS
 from harness.history.arrays import one_batch
 from harness.history.parquet_reader import integers, texts
 from harness.history.run_folder import RunDir
+from harness.protocols import CLIENT_ROLE
 
-_COLUMNS = ["time_ns", "partition", "leader", "leader_epoch"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class MetLeader:
-    """One fault: who led when it came into force, or while it was; whether it affected one of them,
-    `None` if no leader is known."""
-
-    fault: str
-    leaders: tuple[str, ...]
-    met: bool | None
+_COLUMNS = ["time_ns", "partition", "leader", "leader_epoch", MEMBERS]
 
 
-def met_leaders(
-    rundir: RunDir, faults: Sequence[dict[str, Any]], nodes: Collection[str]
-) -> list[MetLeader]:
-    """Each fault of `nodes` that was in force, as result.json has it, compared with who led
-    meanwhile. A fault of clients or of consumers meets no leader. `nodes` is empty if they were not
-    recorded: then all faults are taken to be faults of nodes."""
-    answers_of, affected = _answers(rundir), affected_nodes(rundir.faults)
-    return [
-        _met(answers_of, fault, affected.get(fault["id"], fault["nodes"]))
+def leaders_of_run(rundir: RunDir, faults: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """`leaders` and `cautions` of result.json: each fault of nodes that was in force compared with
+    who led meanwhile, and a sentence for each family of proven faults that met no leader, though
+    its nodes hold what is led. Faults of clients or of consumers meet no leader."""
+    nodes = rundir.read_json(rundir.run).get("nodes") or []
+    data = [each["name"] for each in nodes if CLIENT_ROLE not in (each.get("roles") or ())]
+    observed, affected = _observed(rundir), affected_nodes(rundir.faults)
+    # Where nodes were not recorded, all faults are taken to be faults of nodes.
+    in_force = [
+        fault
         for fault in faults
-        if fault["from_s"] is not None and (not nodes or not set(nodes).isdisjoint(fault["nodes"]))
+        if fault["from_s"] is not None and (not nodes or not set(data).isdisjoint(fault["nodes"]))
     ]
+    on = {fault["id"]: affected.get(fault["id"], set(fault["nodes"])) for fault in in_force}
+    leaders = [_met(observed.leads, fault, on[fault["id"]]) for fault in in_force]
+    families: dict[str, dict[str, bool | None]] = {}
+    for fault, each in zip(in_force, leaders, strict=True):
+        if (fault["proven"] or fault["claimed"]) and observed.holders & on[fault["id"]]:
+            families.setdefault(fault["nemesis"], {})[fault["id"]] = each["met"]
+    cautions = [
+        f"no fault of the family {family} met a leader ({', '.join(met)}): "
+        "this run does not show what such a fault does to one"
+        for family, met in families.items()
+        if not any(each is not False for each in met.values())
+    ]
+    return {"leaders": leaders, "cautions": cautions}
 
 
-def leaders_of_cell(
-    rundir: RunDir, faults: Sequence[dict[str, Any]]
-) -> list[dict[str, Any]] | None:
-    """`leaders` of result.json: as `met_leaders`, for the folder of a cell; `None` for a run
-    without cells, whose faults are about its own object."""
-    run = rundir.read_json(rundir.run)
-    if not run.get("cell"):
-        return None
-    nodes = [node["name"] for node in run.get("nodes") or []]
-    met = met_leaders(rundir, faults, nodes)
-    return [{**asdict(each), "leaders": list(each.leaders)} for each in met]
+class _Observed(NamedTuple):
+    """By partition who led from when on, in seconds since the run's start; and the nodes that were
+    leaders or in-sync members at any time."""
+
+    leads: dict[int, list[tuple[float, str | None]]]
+    holders: frozenset[str]
 
 
-Answers = dict[int, list[tuple[float, str | None]]]
-"""By partition who led from when on, in seconds since the run's start."""
-
-
-def _met(answers_of: Answers, fault: dict[str, Any], affected: Collection[str]) -> MetLeader:
+def _met(
+    leads: Mapping[int, Sequence[tuple[float, str | None]]],
+    fault: dict[str, Any],
+    affected: Collection[str],
+) -> dict[str, Any]:
+    """Who led when a fault came into force, or while it was, and whether it affected one of them;
+    `None` if no leader is known."""
     until_s = fault["to_s"] if fault["to_s"] is not None else float("inf")
     led: dict[str, None] = {}
-    for answers in answers_of.values():
+    partitions = []
+    for partition, answers in leads.items():
         before = [leader for at_s, leader in answers if at_s <= fault["from_s"]]
         during = [leader for at_s, leader in answers if fault["from_s"] < at_s <= until_s]
-        led |= {leader: None for leader in (*before[-1:], *during) if leader is not None}
-    met = not led.keys().isdisjoint(affected) if led else None
-    return MetLeader(fault=fault["id"], leaders=tuple(led), met=met)
+        own = {leader: None for leader in (*before[-1:], *during) if leader is not None}
+        led |= own
+        if not own.keys().isdisjoint(affected):
+            partitions.append(partition)
+    met = bool(partitions) if led else None
+    return {"fault": fault["id"], "leaders": list(led), "met": met, "partitions": partitions}
 
 
-def _answers(rundir: RunDir) -> Answers:
+def _observed(rundir: RunDir) -> _Observed:
     """What the observer's files hold; nothing if one of them is damaged."""
     parts = rundir.parts(rundir.observations)
     try:
         tables = [pq.read_table(part, columns=_COLUMNS) for part in parts]
     except (OSError, pa.ArrowException):
-        return {}
+        return _Observed({}, frozenset())
     if not tables:
-        return {}
+        return _Observed({}, frozenset())
     table = pa.concat_tables(tables)
     table = table.filter(pc.is_valid(table["partition"])).sort_by("time_ns")
     rows = one_batch(table)
-    times, partitions, epochs = (integers(rows, name) for name in _COLUMNS[:2] + _COLUMNS[3:])
+    times, partitions, epochs = (integers(rows, name) for name in _COLUMNS[:2] + _COLUMNS[3:4])
     leaders = texts(rows, "leader").objects()
-    found: Answers = {}
+    found: dict[int, list[tuple[float, str | None]]] = {}
     for partition in np.unique(partitions).tolist():
         own = partitions == partition
         newest = epochs[own] == np.maximum.accumulate(epochs[own])
         pairs = zip((times[own][newest] / 1e9).tolist(), leaders[own][newest], strict=True)
         found[partition] = _changes(list(pairs))
-    return found
+    members = pc.unique(pc.list_flatten(table[MEMBERS])).to_pylist()
+    return _Observed(found, frozenset({*members, *table["leader"].unique().to_pylist()} - {None}))
 
 
 def _changes(answers: list[tuple[float, str | None]]) -> list[tuple[float, str | None]]:

@@ -20,7 +20,7 @@ from checkers.judging.contract import BrokenCheckerError, accepted
 from checkers.judging.errors import ErrorCodes
 from checkers.judging.json_models import convert_operations, model_outside
 from checkers.judging.jsonlines import convert
-from checkers.judging.leaders import leaders_of_cell
+from checkers.judging.leaders import leaders_of_run
 from checkers.judging.results import Document, Judged, fault_document, packed
 from checkers.judging.verdict import is_complete, judge
 from checkers.judging.watched_rows import WatchedRows
@@ -102,8 +102,7 @@ def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
             if result.findings is not None and (content := packed(result.findings))
         }
         document = _document(facts, examined, begun_s=begun_s)
-        leaders = leaders_of_cell(rundir, document["faults"])
-        document |= {} if leaders is None else {"leaders": leaders}
+        document |= leaders_of_run(rundir, document["faults"])
     except PlanError as error:
         error.file = error.file or str(rundir.plan)
         raise

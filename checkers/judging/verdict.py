@@ -61,7 +61,7 @@ def judge(facts: Facts, results: Sequence[CheckResult], ops_begun: Sequence[int]
             if is_complete(facts)
             else " (at least: the run, its final read or its folder is not complete)"
         )
-        return Verdict(INVALID, _sentences(wrong) + hedge, *named)
+        return Verdict(INVALID, _sentences(wrong) + hedge + _without_fault(facts), *named)
     if doubts:
         return Verdict(UNKNOWN, _sentences(doubts), *named)
     return Verdict(VALID, _all_well(facts, results, ops_begun), *named)
@@ -122,10 +122,12 @@ def _doubts_of_faults(facts: Facts, ops_begun: Sequence[int]) -> Iterator[Statem
         return
     windows = {window.id: window for window in facts.windows}
     requested = [fault for fault in facts.faults if not _left_out(fault, windows.get(fault.id))]
-    proven = [fault for fault in requested if fault.id in windows and windows[fault.id].proven]
     if not requested:
         yield Statement(DOUBTS.vacuous, "no fault took place: every step was skipped")
-    elif facts.drawn and 2 * len(proven) < len(requested):
+    controls = _controls(facts)
+    requested = [fault for fault in requested if fault.id not in controls]
+    proven = [fault for fault in requested if fault.id in windows and windows[fault.id].proven]
+    if facts.drawn and 2 * len(proven) < len(requested):
         of = f"{len(proven)} of {len(requested)}"
         yield Statement(
             DOUBTS.unproven, f"only {of} faults drawn at random are proven, fewer than half"
@@ -171,15 +173,32 @@ def _proven(facts: Facts) -> Iterator[FaultWindow]:
     return (window for window in facts.windows if window.proven and window.id in requested)
 
 
+def _controls(facts: Facts) -> set[str]:
+    """The requested faults that passed everything on."""
+    requested = {fault.id for fault in facts.faults}
+    return {window.id for window in facts.windows if window.control} & requested
+
+
+def _without_fault(facts: Facts) -> str:
+    """Of a run, unless a fault was requested that is not a control: what its headline adds."""
+    controls = len(_controls(facts))
+    if facts.folder is None or len(facts.faults) > controls:
+        return ""
+    only = counted(controls, ", only {n} [control|controls]") if controls else ""
+    return f"; no fault was made{only}"
+
+
 def _all_well(facts: Facts, results: Sequence[CheckResult], ops_begun: Sequence[int]) -> str:
     reason = "; ".join(result.all_well for result in results)
-    if not facts.faults:
-        return reason
+    controls = len(_controls(facts))
+    faults = len(facts.faults) - controls
+    if not faults:
+        return reason + _without_fault(facts)
     met, proven = len(list(_met(facts, ops_begun))), len(list(_proven(facts)))
     if facts.drawn:
-        reason += f", under {met} of {len(facts.faults)} proven faults"
+        reason += f", under {met} of {faults} proven faults"
     else:
         reason += counted(met, ", under {n} proven [fault|faults]")
     if met < proven:
         reason += f" ({proven - met} more met no operation)"
-    return reason
+    return reason + (counted(controls, ", beside {n} [control|controls]") if controls else "")

@@ -44,18 +44,22 @@ def print_result(out: Output, result: RunResult, rundir: RunDir) -> None:
 
 
 def _print_faults(out: Output, result: RunResult) -> None:
-    """Print for each fault whether it is proven, and what was begun while it was in force."""
+    """Print for each fault whether it is proven, which leaders it met, and what was begun while it
+    was in force."""
     from harness.models import LOG
 
     begun = "writes" if result.model == LOG.name else "operations"
     for fault in result.faults:
-        claimed = "claimed, not proven" if fault.claimed else "NOT PROVEN"
-        proven = "proven" if fault.proven else claimed
+        met = result.met_by(fault.id)
         writes = "" if fault.ops_begun is None else f", {fault.ops_begun:,} {begun} begun"
         if fault.ops_begun and fault.ops_acknowledged == 0:
             writes += ", none acknowledged meanwhile"
         on = f" on {', '.join(fault.nodes)}" if fault.nodes else ""
-        out.say(f"  fault {fault.id} ({fault.nemesis or 'unknown nemesis'}){on}: {proven}{writes}")
+        of = f", {met}" if met else ""
+        nemesis = fault.nemesis or "unknown nemesis"
+        out.say(f"  fault {fault.id} ({nemesis}){on}: {fault.proof}{of}{writes}")
+    for caution in result.cautions:
+        out.say(f"  caution: {caution}", style="yellow")
 
 
 def _print_clients(out: Output, result: RunResult) -> None:

@@ -34,14 +34,14 @@ from typing import Any, Final
 import orjson
 
 from harness.errors import EnvironmentFailure, HistoryError
-from harness.faults.record_types import counts, is_core, record_type
+from harness.faults.record_types import is_core, known_types, record_type
 from harness.faults.records import from_document, to_document
 from harness.protocols import FaultWindow, UndoRecord
 
 PHASES: Final = ("applied", "held", "undone")
 NOT_COUNTED: Final = "its journal does not record how much of the system it affected"
 
-_KEPT: Final = ("proofs", "evidence", "acts", "failed", "begun")
+_KEPT: Final = ("proofs", "evidence", "acts", "failed", "begun", "changes")
 
 
 class Journal:
@@ -177,7 +177,8 @@ def windows(path: Path) -> list[FaultWindow]:
             to_s=seen["healed"],
             nodes=seen.get("nodes", []),
             met=seen["met"],
-            proven=seen["on"] is not None and _proven(seen),
+            proven=_proven(seen) and bool(seen["changes"]),
+            control=_proven(seen) and not seen["changes"],
             claimed=seen["on"] is not None and _claimed(seen["proofs"]),
             evidence=[*seen["evidence"], *([NOT_COUNTED] if _uncounted(seen) else [])],
             why=seen.get("why") or "",
@@ -199,6 +200,9 @@ def _take(entry: dict[str, Any], begun: dict[str, dict[str, Any]]) -> None:
     elif fault in begun and kind == "intent":
         seen = begun[fault]
         seen["acts"][entry["n"]] = entry["lever"]
+        token = entry.get("token") or {}
+        is_control = any(each.is_control(token) for each in known_types(entry["lever"]))
+        seen["changes"] = seen["changes"] or not is_control
         if seen["begun"] is None and "time_ns" in entry:
             seen["begun"] = entry["time_ns"] / 1e9
     elif kind == "failed" and entry["what"] == "apply":
@@ -233,7 +237,8 @@ def _proven(seen: Mapping[str, Any]) -> bool:
     proofs, touched = seen["proofs"], _touched(seen["proofs"])
     phases = {proof["phase"] for proof in proofs}
     return (
-        bool(seen["acts"])
+        seen["on"] is not None
+        and bool(seen["acts"])
         and not seen["failed"]
         and bool(phases - {"undone"})
         and (seen["healed"] is None or "undone" in phases)
@@ -247,7 +252,7 @@ def _uncounted(seen: Mapping[str, Any]) -> bool:
     """Whether a lever of the fault counts what meets it, and its proofs hold no such number."""
     if not seen["proofs"] or _touched(seen["proofs"]) is not None:
         return False
-    return any(counts(lever) for lever in seen["acts"].values())
+    return any(each.counts for lever in seen["acts"].values() for each in known_types(lever))
 
 
 def _claimed(proofs: Sequence[Mapping[str, Any]]) -> bool:

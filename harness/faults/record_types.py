@@ -36,11 +36,11 @@ def record_type(lever: str) -> type[UndoRecord]:
     return next(iter(declared.values()))
 
 
-def counts(lever: str) -> bool:
-    """Whether the lever counts what of the system meets an act, as far as it is known here."""
+def known_types(lever: str) -> list[type[UndoRecord]]:
+    """The types of this lever's records, as far as it is known here."""
     if (known := RECORD_TYPES.get(lever)) is not None:
-        return known.counts
-    return any(types[lever].counts for _, types in _declared() if lever in types)
+        return [known]
+    return [types[lever] for _, types in _declared() if lever in types]
 
 
 def _declared() -> Iterator[tuple[str, Mapping[str, type[UndoRecord]]]]:

@@ -295,6 +295,11 @@ class ProtocolRecord(UndoRecord):
     ms: int = field(default=0, metadata=LEFT_OUT)
     code: str = field(default="", metadata=LEFT_OUT)
 
+    @classmethod
+    def is_control(cls, document: Mapping[str, object]) -> bool:
+        """A proxy that only counts passes everything on."""
+        return document.get("act") == "count"
+
 
 @dataclass(frozen=True, kw_only=True)
 class ManualRecord(UndoRecord):

@@ -21,7 +21,7 @@ from harness.errors import HistoryError
 from harness.history.run_folder import RunDir
 from harness.models import LOG, MODELS
 from harness.protocols.conduct import Conduct
-from harness.protocols.runs import INT64
+from harness.protocols.runs import INT64, HasProof
 from harness.wrong_values import expected, first_of
 
 Integer = Annotated[int, Field(ge=-(2**63), lt=2**63)]
@@ -47,6 +47,9 @@ def _within_64_bits(number: float | None) -> float | None:
         raise ValueError("expected a number that 64 bits hold")
     return number
 
+
+_LEADERS_SHOWN: Final = 8
+"""Of more partitions only the number is told."""
 
 VERDICTS: Final = ("valid", "invalid", "unknown")
 VerdictName = Annotated[str, AfterValidator(_known_verdict)]
@@ -136,9 +139,9 @@ class Availability:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FaultResult:
-    """One fault of the run: when it was in force, and whether it is proven. `begun_s`: not in the
-    results of older versions."""
+class FaultResult(HasProof):
+    """One fault of the run: when it was in force, and whether it is proven. `begun_s` and `control`
+    are not in the results of older versions, which call a control proven."""
 
     id: str
     proven: bool
@@ -152,6 +155,7 @@ class FaultResult:
     ops_begun: Integer | None = None
     ops_acknowledged: Integer | None = None
     claimed: bool = False
+    control: bool = False
     begun_s: float | None = None
 
 
@@ -176,16 +180,27 @@ class ErrorCodes:
 
 @dataclass(frozen=True, kw_only=True)
 class MetLeader:
-    """A fault: who led a cell while it was in force, and whether it met one of them; `met` is
-    `None` if no leader is known."""
+    """A fault: who led while it was in force, and whether it met one of them; `met` is `None` if no
+    leader is known. `partitions`: those whose leader it met; `None`: not recorded."""
 
     fault: str
     leaders: tuple[str, ...] = ()
     met: bool | None = None
+    partitions: tuple[Integer, ...] | None = None
+
+    @property
+    def sentence(self) -> str | None:
+        """Which leaders it met, in words; `None` if that is not known."""
+        if self.met is None:
+            return None
+        names = [f"p{each}" for each in self.partitions or ()]
+        more = len(names) - _LEADERS_SHOWN
+        shown = ", ".join(names[:_LEADERS_SHOWN]) + (f" and {more} more" if more > 0 else "")
+        return f"met the leader of: {shown or ('some' if self.met else 'none')}"
 
 
 def any_met(leaders: Iterable[MetLeader]) -> bool | None:
-    """Whether any of these faults met who led a cell; `None` if no leader is known."""
+    """Whether any of these faults met a leader; `None` if no leader is known."""
     known = [each.met for each in leaders if each.met is not None]
     return any(known) if known else None
 
@@ -239,8 +254,9 @@ class RunResult:
     `doubts`, `counter_examples`, `eligible`, `complete` and `lost_spans` are `None` in documents of
     versions that did not record them. `counts` are those of the model `log`; for another model they
     hold how writes ended, and `checks` holds further counts. `simulated`: nothing real was tested.
-    `clients`: what clients that are processes of the user's did. `leaders`: of a cell, who led it
-    during each fault; `None` for a run without cells, and where it was not recorded.
+    `clients`: what clients that are processes of the user's did. `leaders`: who led during each
+    fault; `None` for a run that holds cells, which have their own, and where it was not recorded.
+    `cautions`: what the verdict does not say, though a reader may take it to.
     """
 
     verdict: VerdictName
@@ -267,14 +283,30 @@ class RunResult:
     clients: Conduct | None = None
     cells: tuple[CellResult, ...] = ()
     leaders: tuple[MetLeader, ...] | None = None
+    cautions: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<RunResult {self.run_id}: {self.plan}, {self.verdict}: {self.reason}>"
 
     @property
     def leader_met(self) -> bool | None:
-        """Of a cell, whether any fault met who led it; `None` if that is not known."""
+        """Whether any fault met a leader; `None` if that is not known."""
         return any_met(self.leaders or ())
+
+    def met_by(self, fault: str) -> str | None:
+        """Which leaders a fault met, in words; of a run with cells, the cells whose leader it met.
+        `None` if that is not known."""
+        if not self.cells:
+            own = (each.sentence for each in self.leaders or () if each.fault == fault)
+            return next(own, None)
+        known = {
+            cell.name: each.met
+            for cell in self.cells
+            for each in cell.leaders
+            if each.fault == fault and each.met is not None
+        }
+        met = ", ".join(name for name, met in known.items() if met)
+        return f"met the leader of: {met or 'none'}" if known else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -89,6 +89,11 @@ class ClientNemesis(Protocol):
         """
         ...
 
+    @property
+    def lasts(self) -> bool:
+        """Whether it is in force until it is healed. Else there is nothing to heal."""
+        return True
+
 
 @runtime_checkable
 class KnowsCrashes(Protocol):

@@ -51,6 +51,12 @@ class UndoRecord:
     fault: FaultId = ""
     seed: int = 0
 
+    @classmethod
+    def is_control(cls, document: Mapping[str, Any]) -> bool:  # noqa: ARG003
+        """Whether an act with this record, as the journal holds it, changes nothing: it passes on
+        all that it meets, so that runs with a fault can be compared with runs without one."""
+        return False
+
 
 RecordT = TypeVar("RecordT", bound=UndoRecord)
 RecordT_contra = TypeVar("RecordT_contra", bound=UndoRecord, contravariant=True)
@@ -199,6 +205,15 @@ class Nemesis(Protocol):
         `select` resolves a further selector (`role:controller`) in the same situation.
         """
         ...
+
+    def warnings(self, nodes: Sequence[Node], select: Select) -> list[str]:  # noqa: ARG002
+        """What its acts on these nodes do, and the plan probably does not intend."""
+        return []
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it is in force until it is healed. Else there is nothing to heal."""
+        return True
 
 
 FAKETIME = "faketime"

@@ -196,8 +196,33 @@ class Deliveries(NamedTuple):
     error: Texts
 
 
+class HasProof:
+    """The proof of a fault in a word, as the terminal, pages and figures call it."""
+
+    from_s: float | None
+    proven: bool
+    claimed: bool
+    control: bool
+
+    @property
+    def proof(self) -> str:
+        """Whether it is proven to have been in force; a control was, and changed nothing."""
+        if self.from_s is None:
+            return "never in force"
+        if self.proven:
+            return "proven"
+        return (
+            "control" if self.control else "claimed, not proven" if self.claimed else "NOT PROVEN"
+        )
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it was in force as far as its acts tell, and that is not proven."""
+        return self.from_s is not None and not self.proven and not self.control
+
+
 @dataclass(frozen=True, kw_only=True)
-class FaultWindow:
+class FaultWindow(HasProof):
     """One fault as result.json and the page show it; times in seconds since the run's start.
 
     `from_s` is null when the fault was skipped or never came into force, `to_s` when it was never
@@ -206,7 +231,7 @@ class FaultWindow:
     `proven` holds only if every probe, while it was in force and after it was healed, confirmed it,
     and it affected something of the system: `touched` is how much, in the unit of its lever (null:
     its lever does not count). `claimed`: an operator states that it was in force, and nothing
-    proves it.
+    proves it. `control`: it passed everything on, as its probes confirm, so it proves nothing.
     """
 
     id: str
@@ -220,6 +245,7 @@ class FaultWindow:
     why: str
     touched: int | None = None
     claimed: bool = False
+    control: bool = False
     begun_s: float | None = None
 
 

@@ -4,11 +4,13 @@ Imports nothing that only runs need: `ackloss plan validate` takes as long as it
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
 
 from harness.plan import Plan
-from harness.protocols import Warns
+from harness.protocols import EndsInTime, Nemesis, Warns
 from harness.run.resolving import ResolvedPlan
+from harness.run.resolving_faults import Here
 
 
 def warnings(resolved: ResolvedPlan) -> list[str]:
@@ -18,6 +20,7 @@ def warnings(resolved: ResolvedPlan) -> list[str]:
     if isinstance(resolved.target, Warns):
         of_cells = [resolved.target.warnings(each.plan) for each in resolved.cells]
         notes += dict.fromkeys(chain.from_iterable(of_cells or [resolved.target.warnings(plan)]))
+    notes += chain(_unhealed(resolved), _of_nemeses(resolved))
     longest_s = _longest_s(plan)
     if longest_s > load.duration_s:
         notes.append(
@@ -25,6 +28,33 @@ def warnings(resolved: ResolvedPlan) -> list[str]:
             f"the workload lasts {load.duration_s:g} s: later steps would be left out"
         )
     return notes
+
+
+def _unhealed(resolved: ResolvedPlan) -> Iterator[str]:
+    """Faults that nobody heals before the load ends."""
+    duration_s, steps = resolved.plan.workload.duration_s, resolved.steps
+    for place, each in enumerate(steps):
+        step, nemesis = each.step, each.nemesis
+        if nemesis is None or not nemesis.lasts or step.for_s is not None:
+            continue
+        limit = nemesis.limit if isinstance(nemesis, EndsInTime) else None
+        heals = (later.step.heal or [] for later in steps[place + 1 :])
+        if (limit and limit[1] < duration_s) or any(h == "all" or step.id in h for h in heals):
+            continue
+        yield (
+            f"faults.{place}: nothing heals {step.id!r} before the load ends, when ackloss heals "
+            "all faults: add for_s, or a later step with heal"
+        )
+
+
+def _of_nemeses(resolved: ResolvedPlan) -> Iterator[str]:
+    """What nemeses know of the nodes that they will meet."""
+    plans = tuple(cell.plan for cell in resolved.cells) or (resolved.plan,)
+    here = Here(resolved.plan, resolved.target, resolved.provider, plans)
+    for place, each in enumerate(resolved.steps if here.knows_nodes else ()):
+        if isinstance(each.nemesis, Nemesis):
+            for sentence in here.trial.warnings(each.step.nodes, each.nemesis):
+                yield f"faults.{place}: {sentence}"
 
 
 def _longest_s(plan: Plan) -> float:

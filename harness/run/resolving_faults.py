@@ -42,7 +42,7 @@ def resolved_steps(
 ) -> tuple[ResolvedStep, ...]:
     """The scripted faults of a plan; those of its mix are checked too. Raises PlanError, with the
     key of what is wrong."""
-    here = _Here(plan, target, provider, tuple(cell.plan for cell in cells) or (plan,))
+    here = Here(plan, target, provider, tuple(cell.plan for cell in cells) or (plan,))
     mistakes, steps = Mistakes(), []
     _check_mix(here, mistakes)
     for step in plan.faults:
@@ -54,7 +54,7 @@ def resolved_steps(
 
 
 @dataclass(frozen=True)
-class _Here:
+class Here:
     """What the steps of a plan are checked against."""
 
     plan: Plan
@@ -88,7 +88,7 @@ class _Here:
             selectors.check_names(text, lambda: self.roles, key=key)
 
 
-def _resolve_step(here: _Here, where: str, step: FaultStep) -> ResolvedStep:
+def _resolve_step(here: Here, where: str, step: FaultStep) -> ResolvedStep:
     condition, words = None, vocabulary_of(here.target)
     if step.when is not None:
         condition = conditions.parse(step.when, words, key=f"{where}.when")
@@ -103,7 +103,7 @@ def _resolve_step(here: _Here, where: str, step: FaultStep) -> ResolvedStep:
 
 
 def _nemesis(
-    name: str, nodes: str, options: Mapping[str, Any], here: _Here, where: str
+    name: str, nodes: str, options: Mapping[str, Any], here: Here, where: str
 ) -> Nemesis | ClientNemesis:
     """A nemesis with its options; all selectors are in the words of the target, and name what the
     cluster has."""
@@ -123,7 +123,7 @@ def _nemesis(
     return nemesis
 
 
-def _check_condition(condition: conditions.Condition, here: _Here, where: str) -> None:
+def _check_condition(condition: conditions.Condition, here: Here, where: str) -> None:
     """It can hold, in a cell at least."""
     partitions = max(plan.partitions for plan in here.plans)
     replicas = max(plan.replicas for plan in here.plans)
@@ -144,7 +144,7 @@ def _check_limit(step: FaultStep, nemesis: Nemesis | ClientNemesis, where: str) 
     )
 
 
-def _check_mix(here: _Here, mistakes: Mistakes) -> None:
+def _check_mix(here: Here, mistakes: Mistakes) -> None:
     """Refuse a family of the mix that cannot be, also where this seed never draws it."""
     mix = here.plan.mix
     for place, family in enumerate(mix.families if mix else ()):
@@ -152,7 +152,7 @@ def _check_mix(here: _Here, mistakes: Mistakes) -> None:
             _nemesis(family.nemesis, family.nodes, family.options, here, f"mix.families.{place}")
 
 
-def _check_levers(name: str, nemesis: Nemesis, here: _Here, where: str) -> None:
+def _check_levers(name: str, nemesis: Nemesis, here: Here, where: str) -> None:
     """The cluster offers every lever that the fault needs, or else the target has it."""
     target, provider = here.target, here.provider
     own = target.own_levers if isinstance(target, HasLevers) else frozenset()
@@ -174,7 +174,7 @@ def _check_levers(name: str, nemesis: Nemesis, here: _Here, where: str) -> None:
         )
 
 
-def _check_gateways(nodes: str, nemesis: Nemesis, here: _Here, where: str) -> None:
+def _check_gateways(nodes: str, nemesis: Nemesis, here: Here, where: str) -> None:
     """No fault of the network may meet a node through whose host another one is reached."""
     kinds = {type(act.record) for act in required(nemesis, "any")}
     if not kinds & {NetRecord, ShapingRecord} or not isinstance(here.provider, TakesInventory):

@@ -22,6 +22,7 @@ from harness.protocols import (
     Nemesis,
     Node,
     NodeOutline,
+    Select,
     Situation,
     Vocabulary,
 )
@@ -69,17 +70,29 @@ class Trial:
                 hint='name more nodes, such as "all", or other peers',
             )
 
+    def warnings(self, nodes: str, nemesis: Nemesis) -> list[str]:
+        """What the nemesis warns of, whatever is so when it begins."""
+        if selectors.earlier_steps(nodes):
+            return []
+        selects = map(self._select, self._choices())
+        of_each = [nemesis.warnings(select(nodes), select) for select in selects]
+        return of_each[0] if all(of_each) else []
+
     def _acts(self, nodes: str, nemesis: Nemesis, choice: Choice) -> bool:
+        select = self._select(choice)
+        try:
+            return bool(nemesis.acts(select(nodes), select))
+        except Exception:  # a plug-in's mistake, which is reported when the fault begins
+            return True
+
+    def _select(self, choice: Choice) -> Select:
         there = {node.name: node for node in self.outline}
 
         def select(text: str) -> Sequence[Node]:
             chosen = [there[name] for name in selectors.select(text, choice)]
             return [DryRunNode(each.name, each.roles, each.address) for each in chosen]
 
-        try:
-            return bool(nemesis.acts(select(nodes), select))
-        except Exception:  # a plug-in's mistake, which is reported when the fault begins
-            return True
+        return select
 
     def _sizes(self) -> str:
         members = self.vocabulary.members({each.name: each.roles for each in self.outline})

@@ -265,7 +265,7 @@
       if (mark >= 0) found.push(...this.factsOf(mark));
       for (const fault of data.faults) {
         if (fault.from <= t && (fault.to === null || t < fault.to)) {
-          found.push(["", `fault ${fault.id}: ${fault.what} (${fault.proven ? "proven" : "NOT PROVEN"})`]);
+          found.push(["", `fault ${fault.id}: ${fault.what} (${fault.proof})`]);
         }
       }
       for (const partition of this.chosen) found.push(["", this.factsOfPartition(partition, t)]);
@@ -438,7 +438,7 @@
           pen.setLineDash(fault.proven ? [] : [4, 3]);
           pen.strokeRect(x + 0.5, top + 0.5, w - 1, h - 1);
           pen.setLineDash([]);
-          const proof = fault.proven ? "✓ proven" : "✕ NOT PROVEN";
+          const proof = `${fault.proven ? "✓" : fault.proof === "control" ? "–" : "✕"} ${fault.proof}`;
           const full = `${fault.id}  ${fault.what}  ${proof}`;
           const short = `${fault.id}  ${proof}`;
           pen.font = `400 12px ${FONT}`;

@@ -60,16 +60,17 @@ def test_results_whose_leader_no_fault_met_are_counted_and_stay_what_they_are(
         {**lossy(), "leaders": led(False)},
         {**run(), "leaders": led(None)},
         {**run(), "leaders": []},
-        run(),
+        {**run(), "leaders": led(True, False), "cautions": ["no cut met a leader"]},
         FAILED,
     ]
     folder = build(tmp_path / "c", {ON: runs, OFF: [run()]})
     rows = run_rows(folder)
     met = [row["leader_met"] for row in rows]
-    assert met == [True, False, False, None, None, None, None, None]
+    assert met == [True, False, False, None, None, True, None, None]
+    assert [row["cautions"] for row in rows] == [*[""] * 5, "no cut met a leader", "", ""]
     assert [row["conclusive"] for row in rows] == [True] * 6 + [False, True]
     on, off = campaign_document(folder).cells
-    assert (on.leader_not_met, off.leader_not_met) == (2, 0)
+    assert (on.leader_not_met, off.leader_not_met) == (3, 0)
     assert (on.conclusive, on.conclusive_lossy) == (6, 1)
 
 

@@ -245,13 +245,14 @@ def _run_one(
 
 
 def _announce(out: Output, resolved: ResolvedPlan, run_id: str) -> None:
+    from harness.run.likely_mistakes import warnings
     from reports.formatting import SIMULATED
 
     out.progress(f"{resolved.plan.name}  seed {resolved.plan.seed}  run {run_id}", style="bold")
     if resolved.provider.simulated:
         out.progress(f"  {SIMULATED}", style="yellow")
-    for each in resolved.unsupported:
-        out.progress(f"  forced: {each}", style="yellow")
+    for warning in warnings(resolved):
+        out.progress(f"  warning: {warning}", style="yellow")
 
 
 def _judged(rundir: RunDir, master: str | None) -> dict[str, Any]:

@@ -21,11 +21,12 @@ def window(
     *,
     proven: bool = True,
     claimed: bool = False,
+    control: bool = False,
     begun_s: float | None = None,
 ) -> FaultWindow:
     return FaultWindow(
         id="cut", nemesis="partition", from_s=from_s, to_s=to_s, nodes=["b1"], met=None,
-        proven=proven, claimed=claimed, begun_s=begun_s, evidence=[], why="",
+        proven=proven, claimed=claimed, control=control, begun_s=begun_s, evidence=[], why="",
     )  # fmt: skip
 
 
@@ -314,3 +315,14 @@ def test_how_a_delay_is_rounded_does_not_depend_on_how_many_there_are() -> None:
             patch.setattr(instants, "FOLDED", 0)
             many.add(np.array([delay_ns]))
             assert many.percentile_ms(0.5) == few.percentile_ms(0.5)
+
+
+def test_a_control_counts_as_no_fault() -> None:
+    control = window(5, None, proven=False, control=True)
+    alone = seen(STEADY, STEADY, control)
+    assert (alone.fault_s, alone.recovered, alone.recovery_s) == (0.0, None, None)
+    assert alone.ops_begun == (31,), "what it met is counted by itself"
+    acknowledged = stalled((10, 14))
+    both = seen(STEADY, acknowledged, control, window(10, 12))
+    real = seen(STEADY, acknowledged, window(10, 12))
+    assert (both.fault_s, both.recovery_s) == (real.fault_s, real.recovery_s) == (2.0, 2.0)

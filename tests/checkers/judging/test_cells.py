@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from checkers.judging.cells import judge_cells, stored_result
-from checkers.judging.leaders import met_leaders
+from checkers.judging.leaders import leaders_of_run
 from checkers.judging.many_runs import _size_bytes
 from checkers.judging.one_run import judge_run
 from checkers.judging.results import Judged
@@ -306,6 +306,7 @@ def observed(folder: Path, *rows: tuple[float, str, int, str | None, int]) -> Ru
                 "partition": partition,
                 "leader": leader,
                 "leader_epoch": epoch,
+                "isr": ["b1", "b2", "b3"],
             }
             for at_s, who, partition, leader, epoch in rows
         ],
@@ -315,11 +316,26 @@ def observed(folder: Path, *rows: tuple[float, str, int, str | None, int]) -> Ru
     return rundir
 
 
-def fault(name: str, *nodes: str, from_s: float | None, to_s: float | None) -> dict[str, Any]:
-    return {"id": name, "nodes": list(nodes), "from_s": from_s, "to_s": to_s}
+def fault(
+    name: str, *nodes: str, from_s: float | None, to_s: float | None, proven: bool = True
+) -> dict[str, Any]:
+    found = {"id": name, "nodes": list(nodes), "from_s": from_s, "to_s": to_s}
+    return {**found, "nemesis": name.partition("-")[0], "proven": proven, "claimed": False}
 
 
-NODES = ("b1", "b2", "b3", "c1")
+NODES = {"b1": "broker", "b2": "broker", "b3": "broker", "c1": "controller", "k1": "client"}
+
+
+def met(rundir: RunDir, *faults: dict[str, Any], nodes: bool = True) -> dict[str, Any]:
+    """`leaders` and `cautions` of a run, the leaders by their fault."""
+    named = [{"name": name, "roles": [role]} for name, role in NODES.items()] if nodes else []
+    rundir.write_json(rundir.run, {"schema": 1, "nodes": named})
+    found = leaders_of_run(rundir, faults)
+    return {**found, "leaders": {each.pop("fault"): each for each in found["leaders"]}}
+
+
+def led(*leaders: str, met: bool | None, partitions: Sequence[int] = ()) -> dict[str, Any]:
+    return {"leaders": list(leaders), "met": met, "partitions": list(partitions)}
 
 
 def test_a_fault_meets_who_leads_when_it_begins_or_while_it_lasts(tmp_path: Path) -> None:
@@ -336,21 +352,39 @@ def test_a_fault_meets_who_leads_when_it_begins_or_while_it_lasts(tmp_path: Path
         fault("late", "b1", from_s=6, to_s=None),
         fault("skipped", "b1", from_s=None, to_s=None),
         fault("of-consumers", "consumer-1", from_s=1, to_s=2),
+        fault("of-a-client", "k1", from_s=1, to_s=2),
     ]
-    found = {each.fault: (each.leaders, each.met) for each in met_leaders(rundir, faults, NODES)}
-    assert found == {
-        "first": (("b1",), True),
-        "other": (("b1",), False),
-        "moves": (("b1", "b2"), True),
-        "late": (("b2",), False),
+    assert met(rundir, *faults)["leaders"] == {
+        "first": led("b1", met=True, partitions=[0]),
+        "other": led("b1", met=False),
+        "moves": led("b1", "b2", met=True, partitions=[0]),
+        "late": led("b2", met=False),
     }
-    (met,) = met_leaders(rundir, [fault("f", "b1", from_s=1, to_s=2)], [])
-    assert met.met, "an earlier ackloss did not record the nodes"
+    found = met(rundir, fault("f", "b1", from_s=1, to_s=2), nodes=False)["leaders"]
+    assert found["f"]["met"], "an earlier ackloss did not record the nodes"
 
 
-@pytest.mark.parametrize(("leader", "met"), [("b1", False), ("b2", True), ("b3", True)])
+def test_a_family_of_which_no_fault_met_a_leader_is_a_caution(tmp_path: Path) -> None:
+    """Leaders are where the kill has moved them: the cut of the node that had them meets none."""
+    rundir = observed(tmp_path, (0, "b1", 0, "b1", 1), (2, "b2", 0, "b2", 2))
+    kill, cut = fault("kill", "b1", from_s=1, to_s=3), fault("cut", "b1", from_s=5, to_s=6)
+    found = met(rundir, kill, cut)
+    assert [each["met"] for each in found["leaders"].values()] == [True, False]
+    assert found["cautions"] == [
+        "no fault of the family cut met a leader (cut): "
+        "this run does not show what such a fault does to one"
+    ]
+    assert met(rundir, kill, cut, fault("cut-2", "b2", from_s=8, to_s=9))["cautions"] == []
+    unproven = fault("cut", "b1", from_s=5, to_s=6, proven=False)
+    assert met(rundir, kill, unproven)["cautions"] == [], "that is a doubt"
+    assert met(rundir, fault("of", "c1", from_s=5, to_s=6))["cautions"] == [], "it holds nothing"
+    silent = RunDir.create(tmp_path, "silent")
+    assert met(silent, cut)["cautions"] == [], "no leader is known"
+
+
+@pytest.mark.parametrize(("leader", "is_met"), [("b1", False), ("b2", True), ("b3", True)])
 def test_the_middle_of_a_bridge_is_not_met_and_those_that_it_joins_are(
-    tmp_path: Path, leader: str, met: bool
+    tmp_path: Path, leader: str, is_met: bool
 ) -> None:
     rundir = observed(tmp_path, (0, "b1", 0, leader, 1))
     journal = Journal(rundir.faults, lambda: 0)
@@ -360,20 +394,17 @@ def test_the_middle_of_a_bridge_is_not_met_and_those_that_it_joins_are(
             record = NetRecord(node=node, fault="f", peers=tuple(Peer(name=p) for p in peers))
             journal.intent(fault="f", lever="net", record=record)
     journal.close()
-    (found,) = met_leaders(rundir, [fault("f", "b1", from_s=1, to_s=2)], NODES)
-    assert found.met is met
+    found = met(rundir, fault("f", "b1", from_s=1, to_s=2))["leaders"]
+    assert found["f"]["met"] is is_met
 
 
 def test_one_partition_is_enough_and_nobody_is_not_known(tmp_path: Path) -> None:
     rundir = observed(tmp_path, (0, "b1", 0, "b1", 1), (0, "b1", 1, "b2", 1))
-    (met,) = met_leaders(rundir, [fault("f", "b2", from_s=1, to_s=2)], NODES)
-    assert (met.leaders, met.met) == (("b1", "b2"), True)
+    cut = fault("f", "b2", from_s=1, to_s=2)
+    assert met(rundir, cut)["leaders"]["f"] == led("b1", "b2", met=True, partitions=[1])
     nobody = observed(tmp_path / "nobody", (0, "b1", 0, None, 1))
-    (met,) = met_leaders(nobody, [fault("f", "b1", from_s=1, to_s=2)], NODES)
-    assert met.met is None
-    none = RunDir.create(tmp_path, "none")
-    (met,) = met_leaders(none, [fault("f", "b1", from_s=1, to_s=2)], NODES)
-    assert met.met is None
+    assert met(nobody, cut)["leaders"]["f"] == led(met=None)
+    assert met(RunDir.create(tmp_path, "none"), cut)["leaders"]["f"] == led(met=None)
 
 
 def test_who_was_met_is_in_the_result_of_each_cell(run: RunDir, tmp_path: Path) -> None:
@@ -389,8 +420,9 @@ def test_who_was_met_is_in_the_result_of_each_cell(run: RunDir, tmp_path: Path) 
     assert judge_run(moved)["leaders"] == document["cells"][3]["leaders"]
     stored = moved.read_json(moved.run)
     moved.write_json(moved.run, {name: stored[name] for name in stored if name != "cell"})
-    assert "leaders" not in judge_run(moved), "of a run without cells"
-    assert read_result(moved).leader_met is None
+    assert judge_run(moved)["leaders"] == document["cells"][3]["leaders"], "of any run"
+    assert read_result(moved).met_by("kill-leader") == "met the leader of: p0"
+    assert read_result(run).met_by("kill-leader") == f"met the leader of: {', '.join(CELLS)}"
 
 
 def test_a_damaged_observation_is_no_reason_to_judge_nothing(run: RunDir) -> None:

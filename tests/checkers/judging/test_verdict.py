@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,6 +43,8 @@ ISOLATE = replace(CUT, id="isolate")
 UNPROVEN = replace(ISOLATE, proven=False)
 CLAIMED = replace(UNPROVEN, claimed=True)
 UNMET = replace(ISOLATE, met=False)
+CONTROL = replace(ISOLATE, proven=False, control=True)
+RUN = Path("runs/a")
 SKIPPED = replace(UNMET, proven=False, from_s=None, to_s=None)
 ONE = (ScriptedFault(id="cut"),)
 TWO = (*ONE, ScriptedFault(id="isolate"))
@@ -76,7 +79,37 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
         {"lost": 3347},
         {"windows": (CUT, CLAIMED), "faults": TWO},
     ),
-    ("valid", "all 4,799 acknowledged writes were found", {}, {}),
+    ("valid", "all 4,799 acknowledged writes were found", {}, {}),  # from outside: who knows
+    (
+        "valid",
+        "all 4,799 acknowledged writes were found; no fault was made",
+        {},
+        {"folder": RUN},
+    ),
+    (
+        "invalid",
+        "1 of 4,799 acknowledged writes (0.021 %) is lost; no fault was made",
+        {"lost": 1},
+        {"folder": RUN},
+    ),
+    (
+        "valid",
+        "all 4,799 acknowledged writes were found; no fault was made, only 1 control",
+        {},
+        {"folder": RUN, "faults": TWO[1:], "windows": (CONTROL,), "begun": (0,)},
+    ),
+    (
+        "valid",
+        "all 4,799 acknowledged writes were found, under 1 proven fault, beside 1 control",
+        {},
+        {"folder": RUN, "faults": TWO, "windows": (CUT, CONTROL)},
+    ),
+    (
+        "unknown",  # operations of a control make up for nothing
+        "no operation was begun while a proven fault was in force",
+        {},
+        {"folder": RUN, "faults": TWO, "windows": (CUT, CONTROL), "begun": (0, 7)},
+    ),
     ("valid", "the 1 acknowledged write was found", {"acknowledged": 1, "survivors": 1}, {}),
     (
         "valid",

@@ -12,7 +12,7 @@ import pytest
 
 from harness.errors import EnvironmentFailure, HistoryError
 from harness.faults.journal import NOT_COUNTED, Journal, OpenActs, open_acts, windows
-from harness.faults.records import NetRecord, Peer, ProcessRecord
+from harness.faults.records import NetRecord, Peer, ProcessRecord, ProtocolAct, ProtocolRecord
 from tests.fixtures.small_disk import no_file_above
 
 KILL = ProcessRecord(node="b1", fault="cut", signal="KILL", pid=7)
@@ -99,6 +99,25 @@ def test_a_fault_is_proven_when_it_met_something(
         journal.write("proof", fault="cut", phase=phase, proven=True, evidence=[], met=each)
     (window,) = windows(path)
     assert (window.proven, window.touched) == (proven, touched)
+
+
+@pytest.mark.parametrize(
+    ("act", "met", "proof"),
+    [("count", 7, "control"), ("reset", 7, "proven"), ("count", 0, "NOT PROVEN")],
+)
+def test_what_passes_everything_on_is_a_control_and_no_proof(
+    journal: Journal, path: Path, act: ProtocolAct, met: int, proof: str
+) -> None:
+    """Also in journals of versions that called it proven: its record says so."""
+    journal.write("step", fault="f", nemesis="protocol", nodes=["b1"], met=None, why="")
+    record = ProtocolRecord(node="b1", fault="f", act=act, side="request")
+    journal.intent(fault="f", lever="protocol", record=record)
+    journal.write("on", fault="f")
+    journal.write("proof", fault="f", phase="held", proven=True, evidence=[], met=met)
+    (window,) = windows(path)
+    assert window.proof == proof
+    assert (window.proven, window.control) == (proof == "proven", proof == "control")
+    assert window.doubtful is (proof == "NOT PROVEN")
 
 
 STEP = {"type": "step", "fault": "cut", "nemesis": "kill", "nodes": [], "met": None, "time_ns": 0}

@@ -9,6 +9,7 @@ import pytest
 
 from harness.errors import PlanError
 from harness.plan import load_plan, parse_plan
+from harness.run.likely_mistakes import warnings
 from harness.run.resolving import resolve
 
 PLANS = sorted((Path(__file__).parents[3] / "plans").rglob("*.toml"))
@@ -135,3 +136,61 @@ def test_a_cell_may_have_more_partitions() -> None:
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
 def test_shipped_plans_have_faults_that_meet_something(path: Path) -> None:
     resolve(load_plan(path))
+
+
+def warned(*faults: dict[str, Any], **keys: Any) -> list[str]:
+    found = warnings(resolve(parse_plan(plan(faults=list(faults), **keys))))
+    return [each for each in found if each.startswith("faults.")]
+
+
+KEPT = {"id": "kept", "at_s": 1, "nemesis": "kill"}
+HEALS_ALL, HEALS_IT = {"id": "h", "after_s": 1, "heal": "all"}, {"id": "h", "heal": ["kept"]}
+
+
+@pytest.mark.parametrize(
+    ("faults", "places"),
+    [
+        ([KEPT], [0]),
+        ([{**KEPT, "for_s": 2}], []),
+        ([KEPT, HEALS_ALL], []),
+        ([KEPT, HEALS_IT], []),
+        ([{**KILL, "id": "x"}, {"id": "h", "heal": ["x"]}, {**KEPT, "at_s": 9}], [2]),
+        ([{**KEPT, "id": "a"}, KEPT, HEALS_IT], [0]),
+        ([{**KEPT, "nemesis": "stress", "at_most_s": 2}], []),
+        ([{**KEPT, "nemesis": "stress", "at_most_s": 900}], [0]),
+        ([{**KEPT, "nemesis": "membership", "form": "elect", "nodes": "all"}], []),
+        ([{**KEPT, "nemesis": "membership", "form": "move"}], [0]),
+        ([{**KEPT, "nemesis": "client", "replaced": "at-once"}], []),
+        ([{**KEPT, "nemesis": "client"}], [0]),
+    ],
+)
+def test_a_fault_that_nothing_heals_is_a_warning(
+    faults: list[dict[str, Any]], places: list[int]
+) -> None:
+    found = warned(*faults)
+    assert [int(each.split(":")[0].removeprefix("faults.")) for each in found] == places
+    for each in found:
+        assert "before the load ends, when ackloss heals all faults: add for_s" in each
+
+
+RACKS = {"target": {"system": "kafka", "version": "4.3.1", "brokers": 3, "controllers": 3}}
+RACKS["target"]["racks"] = ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("step", "torn"),
+    [
+        ({"nodes": "rack:a"}, "rack:a"),
+        ({"nodes": "all"}, "rack:a, rack:b, rack:c"),
+        ({"nodes": "rack:a", "peers": "role:broker"}, "rack:a"),
+        ({"nodes": "rack:a", "peers": "all - rack:a"}, None),
+        ({"nodes": "rack:a", "form": "halves"}, None),
+        ({"nodes": "rack:a", "peers": "clients"}, None),
+        ({"nodes": "node:b1 + node:c2"}, None),
+        ({"nodes": "leader + controller"}, None),
+    ],
+)
+def test_an_isolated_zone_is_a_warning(step: dict[str, Any], torn: str | None) -> None:
+    found = warned({**CUT, **step}, **RACKS)
+    assert len(found) == (torn is not None)
+    assert torn is None or f"cuts the nodes of {torn} from each other" in found[0]
