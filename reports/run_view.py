@@ -116,9 +116,12 @@ class RunView:
 
     @property
     def headline(self) -> str:
-        if self.result is not None and not self.counts_losses:
-            return checks.headline(self.result)
-        return formatting.headline(self.result)
+        if (result := self.result) is None:
+            return formatting.headline(None)
+        shown = formatting.headline if self.counts_losses else checks.headline
+        if result.verdict == "unknown" or not all(fault.control for fault in result.faults):
+            return shown(result)
+        return f"{shown(result)}; no fault was made"
 
     @property
     def has_timeline(self) -> bool:

@@ -207,13 +207,11 @@ class HasProof:
     @property
     def proof(self) -> str:
         """Whether it is proven to have been in force; a control was, and changed nothing."""
+        if self.proven or self.control:
+            return "proven" if self.proven else "control"
         if self.from_s is None:
             return "never in force"
-        if self.proven:
-            return "proven"
-        return (
-            "control" if self.control else "claimed, not proven" if self.claimed else "NOT PROVEN"
-        )
+        return "claimed, not proven" if self.claimed else "NOT PROVEN"
 
     @property
     def doubtful(self) -> bool:

@@ -79,8 +79,8 @@ def test_results_whose_leader_no_fault_met_are_a_caution() -> None:
         cells = [replace(on, leader_not_met=spared), off]
         (caution,) = conclusions(replace(document, cells=cells)).cautions
         assert caution == (
-            f"In {words} fault met who led the cell: they count, and show only how the cell bears "
-            "faults of other nodes."
+            f"In {words} fault, or none of a family, met a leader: they count, and show only how "
+            "the cell bears such faults of other nodes."
         )
 
 

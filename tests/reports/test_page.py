@@ -179,6 +179,27 @@ def test_a_valid_run_with_proven_faults_is_shown_as_valid(runs: dict[str, RunDir
     assert any("verdict-valid" in (tag.get("class") or "") for _, tag in page.tags)
 
 
+def test_it_says_which_leaders_each_fault_met_and_when_none_was_made(tmp_path: Path) -> None:
+    run = build(tmp_path, Story(rate_per_s=10))
+    document = run.read_json(run.result)
+    first, second = (fault["id"] for fault in document["faults"][:2])
+    leaders = [
+        {"fault": first, "leaders": ["b1"], "met": True, "partitions": [0]},
+        {"fault": second, "leaders": ["b2"], "met": False, "partitions": []},
+    ]
+    run.write_json(run.result, {**document, "leaders": leaders, "cautions": ["no cut met one"]})
+    write_report(run)
+    words = parsed(run).words
+    assert words.count("met the leader of: p0") == words.count("met the leader of: none") == 1
+    assert "Caution. No cut met one." in words
+    assert "no fault was made" not in words
+    control = [{**document["faults"][0], "proven": False, "control": True}]
+    for faults in ([], control):
+        run.write_json(run.result, {**document, "faults": faults})
+        write_report(run)
+        assert "%); no fault was made" in parsed(run).words
+
+
 def test_an_interrupted_run_is_marked_at_the_top(runs: dict[str, RunDir]) -> None:
     text = parsed(runs["stopped"]).words
     assert text.index("This run was interrupted") < text.index("This run has not been checked")

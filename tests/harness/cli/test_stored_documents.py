@@ -105,7 +105,21 @@ def test_a_run_that_cannot_be_read_has_a_row_that_says_so(
         ({**RESULT, "errors": None, "availability": None}, "UNKNOWN: x\n"),
         ({**RESULT, "faults": [{**FAULT, "ops_begun": None}]}, "(partition) on b1: proven\n"),
         ({**RESULT, "faults": [{**FAULT, "ops_begun": 3}]}, "on b1: proven, 3 writes begun\n"),
-        ({**RESULT, "faults": [{"id": "a", "proven": False}]}, "fault a (unknown nemesis): NOT "),
+        ({**RESULT, "faults": [{"id": "a", "proven": False}]}, "nemesis): never in force\n"),
+        ({**RESULT, "faults": [{**FAULT, "proven": False, "from_s": 1}]}, "on b1: NOT PROVEN"),
+        (
+            {**RESULT, "faults": [FAULT], "leaders": [{"fault": "cut", "met": False}]},
+            "on b1: proven, met the leader of: none",
+        ),
+        (
+            {
+                **RESULT,
+                "faults": [{**FAULT, "proven": False, "control": True}],
+                "leaders": [{"fault": "cut", "met": True, "partitions": [0, 2]}],
+                "cautions": ["no cut met a leader"],
+            },
+            "on b1: control, met the leader of: p0, p2\n  caution: no cut met a leader\n",
+        ),
     ],
 )
 def test_what_is_absent_or_null_is_not_recorded(
