@@ -11,6 +11,7 @@ from harness.plan import Plan
 from harness.protocols import EndsInTime, Nemesis, Warns
 from harness.run.resolving import ResolvedPlan
 from harness.run.resolving_faults import Here
+from harness.wrong_values import dotted
 
 
 def warnings(resolved: ResolvedPlan) -> list[str]:
@@ -42,7 +43,7 @@ def _unhealed(resolved: ResolvedPlan) -> Iterator[str]:
         if (limit and limit[1] < duration_s) or any(h == "all" or step.id in h for h in heals):
             continue
         yield (
-            f"faults.{place}: nothing heals {step.id!r} before the load ends, when ackloss heals "
+            f"{dotted(('faults', step.id))}: nothing heals it before the load ends, when ackloss heals "
             "all faults: add for_s, or a later step with heal"
         )
 
@@ -51,10 +52,10 @@ def _of_nemeses(resolved: ResolvedPlan) -> Iterator[str]:
     """What nemeses know of the nodes that they will meet."""
     plans = tuple(cell.plan for cell in resolved.cells) or (resolved.plan,)
     here = Here(resolved.plan, resolved.target, resolved.provider, plans)
-    for place, each in enumerate(resolved.steps if here.knows_nodes else ()):
+    for each in resolved.steps if here.knows_nodes else ():
         if isinstance(each.nemesis, Nemesis):
             for sentence in here.trial.warnings(each.step.nodes, each.nemesis):
-                yield f"faults.{place}: {sentence}"
+                yield f"{dotted(('faults', each.step.id))}: {sentence}"
 
 
 def _longest_s(plan: Plan) -> float:
