@@ -43,8 +43,8 @@ def _unhealed(resolved: ResolvedPlan) -> Iterator[str]:
         if (limit and limit[1] < duration_s) or any(h == "all" or step.id in h for h in heals):
             continue
         yield (
-            f"{dotted(('faults', step.id))}: nothing heals it before the load ends, when ackloss heals "
-            "all faults: add for_s, or a later step with heal"
+            f"{dotted(('faults', step.id))}: nothing heals it before the load ends, when ackloss "
+            "heals all faults: add for_s, or a later step with heal"
         )
 
 
