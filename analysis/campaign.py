@@ -119,6 +119,7 @@ RunRow = TypedDict(
         "lost_from_s": float | None,
         "lost_until_s": float | None,
         "unacknowledged_found": int | None,
+        "duplicates": int | None,
         "loss_rate": float | None,
         "unacknowledged_success_rate": float | None,
         "refused": int | None,
@@ -281,8 +282,8 @@ def by_cell_of(campaign: Campaign, results: Iterable[Finished]) -> dict[str, lis
 
 
 def tallies_of(campaign: Campaign, by_cell: Mapping[str, Iterable[Outcome]]) -> dict[str, Tally]:
-    """The input of the campaign's policy, for every cell that can run."""
-    return {cell.name: tally_of(by_cell.get(cell.name, ())) for cell in campaign.possible}
+    """The input of the campaign's policy: every cell that can run and that it names."""
+    return {cell.name: tally_of(by_cell.get(cell.name, ())) for cell in campaign.of_policy}
 
 
 def tally_of(outcomes: Iterable[Outcome]) -> Tally:
@@ -364,6 +365,7 @@ def _row(run: Run, outcome: Outcome, cluster: str | None) -> RunRow:
         "lost_from_s": span.begun_s[0] if span.begun_s else None,
         "lost_until_s": span.acknowledged_s[1] if span.acknowledged_s else None,
         "unacknowledged_found": counts.get("unacknowledged_found"),
+        "duplicates": counts.get("duplicates"),
         "loss_rate": rates.loss,
         "unacknowledged_success_rate": rates.unacknowledged_success,
         "refused": seen.refused,

@@ -9,7 +9,7 @@ tables/        cells, runs and comparisons, as CSV and Parquet
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -26,6 +26,7 @@ from harness.campaigns.folder import CampaignDir
 from harness.errors import AcklossError, EnvironmentFailure
 from harness.history.run_folder import RunDir, write_atomically
 from reports import html
+from reports.answer import answer
 from reports.campaign_view import CampaignView
 from reports.cautions import has_many_others
 from reports.conclusions import interval
@@ -35,9 +36,14 @@ from reports.run_table import listing, run_table
 from reports.run_view import malformed_is_history_error
 
 
-def write_run_pages(folder: CampaignDir) -> int:
-    """Write the page of every run that still has its history, on all cores; return their number."""
-    judged_runs = [run for run in folder.runs_with_history() if run.result.is_file()]
+def write_run_pages(folder: CampaignDir, only: Collection[str] | None = None) -> int:
+    """Write the page of every run that still has its history, or only of these, on all cores;
+    return their number."""
+    judged_runs = [
+        run
+        for run in folder.runs_with_history()
+        if run.result.is_file() and (only is None or run.run_id in only)
+    ]
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
         return sum(pool.map(_write_page, judged_runs, chunksize=4))
 
@@ -91,22 +97,24 @@ def write_campaign(folder: CampaignDir, note: Callable[[str], object] = lambda _
             },
             folder.tables,
         )
-    write_atomically(folder.result, orjson.dumps(view.document.json(), option=orjson.OPT_INDENT_2))
+    document = {**view.document.json(), "answer": view.answer}
+    write_atomically(folder.result, orjson.dumps(document, option=orjson.OPT_INDENT_2))
     write_atomically(folder.report, page)
     return folder.report
 
 
 def _view(folder: CampaignDir) -> CampaignView:
-    cells = folder.campaign().cells
-    progress = folder.progress()
+    campaign, progress = folder.campaign(), folder.progress()
     results = list(results_of(folder, progress))
+    rows = rows_of(results, clusters_of(folder, (run for run, _ in results)))
     return CampaignView(
         folder=folder,
         document=summarised(folder, progress, results),
-        rows=rows_of(results, clusters_of(folder, (run for run, _ in results))),
+        rows=rows,
         progress=progress,
         alive=folder.alive,
-        references=references(*(cell.resolved.plan.document() for cell in cells)),
+        references=references(*(cell.resolved.plan.document() for cell in campaign.cells)),
+        answer=answer(campaign, results, rows),
     )
 
 

@@ -25,6 +25,7 @@ from harness.campaigns.folder import CampaignDir
 from harness.campaigns.progress import Progress
 from harness.protocols import PrimaryFinding
 from reports import formatting
+from reports.answer import Answer
 from reports.cautions import differs
 from reports.compared_pairs import PairsByKind, pairs_by_kind
 from reports.conclusions import Conclusions, conclusions
@@ -79,6 +80,7 @@ class CampaignView:
     progress: Progress
     alive: bool
     references: Sequence[Reference]
+    answer: Answer | None = None
 
     @cached_property
     def table(self) -> Matrix:
@@ -86,6 +88,12 @@ class CampaignView:
         impossible = (place for place, cell in enumerate(cells) if cell.impossible)
         keys = [{axis: str(label) for axis, label in cell.key.items()} for cell in cells]
         return matrix(self.document.axes, keys, impossible)
+
+    def link(self, run_id: str) -> str:
+        """The page of a run, or its folder where it has none."""
+        run = self.folder.run(run_id)
+        place = run.report if run.report.is_file() else run.path
+        return place.relative_to(self.folder.path).as_posix()
 
     @property
     def impossible(self) -> dict[str, list[str]]:
@@ -104,7 +112,7 @@ class CampaignView:
     @property
     def headline(self) -> str:
         """The headline, which says what was not real."""
-        headline = self.conclusions.headline
+        headline = self.answer.headline if self.answer else self.conclusions.headline
         return f"Simulated: {headline}" if self.document.simulated else headline
 
     @property

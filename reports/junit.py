@@ -78,7 +78,7 @@ class Junit:
         for run in progress.runs.values():
             if run.run_id in self._classes:
                 by_cell.setdefault(run.cell, []).append(run)
-        tallies = {cell.name: self._tally(by_cell[cell.name]) for cell in self.campaign.possible}
+        tallies = {cell.name: self._tally(by_cell[cell.name]) for cell in self.campaign.of_policy}
         broken = breaking(self.campaign.plan.policy, tallies)
         over = progress.ended is not None
         cases = [

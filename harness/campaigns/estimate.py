@@ -6,11 +6,13 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 import psutil
 
 from harness.campaigns.order import rounds_ahead
 from harness.campaigns.plan import Campaign, Cell
+from harness.campaigns.progress import Progress, Run
 from harness.campaigns.sharing import Group, groups_of_campaign
 from harness.campaigns.worker import cluster_key, may_be_kept
 from harness.protocols import Cost
@@ -58,6 +60,25 @@ def estimate(
     hours = campaign.plan.budget.hours
     session_s = seconds if hours is None else min(seconds, hours * 3600)
     return Estimate(workers, runs, executions, seconds, session_s, stored / 2**20)
+
+
+def left_s(campaign: Campaign, progress: Progress, workers: int, now: datetime) -> float:
+    """The seconds until all runs are finished: executions take as long as those so far did, and
+    before the first has ended as long as estimated."""
+    left = estimate(campaign, progress.finished(), workers)
+    if not left.executions:
+        return 0.0
+    at_once = min(left.workers, left.executions)
+    runs = {name: progress.of_execution(name) for name in list(progress.executions)}
+    over = [max(run.lasted_s(now) for run in each) for each in runs.values() if _is_done(each)]
+    each_s = sum(over) / len(over) if over else left.seconds * at_once / left.executions
+    under_way = [each[0].lasted_s(now) for each in runs.values() if each[0].state == "begun"]
+    spent_s = sum(min(lasted_s, each_s) for lasted_s in under_way)
+    return max(0.0, each_s * left.executions - spent_s) / at_once
+
+
+def _is_done(runs: Iterable[Run]) -> bool:
+    return all(run.state == "done" for run in runs)
 
 
 class _Starts:

@@ -3,30 +3,59 @@ shared runs is checked."""
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from harness.campaigns.demands import check_demands
-from harness.campaigns.plan import Campaign, CampaignPlan, campaign_of, parse_campaign
+from harness.campaigns.plan import Campaign, CampaignPlan, Document, campaign_of, parse_campaign
 from harness.errors import PlanError
 from harness.plan import read_plan
-from harness.plan.changes import dotted_parts
+from harness.plan.changes import dotted_parts, toml_of
 from harness.plan.shipped import PLANS, find, is_path
 from harness.wrong_values import dotted
 
 
-def load_campaign(path: Path, changes: tuple[str, ...] = ()) -> Campaign:
+def load_campaign(
+    path: Path,
+    changes: tuple[str, ...] = (),
+    *,
+    only: Mapping[str, Collection[str]] = {},
+    repetitions: int | None = None,
+    on_base: Callable[[Document], Document] = lambda base: base,
+) -> Campaign:
     """Read a campaign file and its base plan, apply `--set` changes to the plan, and resolve every
-    cell. Raises PlanError that names the file, which is that of the base plan for a mistake in it,
-    and the cell when only one is wrong; or the axis along which cells must share their runs, and
-    cannot."""
+    cell. `only`: by axis, the choices whose cells are run; `repetitions`: instead of the file's;
+    `on_base`: further changes of the plan. Raises PlanError that names the file, which is that of
+    the base plan for a mistake in it, and the cell when only one is wrong; or the axis along which
+    cells must share their runs, and cannot."""
     text = read_text(path)
     plan = parse_campaign(text, file=str(path))
     base_file = _base_file(plan, path)
-    base = read_plan(base_file, changes)
+    if only or repetitions is not None:
+        document = tomllib.loads(text)
+        left_out = [_others(plan, axis, labels) for axis, labels in only.items()]
+        document["exclude"] = [*document.get("exclude", ()), *left_out]
+        document["repetitions"] = repetitions or plan.repetitions
+        text = toml_of(document)
+        plan = parse_campaign(text, file=str(path))
+    base = on_base(read_plan(base_file, changes))
     campaign = campaign_of(plan, text, base, file=str(path), base_file=str(base_file))
     _refuse_seeds(plan, path)
     check_demands(campaign, file=str(path))
     return campaign
+
+
+def _others(plan: CampaignPlan, axis: str, labels: Collection[str]) -> dict[str, list[str]]:
+    """An entry of `exclude`: the other choices of an axis. Raises PlanError."""
+    if axis not in plan.axes:
+        known = ", ".join(plan.axes)
+        raise PlanError(f"no axis is named {axis!r}", key="--only", hint=f"its axes are {known}")
+    labelled = plan.axes[axis].by_label()
+    if wrong := next((each for each in labels if each not in labelled), None):
+        hint = f"its choices are {', '.join(labelled)}"
+        raise PlanError(f"the axis {axis} has no choice {wrong!r}", key="--only", hint=hint)
+    return {axis: [each for each in labelled if each not in labels]}
 
 
 def _refuse_seeds(plan: CampaignPlan, path: Path) -> None:

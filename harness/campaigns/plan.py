@@ -18,6 +18,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from harness.errors import PlanError
 from harness.plan import Scalar, Section, Slug, parse_plan, refuse_campaign
+from harness.plan.cells import dotted_keys
 from harness.plan.changes import dotted_parts, set_key
 from harness.plan.explanations import explain
 from harness.run.by_hand import refuse_manual
@@ -33,6 +34,7 @@ Document = dict[str, object]
 class Choice(Section):
     """One value of an axis that changes several keys of the plan."""
 
+    about: str = Field("", max_length=400, description="What it is, in words; only text.")
     set: dict[str, object] = Field(
         default_factory=dict, description="Keys of the plan and their values; none: unchanged."
     )
@@ -57,6 +59,11 @@ class Axis(Section):
         description="`always`: cells that differ in this axis alone share their runs, whatever the "
         "campaign's `share` is; a file whose plans do not allow it is refused.",
     )
+    distinct: bool = Field(
+        False,
+        description="Leave out the choices between the first and the last that give a plan which "
+        "another choice gives too.",
+    )
 
     @model_validator(mode="after")
     def _one_form(self) -> Axis:
@@ -74,6 +81,20 @@ class Axis(Section):
         if self.key is None:
             return dict(self.choices)
         return {label(value): Choice(set={self.key: value}) for value in self.values}
+
+    def choices_of(self, base: Document) -> dict[Label, Choice]:
+        """The choices that cells of this base plan are made of. Raises PlanError."""
+        by_label = self.by_label()
+        if not self.distinct:
+            return by_label
+        first, *between, last = by_label
+        plans = {name: dotted_keys(with_choices(base, {"": by_label[name]})) for name in by_label}
+        texts = {name: {k: str(v).lower() for k, v in plan.items()} for name, plan in plans.items()}
+        kept = [first, last]
+        for name in between:
+            if texts[name] not in [texts[each] for each in kept]:
+                kept.insert(-1, name)
+        return {name: by_label[name] for name in kept}
 
 
 class Budget(Section):
@@ -95,6 +116,10 @@ class Policy(Section):
         lt=1,
         description="A cell counts when more than this share of its conclusive runs is invalid; at "
         "0, when any run is, conclusive or not.",
+    )
+    cells: dict[Slug, Scalar | list[Scalar]] = Field(
+        default_factory=dict,
+        description="The choices, by axis, of the cells that it names; default: every cell.",
     )
 
 
@@ -148,15 +173,14 @@ class CampaignPlan(Section):
 
     @model_validator(mode="after")
     def _known_names(self) -> CampaignPlan:
-        for place, left_out in enumerate(self.exclude):
-            for axis, given in left_out.items():
+        named = [(f"exclude.{place}", each) for place, each in enumerate(self.exclude)]
+        for where, choices in [*named, ("policy.cells", self.policy.cells)]:
+            for axis, given in choices.items():
                 if axis not in self.axes:
-                    raise ValueError(f"exclude.{place}.{axis}: no axis has this name")
+                    raise ValueError(f"{where}.{axis}: no axis has this name")
                 for each in _listed(given):
                     if label(each) not in self.axes[axis].by_label():
-                        raise ValueError(
-                            f"exclude.{place}.{axis}: {each!r} is not one of its values"
-                        )
+                        raise ValueError(f"{where}.{axis}: {each!r} is not one of its values")
         return self
 
 
@@ -202,6 +226,11 @@ class Campaign:
         return tuple(cell for cell in self.cells if cell.impossible is None)
 
     @property
+    def of_policy(self) -> tuple[Cell, ...]:
+        """Those that its policy names."""
+        return tuple(cell for cell in self.possible if _matches(cell.key, self.plan.policy.cells))
+
+    @property
     def simulated(self) -> bool:
         """Whether nothing real is tested: of all cells, or of none."""
         return any(cell.resolved.provider.simulated for cell in self.cells)
@@ -242,11 +271,15 @@ def campaign_of(
         raise PlanError(f"no cell can be run: {cells[0].impossible}", file=file, key="axes")
     kept = plan.model_dump(mode="json", include={"name", "seed", "axes", "exclude"})
     for axis in kept["axes"].values():  # whether runs are shared decides no run's seed
-        del axis["share"]
+        del axis["share"], axis["distinct"]
         for choice in axis["choices"].values():
+            del choice["about"]
             choice["share"] = None  # the key stays: seeds of stored campaigns were made with it
     body = orjson.dumps([kept, base], option=orjson.OPT_SORT_KEYS)
-    return Campaign(plan, text, base, cells, hashlib.sha256(body).hexdigest())
+    campaign = Campaign(plan, text, base, cells, hashlib.sha256(body).hexdigest())
+    if not campaign.of_policy:
+        raise PlanError("names no cell that is run", file=file, key="policy.cells")
+    return campaign
 
 
 def parse_campaign(text: str, *, file: str) -> CampaignPlan:
@@ -260,7 +293,7 @@ def parse_campaign(text: str, *, file: str) -> CampaignPlan:
 
 
 def _cells(plan: CampaignPlan, base: Document, file: str, base_file: str) -> list[Cell]:
-    axes = {name: axis.by_label() for name, axis in plan.axes.items()}
+    axes = {name: axis.choices_of(base) for name, axis in plan.axes.items()}
     cells = []
     for labels in itertools.product(*axes.values()):
         key = dict(zip(axes, labels, strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 
 from harness.campaigns.journal import (
@@ -33,6 +34,13 @@ class Run:
     verdict: str | None = None
     seconds: float | None = None
     error: str | None = None
+    begun_at: str = ""
+    ended_at: str = ""
+
+    def lasted_s(self, now: datetime) -> float:
+        """How long it took, with the start of its cluster, or has taken until now."""
+        end = datetime.fromisoformat(self.ended_at) if self.ended_at else now
+        return (end - datetime.fromisoformat(self.begun_at)).total_seconds()
 
     @property
     def execution(self) -> str:
@@ -74,7 +82,7 @@ class Progress:
         return self.is_over(execution) and "done" in self._states(execution)
 
     def _states(self, execution: str) -> set[str]:
-        return {self.runs[run_id].state for run_id in self.executions[execution]}
+        return {run.state for run in self.of_execution(execution)}
 
     def finished(self) -> set[tuple[str, int]]:
         """Cells and repetitions that are not repeated."""
@@ -88,6 +96,10 @@ class Progress:
     def shared_runs(self) -> set[str]:
         """The ids of the runs that cells of the campaign shared."""
         return {run for run, cell in map(parts_of, self.runs) if cell}
+
+    def of_execution(self, execution: str) -> list[Run]:
+        """The runs of its cells."""
+        return [self.runs[run_id] for run_id in self.executions[execution]]
 
     def in_state(self, state: str) -> list[Run]:
         return [run for run in self.runs.values() if run.state == state]
@@ -106,7 +118,12 @@ class Progress:
                 self.said.append(entry.what)
             case RunBegun():
                 run = self.runs[entry.run_id] = Run(
-                    entry.run_id, entry.cell, entry.repetition, entry.worker, entry.shared
+                    entry.run_id,
+                    entry.cell,
+                    entry.repetition,
+                    entry.worker,
+                    entry.shared,
+                    begun_at=entry.at,
                 )
                 self.executions.setdefault(run.execution, []).append(run.run_id)
             case RunDone():
@@ -126,7 +143,14 @@ class Progress:
     ) -> None:
         """Set how a run ended. One that broke off before its begin was on disk counts nowhere."""
         if (run := self.runs.get(entry.run_id)) is not None:
-            ended = replace(run, state=entry.type, verdict=verdict, seconds=seconds, error=error)
+            ended = replace(
+                run,
+                state=entry.type,
+                verdict=verdict,
+                seconds=seconds,
+                error=error,
+                ended_at=entry.at,
+            )
             self.runs[run.run_id] = ended
             self.ended_runs += ended.is_finished
 

@@ -70,7 +70,7 @@ class _Worker:
 @dataclass
 class Scheduler:
     """Runs what is left of a campaign. `after` gets each cell's run that has ended, and the
-    campaign's progress.
+    campaign's progress, which `progress` is at any time.
 
     `start`, `remove`, `now_s` and `tick_s` represent the environment: processes, clusters, time.
     """
@@ -93,7 +93,10 @@ class Scheduler:
     _broken: dict[tuple[str, int], int] = field(default_factory=dict)
     _paused: bool = False
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-    _progress: Progress = field(default_factory=Progress)
+    progress: Progress = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.progress = self.folder.progress()
 
     def run(self) -> str:
         """Run until everything is finished, the budget is spent or `stop` is set; returns which.
@@ -101,7 +104,7 @@ class Scheduler:
         Raises HarnessFailure when several runs in a row fail. All workers have ended when this
         returns.
         """
-        progress = self._progress = self.folder.progress()
+        progress = self.progress
         self._journal = Journal(self.folder.journal)
         for run in progress.in_state("begun"):
             self._enter(RunBroken(run_id=run.run_id, why="its process ended"))
@@ -237,7 +240,7 @@ class Scheduler:
             self._write(RunBroken(run_id=answer.run_id, why=answer.error))
             worker.again.append(cell)
         elif answer.error is not None:
-            self._fail(answer.run_id, answer.error)
+            self._write(RunFailed(run_id=answer.run_id, error=answer.error))
         else:
             worker.judged = True
             self._write(
@@ -246,7 +249,7 @@ class Scheduler:
         self._ended(answer.run_id)
 
     def _ended(self, run_id: str) -> None:
-        self.after(self._progress.runs[run_id], self._progress)
+        self.after(self.progress.runs[run_id], self.progress)
 
     def _end_task(self, worker: _Worker) -> None:
         """The worker's run is over. Cells of it that broke off share another run; a run in which
@@ -266,10 +269,6 @@ class Scheduler:
         self._broken[run] = self._broken.get(run, 0) + 1
         return self._broken[run] <= _REPEATS
 
-    def _fail(self, run_id: str, error: str) -> None:
-        self._write(RunFailed(run_id=run_id, error=error))
-        self.say(f"run {run_id} failed: {error}")
-
     def _check_limits(self) -> None:
         for worker in list(self._workers):
             if worker.task is None:
@@ -285,7 +284,7 @@ class Scheduler:
         self._workers.remove(worker)
         self._end(worker)
         for run_id in worker.left:
-            self._fail(run_id, why)
+            self._write(RunFailed(run_id=run_id, error=why))
             self._ended(run_id)
         self._end_task(worker)
 
@@ -336,7 +335,7 @@ class Scheduler:
 
     def _enter(self, entry: Entry) -> None:
         self._journal.write(entry)
-        self._progress.add(entry)
+        self.progress.add(entry)
 
 
 def limit_of(plan: Plan) -> float:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
+from rich.live import Live
 
-from harness.cli.campaign_status import print_progress, time_in_words
+from harness.cli.campaign_status import Watched, print_plan, print_progress, time_in_words
+from harness.cli.options import key_and_value
 from harness.cli.output import Output, with_client_option, with_output
+from harness.cli.own_settings import CommandWithSettingsFiles, OwnSettings, given
 from harness.cli.plans import FileOrName
 
 if TYPE_CHECKING:
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
     from harness.run.interrupts import Interrupts
     from harness.run.resolving import ResolvedPlan
     from harness.storage import Folder
+    from reports.answer import Answer
     from reports.junit import Junit
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -45,14 +51,38 @@ _with_archive = click.option(
 )
 
 
-@click.command()
+_of_its_plan = [
+    click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change the plan."),
+    click.option(
+        "--only", multiple=True, metavar="AXIS=A,B", help="Run these choices of an axis alone."
+    ),
+    click.option("--repetitions", type=click.IntRange(1), help="Runs of each cell."),
+]
+_of_a_new_one = [
+    *_of_its_plan,
+    click.option(
+        "--out", "folder", type=click.Path(path_type=Path), help="Default: runs/NAME-DATE."
+    ),
+    click.option("--dry-run", is_flag=True, help="Show the cells, and start nothing."),
+    _with_workers,
+    _with_inventories,
+    _with_archive,
+    with_client_option,
+]
+
+
+def with_options(options: Iterable[Callable[..., Any]]) -> Callable[..., Any]:
+    """Give a command these options, in this order."""
+    return lambda command: reduce(lambda made, option: option(made), reversed([*options]), command)
+
+
+with_campaign_options = with_options(_of_a_new_one)
+"""Gives a command the options of a new campaign."""
+
+
+@click.command(cls=CommandWithSettingsFiles)
 @click.argument("file", type=FileOrName("campaign"))
-@click.option("--out", "folder", type=click.Path(path_type=Path), help="Default: runs/NAME-DATE.")
-@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change the base plan.")
-@_with_workers
-@_with_inventories
-@_with_archive
-@with_client_option
+@with_campaign_options
 @click.option(
     "--first-failures-of",
     "old",
@@ -60,37 +90,84 @@ _with_archive = click.option(
     help="Begin with the cells that had an `invalid` run there.",
 )
 @with_output
-def run(
-    out: Output,
-    file: Path,
-    folder: Path | None,
-    changes: tuple[str, ...],
-    workers: int | None,
-    inventories: tuple[Path, ...],
-    archive: str | None,
-    client: str | None,
-    old: Path | None,
-) -> None:
+def run(out: Output, file: Path, **chosen: Any) -> None:
     """Run the campaign of FILE (a file, or a name of `ackloss list campaigns`).
 
     The exit code is 1 if its policy is violated, else 3 if a cell that the policy names has no
     conclusive run, else 0.
     """
+    run_new(out, file, **chosen)
+
+
+def run_new(
+    out: Output,
+    file: Path,
+    *,
+    folder: Path | None,
+    dry_run: bool,
+    workers: int | None,
+    inventories: tuple[Path, ...],
+    archive: str | None,
+    client: str | None,
+    old: Path | None = None,
+    **of_plan: Any,
+) -> None:
+    """Run a new campaign, or only show it."""
     from harness.campaigns.folder import CampaignDir
-    from harness.campaigns.loading import load_campaign
     from harness.history.run_folder import new_run_id
-    from harness.plan.shipped import CAMPAIGNS, find
     from harness.run.resolving import HOSTS
 
     if inventories:
-        changes = (*changes, f'cluster={{kind="{HOSTS}"}}')
-    campaign = load_campaign(find(CAMPAIGNS, file), changes)
+        of_plan["changes"] = (*of_plan["changes"], f'cluster={{kind="{HOSTS}"}}')
+    campaign = _loaded(out, file, **of_plan)
     _check_inventories(inventories, workers)
     command = _command(campaign, client, str(file))
+    if dry_run:
+        print_plan(out, campaign)
+        return
     first = CampaignDir.open(old).progress().lossy_cells() if old is not None else ()
     path = folder or Path("runs") / f"{campaign.plan.name}-{new_run_id()}"
-    given = _Given(command, inventories, _folder_at(archive, path))
-    _run(out, CampaignDir.create(path, campaign), campaign, workers, given, first)
+    how = _Given(command, inventories, _folder_at(archive, path))
+    _run(out, CampaignDir.create(path, campaign), campaign, workers, how, first)
+
+
+def _loaded(
+    out: Output,
+    file: Path,
+    *,
+    changes: tuple[str, ...],
+    only: tuple[str, ...],
+    repetitions: int | None,
+    **files: Path | None,
+) -> Campaign:
+    """The campaign of a file, with what the command line changes of it."""
+    from harness.campaigns.loading import load_campaign
+    from harness.plan import parse_plan
+    from harness.plan.shipped import CAMPAIGNS, find
+
+    own = OwnSettings(given(files), partial(out.progress, style="yellow"))
+
+    def with_files(base: dict[str, object]) -> dict[str, object]:
+        return own.added_to(base, parse_plan(base, file=str(file))) if own.files else base
+
+    pairs = [key_and_value("--only", text) for text in only]
+    return load_campaign(
+        find(CAMPAIGNS, file),
+        changes,
+        only={axis: labels.split(",") for axis, labels in pairs},
+        repetitions=repetitions,
+        on_base=with_files,
+    )
+
+
+@click.command(cls=CommandWithSettingsFiles)
+@click.argument("file", type=FileOrName("campaign"))
+@with_options(_of_its_plan)
+@with_output
+def plan(out: Output, file: Path, **chosen: Any) -> None:
+    """Show the cells of FILE, the number of runs, and an estimate of the time and disk they take.
+    Starts nothing."""
+    print_plan(out, _loaded(out, file, **chosen))
 
 
 @click.command()
@@ -208,10 +285,11 @@ def _run(
 ) -> None:
     """Run what is left, report it, and end with the exit code of the policy; where that is 0, with
     that of the environment if a run was not copied to the archive."""
-    from analysis.campaign import by_cell_of, results_of, tallies_of
+    from analysis.campaign import by_cell_of, results_of, rows_of, tallies_of
     from harness.campaigns.policy import exit_code, inconclusive_in_words
     from harness.errors import AcklossError, EnvironmentFailure
     from harness.run.interrupts import Interrupts
+    from reports.answer import answer
 
     with where.locked():
         archive = _archive(out, where, given)
@@ -223,13 +301,16 @@ def _run(
                 archive.finish(where.progress())
             raise
         progress = where.progress()
-    print_progress(out, where, campaign, progress)  # it states whether another process has the lock
+    results = list(results_of(where, progress))
+    found = answer(campaign, results, rows_of(results, {}))
+    # Out of the lock: it states whether a process has it.
+    print_progress(out, where, campaign, progress, found)
     out.say(f"{why}: {where.path}", style="bold")
-    _write_page(out, where)
+    _write_page(out, where, found)
     missing = archive.finish(progress, at_once=why == "interrupted") if archive else []
     if why == "interrupted":
         sys.exit(130)
-    tallies = tallies_of(campaign, by_cell_of(campaign, results_of(where, progress)))
+    tallies = tallies_of(campaign, by_cell_of(campaign, results))
     if sentence := inconclusive_in_words(campaign.plan.policy, tallies):
         out.say(sentence, style="yellow")
     code = exit_code(campaign.plan.policy, tallies)
@@ -283,15 +364,30 @@ def _schedule(
         left.workers,
         interrupts.stop,
         say=partial(out.progress, style="yellow"),
-        after=partial(_report_run, out, junit, archive),
+        after=lambda run, progress: _report_run(out, watched, junit, archive, run, progress),
         first=first,
         start=given.start(),
     )
+    watched = Watched(campaign, scheduler.progress, left.workers)
     try:
-        return scheduler.run()
+        with _shown(out, watched):
+            return scheduler.run()
     finally:
         junit.write()
         write_summary(where)
+
+
+@contextmanager
+def _shown(out: Output, watched: Watched) -> Iterator[None]:
+    """Show a campaign in place while it runs, at a terminal."""
+    if out.quiet or not out.console.is_terminal:
+        yield
+        return
+    view = Live(
+        get_renderable=lambda: watched.table(out.console), console=out.console, refresh_per_second=2
+    )
+    with view:
+        yield
 
 
 def _prepare(out: Output, campaign: Campaign, where: CampaignDir, given: _Given) -> None:
@@ -313,30 +409,36 @@ def _prepare(out: Output, campaign: Campaign, where: CampaignDir, given: _Given)
 
 
 def _report_run(
-    out: Output, junit: Junit, archive: Archive | None, run: Run, progress: Progress
+    out: Output,
+    watched: Watched,
+    junit: Junit,
+    archive: Archive | None,
+    run: Run,
+    progress: Progress,
 ) -> None:
-    """Print how a cell's run ended. Once all cells of its execution have, write the JUnit report
-    again, and have the run copied."""
+    """Once all cells of a run's execution have ended, print how, write the JUnit report again, and
+    have the run copied."""
     from harness.errors import EnvironmentFailure
 
-    ended = run.verdict or f"{run.state}: {run.error}"
-    took = f" in {run.seconds:.0f} s" if run.seconds else ""
-    out.progress(f"  {progress.ended_runs:5}  worker {run.worker}  {run.cell}  {ended}{took}")
     if archive is not None and progress.is_judged(run.execution):
         archive.add(run.execution)
     if progress.is_over(run.execution):
+        out.progress(f"{watched.ended(run.execution)};  {watched.so_far()}")
         try:
             junit.write(progress)
         except EnvironmentFailure as error:  # a full disk: the campaign continues
             out.progress(str(error), style="yellow")
 
 
-def _write_page(out: Output, where: CampaignDir) -> None:
-    """Write the page. A failure is reported; it does not change how the campaign ends."""
+def _write_page(out: Output, where: CampaignDir, found: Answer | None) -> None:
+    """Write the page, and those of the runs to which its answer leads. A failure is reported; it
+    does not change how the campaign ends."""
     from harness.errors import AcklossError
-    from reports.campaign import write_campaign
+    from reports.campaign import write_campaign, write_run_pages
 
     try:
+        if found is not None:
+            write_run_pages(where, found.pages)
         out.say(write_campaign(where, out.note))
     except AcklossError as error:
         out.say(f"no page: {error}", style="yellow")

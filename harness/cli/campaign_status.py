@@ -1,27 +1,34 @@
-"""`ackloss campaign status|plan`: the progress of a campaign, and its cells before it begins."""
+"""The progress of a campaign, at any time (`ackloss campaign status`) and while it runs, and its
+cells before it begins."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rich_click as click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from harness.cli.output import Output, about, with_output
-from harness.cli.plans import FileOrName
+from harness.cli.output import Output, about, plain, with_output
 
 if TYPE_CHECKING:
     from harness.campaigns.demands import Along
     from harness.campaigns.estimate import Estimate
     from harness.campaigns.folder import CampaignDir
-    from harness.campaigns.plan import Campaign
+    from harness.campaigns.plan import Campaign, Cell
     from harness.campaigns.progress import Progress
     from harness.campaigns.sharing import Group
+    from reports.answer import Answer
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _VERDICTS = ("invalid", "valid", "unknown")
+_MARKS = {"invalid": "✕", "valid": "✓", "unknown": "?", "failed": "!", "begun": "▸"}
 _ALONG: Mapping[Along, str] = {
     "all": "along",
     "some": "in part along",
@@ -53,6 +60,7 @@ class CampaignStatus:
     ended: str | None
     cells: list[CellStatus]
     said: list[str]
+    answer: Answer | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,24 +81,21 @@ def status(out: Output, folder: Path) -> None:
     from harness.campaigns.folder import CampaignDir
 
     where = CampaignDir.open(folder)
-    print_progress(out, where, where.campaign(), where.progress())
+    campaign, progress = where.campaign(), where.progress()
+    print_progress(out, where, campaign, progress)
+    if where.alive and not out.json:
+        view = Watched(campaign, progress, progress.workers)
+        for line in (*view.under_way(), view.so_far()):
+            out.say(line)
 
 
-@click.command()
-@click.argument("file", type=FileOrName("campaign"))
-@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change the base plan.")
-@with_output
-def plan(out: Output, file: Path, changes: tuple[str, ...]) -> None:
-    """Show the cells of FILE, the number of runs, and an estimate of the time and disk they take.
-    Starts nothing."""
+def print_plan(out: Output, campaign: Campaign) -> None:
+    """Print the cells of a campaign, the number of runs, and an estimate of their time and disk."""
     from harness.campaigns.demands import sharing_by_axis
     from harness.campaigns.estimate import estimate
-    from harness.campaigns.loading import load_campaign
     from harness.campaigns.sharing import groups_of_campaign
-    from harness.plan.shipped import CAMPAIGNS, find
     from reports.wording import counted
 
-    campaign = load_campaign(find(CAMPAIGNS, file), changes)
     estimated, groups = estimate(campaign), groups_of_campaign(campaign)
     group_of = {cell.name: group for group in groups for cell in group}
     cells = [
@@ -154,8 +159,15 @@ def _print_sharing(out: Output, by_axis: Mapping[str, Along]) -> None:
         out.progress(f"shared runs: {'; '.join(parts)}")
 
 
-def print_progress(out: Output, where: CampaignDir, campaign: Campaign, progress: Progress) -> None:
-    """Print the runs of each cell, by verdict, and whether the campaign is running."""
+def print_progress(
+    out: Output,
+    where: CampaignDir,
+    campaign: Campaign,
+    progress: Progress,
+    answer: Answer | None = None,
+) -> None:
+    """Print the runs of each cell, by verdict, and whether the campaign is running; or, instead of
+    the cells, what it answers."""
     from reports.formatting import SIMULATED
 
     cells = [_status(cell.name, cell.repetitions, progress) for cell in campaign.possible]
@@ -166,17 +178,115 @@ def print_progress(out: Output, where: CampaignDir, campaign: Campaign, progress
         ended=progress.ended,
         cells=cells,
         said=progress.said,
+        answer=answer,
     )
     out.document(current)
     if out.json:
         return
     if campaign.simulated:
         out.say(SIMULATED, style="yellow")
-    names = ("cell", "runs", *_VERDICTS, "failed", "left")
-    out.table(names, (vars(cell).values() for cell in cells))
+    if answer is None:
+        names = ("cell", "runs", *_VERDICTS, "failed", "left")
+        out.table(names, (vars(cell).values() for cell in cells))
+    else:
+        _print_answer(out, answer)
     left = sum(cell.left for cell in cells)
     state = "is running" if current.alive else "is not running"
     out.say(f"{left:,} runs are left; the campaign {state}")
+
+
+def _print_answer(out: Output, answer: Answer) -> None:
+    from reports.formatting import seconds
+
+    out.table(
+        ("", *answer.choices, *("longest gap" for _ in answer.choices)),
+        (
+            (
+                fault.about if fault.counts else f"({fault.about})",
+                *(f"{_MARKS[each.verdict]} lost {each.in_short}" for each in fault.shown),
+                *(seconds(each.longest_gap_s) for each in fault.shown),
+            )
+            for fault in answer.faults
+        ),
+    )
+    style = {"valid": "bold green", "invalid": "bold red"}.get(answer.verdict, "bold yellow")
+    out.say(f"{answer.verdict.upper()}: {answer.headline}", style=style)
+    for sentence in answer.sentences:
+        out.say(f"  {sentence}")
+
+
+@dataclass
+class Watched:
+    """A campaign while it runs: its cells, the runs under way, and the time that is left."""
+
+    campaign: Campaign
+    progress: Progress
+    workers: int | None
+
+    def so_far(self) -> str:
+        """How many executions are over, and how long the others take."""
+        from harness.campaigns.estimate import estimate, left_s
+
+        left = estimate(self.campaign, self.progress.finished(), self.workers)
+        runs = map(self.progress.of_execution, list(self.progress.executions))
+        over = sum(all(run.is_finished for run in each) for each in runs)
+        seconds = left_s(self.campaign, self.progress, left.workers, datetime.now(UTC))
+        return f"{over:,} of {over + left.executions:,} runs; {about(seconds)} left"
+
+    def under_way(self) -> list[str]:
+        """A line for each run that has begun and not ended."""
+        now, lines = datetime.now(UTC), []
+        for name in list(self.progress.executions):
+            if not self.progress.is_over(name):
+                run = self.progress.of_execution(name)[0]
+                what, seconds = self.named(name), run.lasted_s(now)
+                lines.append(
+                    f"worker {run.worker}  {what}, no. {run.repetition + 1}  {seconds:.0f} s"
+                )
+        return lines
+
+    def named(self, execution: str) -> str:
+        """What the cells of an execution have in common."""
+        names = [run.cell for run in self.progress.of_execution(execution)]
+        if len(names) == 1:
+            return names[0]
+        keys = [cell.key.items() for cell in self.campaign.cells if cell.name in names]
+        common = [f"{axis}={of}" for axis, of in keys[0] if all((axis, of) in key for key in keys)]
+        return f"{', '.join(common)} ({len(names)} cells)".lstrip()
+
+    def ended(self, execution: str) -> str:
+        """How an execution ended, in one line."""
+        runs = self.progress.of_execution(execution)
+        ends = Counter(run.verdict or f"{run.state}: {run.error}" for run in runs)
+        how = ends if len(runs) > 1 else list(ends)
+        took = max(run.seconds or 0 for run in runs)
+        words = ", ".join(f"{ends[end]} {end}" if how is ends else end for end in ends)
+        return f"worker {runs[0].worker}  {self.named(execution)}  {words} in {took:.0f} s"
+
+    def table(self, console: Console) -> Table:
+        """Everything, for a terminal that shows it in place."""
+        whole = Table.grid()
+        whole.add_row(Text(self.so_far(), style="bold"))
+        for line in self.under_way():
+            whole.add_row(Text(f"  {line}", style="dim"))
+        cells, grid = self.campaign.possible, Table.grid(padding=(0, 2))
+        shown = max(4, console.height - 8)
+        for cell in cells[:shown]:
+            grid.add_row("", Text(plain(cell.name)), Text(self._marks(cell)))
+        if len(cells) > shown:
+            grid.add_row("", Text(f"and {len(cells) - shown} more cells", style="dim"))
+        whole.add_row(grid)
+        return whole
+
+    def _marks(self, cell: Cell) -> str:
+        """A mark for each repetition of a cell; of many their numbers."""
+        runs = [run for run in list(self.progress.runs.values()) if run.cell == cell.name]
+        states = {run.repetition: run.verdict or run.state for run in runs}
+        if cell.repetitions > len(_MARKS) * 5:
+            counts = Counter(states.values())
+            words = [f"{number} {state}" for state, number in counts.items()]
+            return ", ".join([*words, f"{cell.repetitions - len(states)} left"])
+        return "".join(_MARKS.get(states.get(n, ""), "·") for n in range(cell.repetitions))
 
 
 def _status(name: str, repetitions: int, progress: Progress) -> CellStatus:

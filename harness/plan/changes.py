@@ -34,6 +34,11 @@ def change_of(key: str, value: object) -> str:
     return f"{key}={_as_toml(value)}"
 
 
+def toml_of(document: Mapping[str, object]) -> str:
+    """A document as TOML, a line for each key."""
+    return "".join(f"{json.dumps(key)} = {_as_toml(value)}\n" for key, value in document.items())
+
+
 def _as_toml(value: object) -> str:
     """A value as TOML in one line, where texts, numbers and lists are written as in JSON."""
     if isinstance(value, Mapping):
@@ -41,7 +46,7 @@ def _as_toml(value: object) -> str:
         return f"{{ {', '.join(pairs)} }}"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return f"[{', '.join(map(_as_toml, value))}]"
-    return json.dumps(value, default=str)
+    return json.dumps(value, default=str, ensure_ascii=False)
 
 
 def set_key(document: dict[str, Any], parts: list[str], value: Any) -> None:

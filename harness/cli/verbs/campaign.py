@@ -5,8 +5,8 @@ from __future__ import annotations
 import rich_click as click
 
 from harness.cli.campaign_compare import compare, prune
-from harness.cli.campaign_run import resume, run
-from harness.cli.campaign_status import plan, status
+from harness.cli.campaign_run import plan, resume, run
+from harness.cli.campaign_status import status
 
 
 @click.group()
