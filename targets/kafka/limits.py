@@ -1,9 +1,9 @@
 """Which version of Kafka honours which setting: a table that can be checked against Kafka's
 documentation.
 
-It does not cover all of Kafka, only what would mislead a reader of results: a broker that does
-not know a setting reports nothing, or writes a line to its log, and a run would then show a setting
-that was never in force. `targets.kafka.support` decides about a plan that requests such a setting.
+It does not cover all of Kafka, only what would mislead a reader of results, and only what Kafka's
+own definitions do not say (`targets.kafka.definitions`: which version has which name).
+`targets.kafka.support` decides about a plan that requests such a setting.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, Literal
 from harness.plan import Scalar, number_of
 from targets.kafka.versions import KRAFT, ZOOKEEPER
 
-Place = Literal["broker", "topic", "feature", "producer", "target"]
+Place = Literal["broker", "topic", "feature", "producer", "consumer", "target"]
 Kind = Literal["absent", "ignored", "refused"]
 
 KINDS: Final[Mapping[Kind, str]] = {
@@ -222,21 +222,10 @@ LIMITS: Final[tuple[Limit, ...]] = (
         source="KIP-631, upgrade notes of 4.0",
     ),
     Limit(
-        keys=("unclean.leader.election.interval.ms",), places=("broker",), kind="absent",
-        before="3.9",
-        reason="no controller checks for unclean elections periodically",
-        source="KAFKA-12670",
-    ),
-    Limit(
         keys=("unclean.leader.election.interval.ms",), places=("broker",), kind="ignored",
         since="3.9", metadata=ZOOKEEPER,
         reason="only KRaft's controllers check for unclean elections periodically",
         source="KAFKA-12670",
-    ),
-    Limit(
-        keys=("inter.broker.protocol.version",), places=("broker",), kind="absent", before="0.9",
-        reason="brokers speak the protocol of their own version",
-        source="upgrade notes of 0.9",
     ),
     Limit(
         keys=("inter.broker.protocol.version",), places=("broker",), kind="ignored", since="3.3",
@@ -256,12 +245,6 @@ LIMITS: Final[tuple[Limit, ...]] = (
         since="4.0",
         reason="segments have at least 1 MiB; log.roll.ms makes small ones",
         source="KIP-1030",
-    ),
-    Limit(
-        keys=("message.timestamp.*", "log.message.timestamp.*"), places=("topic", "broker"),
-        kind="absent", before="0.10",
-        reason="messages have no timestamps",
-        source="KIP-32",
     ),
     Limit(
         keys=("message.timestamp.difference.max.ms", "log.message.timestamp.difference.max.ms"),

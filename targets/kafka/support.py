@@ -1,4 +1,5 @@
-"""What a plan requests of a version of Kafka that does not honour it (`targets.kafka.limits`).
+"""What a plan requests of a version of Kafka that does not honour it (`targets.kafka.limits`), or
+does not even know its name (`targets.kafka.definitions`).
 
 Such a plan is refused before it is run, with the reason and its source; `--force` runs it anyway,
 and the run shows this. A setting that only states what a version without it does anyway is allowed,
@@ -15,7 +16,8 @@ from typing import Any, Final
 from harness.plan import Scalar, number_of
 from harness.protocols import Unsupported
 from harness.wrong_values import dotted
-from targets.kafka.definitions import canonical
+from targets.kafka.clients.java.lines import JAVA
+from targets.kafka.definitions import canonical, why_unknown
 from targets.kafka.limits import KINDS, LIMITS, Limit, Place
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import KRAFT, ZOOKEEPER, metadata_of
@@ -25,6 +27,7 @@ _KEYS: Final[Mapping[Place, tuple[str, ...]]] = {
     "topic": ("topic", "settings"),
     "feature": ("target", "features"),
     "producer": ("workload", "producer"),
+    "consumer": ("workload", "consumer"),
     "target": ("target",),
 }
 """Where in a plan each is requested."""
@@ -55,7 +58,7 @@ def unsupported(plan: KafkaPlan) -> list[Unsupported]:
                 if isinstance(requested.value, bool)
                 else requested.value
             )
-            kafka = f"Kafka {version_of(plan)}{_MODES[limit.metadata]}"
+            kafka = f"Kafka {version_of(plan) or ''}{_MODES[limit.metadata]}".rstrip()
             sentences.append(
                 Unsupported(
                     key=requested.where,
@@ -121,14 +124,35 @@ def version_of(plan: KafkaPlan) -> str | None:
 def _met(plan: KafkaPlan) -> Iterator[tuple[Limit, _Asked]]:
     """What the plan requests, with the limits of its version that name it, whatever the value."""
     version, metadata = version_of(plan), metadata_of(plan)
-    if version is None:
-        return
-    limits = [limit for limit in LIMITS if limit.concerns(number_of(version), metadata)]
+    number = number_of(version) if version else None
+    limits = [each for each in LIMITS if number and each.concerns(number, metadata)]
     for requested in _requested(plan):
-        for limit in limits:
-            key = canonical(requested.key) if requested.place == "producer" else requested.key
-            if limit.names(requested.place, key):
-                yield limit, requested
+        key = canonical(requested.key) if requested.place == "producer" else requested.key
+        named = [limit for limit in limits if limit.names(requested.place, key)]
+        for limit in named or _unknown(plan, requested, version):
+            yield limit, requested
+
+
+def _unknown(plan: KafkaPlan, requested: _Asked, version: str | None) -> Iterator[Limit]:
+    """A name that Kafka's own definitions of the version do not have: of brokers, topics and Java's
+    clients. What librdkafka and kafka-python know, they say themselves."""
+    place, key, load = requested.place, requested.key, plan.workload
+    if place == "producer" and load.client == JAVA:
+        key = canonical(key, JAVA)
+    elif place == "consumer" and load.consumer_client == JAVA:
+        key = canonical(key, JAVA, "consumer")
+    elif place not in ("broker", "topic"):
+        return
+    if unknown := why_unknown(key, place, version):
+        hint = f"; {unknown.hint}" if unknown.hint else ""
+        yield Limit(
+            keys=(requested.key,),
+            places=(place,),
+            kind="absent",
+            reason=f"it {unknown.what}{hint}",
+            source="Kafka's own definitions",
+            forcible=place in ("broker", "topic"),
+        )
 
 
 def _requested(plan: KafkaPlan) -> Iterator[_Asked]:
@@ -138,6 +162,7 @@ def _requested(plan: KafkaPlan) -> Iterator[_Asked]:
         "broker": plan.target.settings,
         "topic": plan.topic.settings,
         "producer": plan.workload.producer,
+        "consumer": plan.workload.consumer,
     }
     for place, pairs in given.items():
         for key, value in pairs.items():

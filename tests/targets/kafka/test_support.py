@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from harness.errors import PlanError
 from harness.plan import Plan, parse_plan
 from harness.protocols import Limited
+from harness.run.resolving import refuse_unsupported, resolve
 from targets.kafka.limits import LIMITS, Limit
 from targets.kafka.support import comparable, sent, unheeded, unsupported
 from targets.kafka.target import Kafka
@@ -94,6 +96,60 @@ def test_a_row_refuses_where_it_says_and_not_next_to_it(
     assert f"Kafka {version.partition(' ')[0]}" in reported.what
     for neighbour in neighbours:
         assert unsupported(plan(neighbour, place, key, value)) == [], neighbour
+
+
+@pytest.mark.parametrize(
+    ("place", "key", "version", "what"),
+    [
+        (
+            "topic",
+            "retention.sm",
+            "4.3.1",
+            "known to no version of Kafka; did you mean 'retention.",
+        ),
+        ("topic", "log.retention.ms", "4.3.1", "of brokers; a topic calls it 'retention.ms'"),
+        ("topic", "num.partitions", "4.3.1", "of brokers; use target.settings"),
+        ("broker", "retention.ms", "4.3.1", "of topics; brokers call it 'log.retention.ms'"),
+        ("broker", "linger.ms", "4.3.1", "of producers; use workload.producer"),
+        ("broker", "min.insync.replica", "0.11.0.3", "did you mean 'min.insync.replicas'?"),
+        ("topic", "remote.log.copy.disable", "3.8.1", "it came with Kafka 3.9"),
+        ("broker", "log.message.format.version", "4.0.1", "it went after Kafka 3.9"),
+        ("java", "delivery.timeout.ms", "2.0.1", "it came with Kafka 2.1"),
+        ("java", "message.timeout.ms", "2.0.1", "it came with Kafka 2.1"),
+    ],
+)
+def test_a_name_that_the_version_does_not_know_is_refused_before_anything_starts(
+    place: str, key: str, version: str, what: str
+) -> None:
+    asked = plan(version, "producer" if place == "java" else place, key, 9)
+    if place == "java":
+        workload = asked.workload.model_copy(update={"client": "java"})
+        asked = asked.model_copy(update={"workload": workload})
+    (reported,) = unsupported(asked)
+    assert reported.key.endswith(f'"{key}"')
+    assert what in reported.what
+    assert reported.what.startswith(f"the plan requests 9, but Kafka {version} does not have it")
+    assert reported.forcible == (place != "java")
+    assert sent(asked) == asked, "forced, the cluster decides"
+    assert comparable(asked).topic.settings == comparable(asked).target.settings == {}
+
+
+def test_all_of_them_are_named_at_once() -> None:
+    settings = {"retention.sm": 1, "segment.byte": 1, "retention.ms": 1}
+    document = plan("4.3.1").document() | {"topic": {"settings": settings}}
+    with pytest.raises(PlanError) as refused:
+        refuse_unsupported(resolve(parse_plan(document)), file="p.toml")
+    assert refused.value.key == 'topic.settings."retention.sm"'
+    assert 'and 1 more: topic.settings."segment.byte"' in str(refused.value)
+
+
+def test_the_names_of_an_image_without_a_version_are_those_of_any_version() -> None:
+    target = {"image": "apache/kafka:latest"}
+    topic = {"settings": {"message.format.version": "3.0", "retention.sm": 1}}
+    document = {"schema": 1, "name": "p", "target": target, "topic": topic}
+    (reported,) = unsupported(parse_plan(document))
+    assert reported.key == 'topic.settings."retention.sm"'
+    assert "but Kafka does not have it" in reported.what
 
 
 def test_every_row_of_the_table_is_tried_above() -> None:
