@@ -1,5 +1,6 @@
 """Writes reference documentation from the code: docs/plan.md from the schema of plans, the keys of
-a campaign file into docs/campaigns.md, the limits of Kafka's versions into docs/kafka-versions.md.
+a campaign file into docs/campaigns.md, the limits of Kafka's versions into docs/kafka-versions.md,
+the table of Kafka's settings into docs/settings.md.
 With --check it only reports whether they are current."""
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from harness import registry
 from harness.campaigns.plan import CampaignPlan
 from harness.models import MODELS
 from harness.plan.expansion import named_schedules
+from harness.protocols.tools import SettingHelp
 from harness.run.preview import plan_schema
+from targets.kafka import definitions
 from targets.kafka.limits import LIMITS, Limit
 from targets.memory.plan import ABSENT
 
@@ -22,8 +25,8 @@ Schema = Mapping[str, Any]
 """A JSON Schema: an object of keys that pydantic chooses."""
 
 DOCS = Path(__file__).parents[1] / "docs"
-PLAN, CAMPAIGNS, VERSIONS = (
-    DOCS / name for name in ("plan.md", "campaigns.md", "kafka-versions.md")
+PLAN, CAMPAIGNS, VERSIONS, SETTINGS = (
+    DOCS / name for name in ("plan.md", "campaigns.md", "kafka-versions.md", "settings.md")
 )
 
 HEAD = """\
@@ -69,6 +72,10 @@ CAMPAIGN_TABLES = {
     "Policy": "[policy]",
 }
 KEYS_BEGIN, KEYS_END = "<!-- keys: written by `make docs` -->", "<!-- end of keys -->"
+SETTINGS_BEGIN, SETTINGS_END = (
+    "<!-- settings: written by `make docs` -->",
+    "<!-- end of settings -->",
+)
 LIMITS_BEGIN, LIMITS_END = "<!-- limits: written by `make docs` -->", "<!-- end of limits -->"
 
 
@@ -255,6 +262,42 @@ def versions_page() -> str:
     return _with_part(VERSIONS, LIMITS_BEGIN, ["\n".join(rows)], LIMITS_END)
 
 
+def settings_page() -> str:
+    """The page of settings with its tables rewritten: brokers' comes last, as it is long."""
+    listed, parts = definitions.listed(), []
+    for level in ("topic", "producer", "consumer", "broker"):
+        of_level = [each for each in listed if each.level == level]
+        client = level in ("producer", "consumer")
+        other = "brokers call it" if level == "topic" else "topics call it"
+        columns = ["setting", *(["Java", "kafka-python"] if client else [other])]
+        columns = [*columns, "values", "default", "versions", "meaning"]
+        rows = [_setting(each) for each in of_level if not each.refused]
+        table = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}", *rows]
+        parts += [f"## [{definitions.PLACES[level]}]", "\n".join(table)]
+        by_reason: dict[str, list[str]] = {}
+        for each in of_level:
+            if each.refused:
+                by_reason.setdefault(each.refused, []).append(f"`{each.name}`")
+        if by_reason:
+            reasons = [f"- {why}: {', '.join(names)}" for why, names in by_reason.items()]
+            parts += ["No plan may set:", "\n".join(reasons)]
+    return _with_part(SETTINGS, SETTINGS_BEGIN, parts, SETTINGS_END)
+
+
+def _setting(each: SettingHelp) -> str:
+    if each.level in ("producer", "consumer"):
+        names = [each.names.get(library, "") for library in ("java", "kafka-python")]
+    else:
+        known = definitions.definitions()[each.name]
+        names = [
+            (definitions.of_brokers().get(each.name) if each.level == "topic" else known.topic)
+            or ""
+        ]
+    cells = [f"`{each.name}`", *(f"`{name}`" if name else "" for name in names)]
+    cells += [each.values, f"`{each.default}`" if each.default else "", each.versions, each.help]
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
 def _span(limit: Limit) -> str:
     if limit.since and limit.before:
         return f"{limit.since} to before {limit.before}"
@@ -265,7 +308,12 @@ def _span(limit: Limit) -> str:
 
 def main() -> int:
     """Write the pages, or report which are stale."""
-    pages = {PLAN: plan_page(), CAMPAIGNS: campaigns_page(), VERSIONS: versions_page()}
+    pages = {
+        PLAN: plan_page(),
+        CAMPAIGNS: campaigns_page(),
+        VERSIONS: versions_page(),
+        SETTINGS: settings_page(),
+    }
     if "--check" not in sys.argv:
         for path, text in pages.items():
             path.write_text(text, encoding="utf-8")

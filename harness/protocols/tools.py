@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
@@ -31,6 +32,42 @@ class TakesSettingsFiles(Protocol[PlanOf]):
 
         `plan` is the parsed document. Raises PlanError for a file that cannot be read.
         """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingHelp:
+    """A setting of a system or of its clients. `place`: the table of a plan that sets it;
+    `refused`: why no plan may; `names`: what each client library calls it. `since`, `last`: the
+    first and the last version that has it."""
+
+    name: str
+    level: str
+    place: str
+    values: str
+    default: str
+    since: str | None
+    last: str | None
+    names: Mapping[str, str]
+    refused: str | None
+    secret: bool
+    help: str
+
+    @property
+    def versions(self) -> str:
+        """The versions that have it, in words."""
+        if self.last is None:
+            return f"{self.since}+" if self.since else ""
+        return self.last if self.last == self.since else f"{self.since} to {self.last}"
+
+
+@runtime_checkable
+class ListsSettings(Protocol):
+    """A target that knows the settings of its system."""
+
+    @abstractmethod
+    def listed_settings(self) -> Sequence[SettingHelp]:
+        """All of them, for `ackloss list settings`."""
         ...
 
 

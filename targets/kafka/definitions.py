@@ -18,7 +18,7 @@ library writes. kafka-python's names are Java's, with underscores.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -29,6 +29,7 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from harness.errors import PlanError, nearest
 from harness.plan import number_of
+from harness.protocols.tools import SettingHelp
 from targets.kafka.acks import SPELLINGS, acks_of
 
 _LIKE: Final = 0.8
@@ -48,8 +49,8 @@ PLACES: Final[Mapping[Level, str]] = {
 _OWNED: Final = "ackloss sets it itself"
 _CODE: Final = "it loads code or reads files, and a plan may do neither"
 _BROKER_REFUSED: Final[tuple[tuple[str, str], ...]] = (
-    (r"(controller\.)?listener.*|listeners|advertised\..*|.*\.listener\.names?", _OWNED),
-    (r"listener\.security\.protocol\.map|security\..*|port|host\.name", _OWNED),
+    (r"(controller\.)?listener.*|(early\.start\.)?listeners|.*\.listener\.names?", _OWNED),
+    (r"advertised\..*|security\..*|port|host\.name", _OWNED),
     (r"node\.id|broker\.id(\..*)?|reserved\.broker\.max\.id|broker\.rack", _OWNED),
     (r"process\.roles|log\.dirs?|metadata\.log\.dir", _OWNED),
     (r"controller\.quorum\.(?!.*\.ms$).*", _OWNED),
@@ -222,7 +223,7 @@ def why_unknown(name: str, level: Level, version: str | None) -> Unknown | None:
         hint = f"use {PLACES[others[0]]}"
         if level == "topic" and known.topic:
             hint = f"a topic calls it {known.topic!r}"
-        elif level == "broker" and (called := _of_brokers().get(name)):
+        elif level == "broker" and (called := of_brokers().get(name)):
             hint = f"brokers call it {called!r}, and {hint} is for the plan's topic"
         return Unknown(
             what=f"is a setting of {' and '.join(f'{each}s' for each in others)}", hint=hint
@@ -236,7 +237,7 @@ def why_unknown(name: str, level: Level, version: str | None) -> Unknown | None:
 
 
 @cache
-def _of_brokers() -> Mapping[str, str]:
+def of_brokers() -> Mapping[str, str]:
     """What brokers call a topic's setting, in its own unit."""
     return {
         each.topic: each.name for each in definitions().values() if each.topic and each.factor == 1
@@ -499,3 +500,54 @@ def place_of(name: str, settings: Mapping[str, Any], library: Library = "librdka
     not."""
     keys = (key for key in settings if canonical(key, library) == name)
     return next((f'{PLACES["producer"]}."{key}"' for key in keys), PLACES["producer"])
+
+
+def listed() -> list[SettingHelp]:
+    """All settings, level by level: of clients first what a plan may set."""
+    return [each for level in PLACES for each in (*_of_clients(level), *_of_kafka(level))]
+
+
+def _of_clients(level: Level) -> Iterator[SettingHelp]:
+    for each in CLIENTS:
+        if level not in each.levels:
+            continue
+        known = definitions().get(each.java)
+        called = {
+            "librdkafka": each.librdkafka,
+            "java": each.java,
+            "kafka-python": each.keyword if each.name_in("kafka-python") else "",
+        }
+        words = {"number": "int", "flag": "boolean", "acks": SPELLINGS, "text": "string"}
+        span = known.levels.get(level) if known else None
+        yield SettingHelp(
+            name=each.librdkafka or each.java,
+            level=level,
+            place=PLACES[level],
+            values=words.get(each.kind, each.kind.replace(" ", ", ")),
+            default=known.default if known and span else "",
+            since=span.since if span else None,
+            last=span.last if span else None,
+            names={library: name for library, name in called.items() if name},
+            refused=None,
+            secret=False,
+            help=each.help,
+        )
+
+
+def _of_kafka(level: Level) -> Iterator[SettingHelp]:
+    ours = {each.java for each in CLIENTS if level in each.levels}
+    for each in definitions().values():
+        if level in each.levels and each.name not in ours:
+            yield SettingHelp(
+                name=each.name,
+                level=level,
+                place=PLACES[level],
+                values=", ".join(each.words) or each.type,
+                default=each.default,
+                since=each.levels[level].since,
+                last=each.levels[level].last,
+                names={},
+                refused=why_refused(each.name, level, "java"),
+                secret=is_secret(each.name),
+                help=each.help,
+            )

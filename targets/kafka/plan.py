@@ -118,11 +118,12 @@ class KafkaWorkloadPlan(WorkloadPlan):
         "all", description="Bootstrap servers: every broker, or one for each client."
     )
     producer: Settings = Field(
-        default_factory=dict, description="Settings of the clients, from the allow-list."
+        default_factory=dict,
+        description="Settings of the clients: `ackloss list settings producer`.",
     )
     consumer: Settings = Field(
         default_factory=dict,
-        description="Settings of the group's consumers, from their allow-list.",
+        description="Settings of the group's consumers: `ackloss list settings consumer`.",
     )
     consumer_client: Literal["librdkafka", "kafka-python", "java"] = Field(
         "librdkafka", description="The client library of the group's consumers."

@@ -39,11 +39,12 @@ from harness.protocols import (
 from harness.protocols.any_client import EXEC, JSON, HasLibraries, ServesAnyClient
 from harness.protocols.groups import Consumers, GroupSettings, HasConsumers, Record
 from harness.protocols.pages import DescribesRuns, HasLogLines, LogLines
-from harness.protocols.tools import TakesSettingsFiles
+from harness.protocols.tools import ListsSettings, SettingHelp, TakesSettingsFiles
 from harness.run.workload import group_of, transactions_of
 from targets.kafka import (
     brokers,
     cells,
+    definitions,
     effective,
     own_settings,
     pages,
@@ -85,6 +86,7 @@ class Kafka(
     HasLogLines,
     DescribesRuns,
     TakesSettingsFiles[KafkaPlan],
+    ListsSettings,
     HasLibraries,
     ServesAnyClient[KafkaPlan],
     Limited[KafkaPlan],
@@ -148,6 +150,10 @@ class Kafka(
     ) -> dict[str, object]:
         """See `targets.kafka.own_settings`."""
         return own_settings.with_files(document, plan, files, say)
+
+    def listed_settings(self) -> Sequence[SettingHelp]:
+        """See `targets.kafka.definitions`."""
+        return definitions.listed()
 
     def log_lines(self) -> LogLines:
         """Lines about elections, the ISR and truncation."""
