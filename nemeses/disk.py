@@ -28,15 +28,17 @@ class Disk(Nemesis):
     again. What was lost stays lost.
 
     form        wipe: the folders are gone; reformat: all data is gone and the disk is formatted
-                again, with another directory.id; unsynced: power loss, what was not fsynced is
-                gone; truncate: the newest segment has lost its end; flip: some of its bits are
-                wrong; read-only: no file can be made, under the running process, until healed;
+                again, with another directory.id; unsynced: a power loss as far as files tell, what
+                is above the checkpoint that the system has written of what it fsynced is gone (as
+                Kafka writes it once a minute, refused with settings that flush: use power-loss);
+                truncate: the newest segment has lost its end; flip: some of its bits are wrong;
+                read-only: no file can be made, under the running process, until healed;
                 full: no byte is free, under the running process, until healed (all nodes of such a
                 plan store on a small disk in memory)
     folders     patterns of the folders to damage, below the node's data folder; by default Kafka's
                 folders of all topics but internal ones
-    keep_share  the share of the batches that were not fsynced that survives: 0 to 1, or "random"
-    tail        what follows the last batch that survived unsynced: clean: nothing; torn: the
+    keep_share  the share of the batches above the checkpoint that survives: 0 to 1, or "random"
+    tail        what follows the last batch that survived: clean: nothing; torn: the
                 beginning of the next batch; zeros: zeros up to the old length
     cut_bytes   how much truncate cuts off
     flip_count  how many bits the form flip inverts, drawn from the seed

@@ -17,9 +17,9 @@ class PowerLoss(Nemesis):
 
     Every node of such a plan keeps its data on a separate file system on a loop device, which is
     shut down without a flush. This needs no knowledge of the system's files; `nemesis = "disk"`
-    with `form = "unsynced"` approximates it where loop devices are missing. The kernel writes back
-    data that is some 5 to 35 s old, so place the fault within 30 s of the writes. Everything
-    written before the first operation is flushed.
+    with `form = "unsynced"` approximates it where loop devices are missing and nothing flushes.
+    The kernel writes back data that is some 5 to 35 s old, so place the fault within 30 s of the
+    writes. Everything written before the first operation is flushed.
     """
 
     plugin: ClassVar[str] = "power-loss"

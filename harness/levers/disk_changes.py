@@ -55,8 +55,8 @@ class Storage(Protocol):
     def unsynced(
         self, folder: str, record: DiskRecord, sizes: Sizes, read: Read, draw: random.Random
     ) -> list[Change]:
-        """A folder as a power loss could leave it: what was not fsynced is gone, but for the share
-        that the record keeps. Raises ValueError when there is too much to read."""
+        """A folder as a power loss could leave it: what is not known to be fsynced is gone, but for
+        the share that the record keeps. Raises ValueError when there is too much to read."""
         ...
 
     @abstractmethod

@@ -7,6 +7,7 @@ runs only beside nodes of plans that need it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +15,8 @@ from typing import Any, Final, NamedTuple
 
 from harness.errors import PlanError, nearest
 from harness.levers.protocol import FOLDER, port_of_proxy
-from harness.plan import Family, FaultStep, Plan
+from harness.plan import Plan
 from harness.protocols import NODE_DATA, NodeSpec
-from harness.wrong_values import dotted
 
 NEMESIS: Final = "protocol"
 JAR: Final = "proxy.jar"
@@ -56,16 +56,8 @@ class Rule(NamedTuple):
 
 
 def rules(plan: Plan) -> Iterator[Rule]:
-    """The faults of single requests in a plan: among its steps, or in the mix of which its steps
-    are drawn."""
-    given: list[tuple[str, FaultStep | Family]]
-    if plan.mix is not None:
-        given = [(f"mix.families.{n}", each) for n, each in enumerate(plan.mix.families)]
-    else:
-        given = [(dotted(("faults", each.id)), each) for each in plan.faults]
-    for where, each in given:
-        if each.nemesis == NEMESIS:
-            yield Rule(where, each.options)
+    """The faults of single requests in a plan."""
+    return itertools.starmap(Rule, plan.faults_of(NEMESIS))
 
 
 def proxied(plan: Plan) -> bool:

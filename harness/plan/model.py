@@ -20,6 +20,7 @@ from harness.plan.cells import Cell, check_names, check_number
 from harness.plan.expansion import drawn
 from harness.plan.reference_figures import Reference
 from harness.plan.steps import (
+    Family,
     FaultStep,
     Image,
     Mix,
@@ -30,6 +31,7 @@ from harness.plan.steps import (
     Slug,
     Version,
 )
+from harness.wrong_values import dotted
 
 
 def number_of(version: str) -> tuple[int, ...]:
@@ -191,6 +193,16 @@ class Plan(Section):
     def replicas(self) -> int:
         """How many replicas each of them has."""
         return 1
+
+    def faults_of(self, nemesis: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The options of this nemesis' faults by their keys in the plan: of its steps, or of the
+        mix of which its steps are drawn."""
+        given: list[tuple[str, FaultStep | Family]]
+        if self.mix is not None:
+            given = [(f"mix.families.{n}", each) for n, each in enumerate(self.mix.families)]
+        else:
+            given = [(dotted(("faults", each.id)), each) for each in self.faults]
+        return ((key, each.options) for key, each in given if each.nemesis == nemesis)
 
     def document(self) -> dict[str, Any]:
         """The plan as JSON data, defaults filled in. A plan without cells does not mention them, so

@@ -2,7 +2,10 @@
 
 A folder `TOPIC-PARTITION` holds segments, each named by its first offset and made of record batches
 (format v2). Beside the folders is `recovery-point-offset-checkpoint`, the offset up to which each
-log was fsynced: nothing at or above that offset need survive a power loss.
+log was fsynced when Kafka last wrote that file, which it does once a minute
+(`log.flush.offset.checkpoint.interval.ms`). Without settings that flush, Kafka leaves fsync to the
+kernel, and nothing above need survive a power loss. With them more survives than the file says, so
+`check_flushes` refuses to cut there.
 
 Pure functions of names, sizes and bytes (see `harness.levers.disk_changes`).
 """
@@ -16,13 +19,19 @@ import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from harness.errors import PlanError
 from harness.faults.records import DiskRecord
 from harness.levers.disk_changes import Change, Read, Sizes, Storage, check_size
+from targets.kafka.definitions import of_topic
+from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import FIRST_SNAPSHOT
 
 CHECKPOINT = "recovery-point-offset-checkpoint"
+_FLUSH = {"flush.messages", "flush.ms"}
+_NEVER = 2**63 - 1
+"""How Kafka says that it does not flush."""
 
 _SEGMENT = re.compile(r"\d{20}\.log$")
 _HEADER_BYTES, _OVERHEAD_BYTES = 61, 12
@@ -42,8 +51,8 @@ class KafkaStorage(Storage):
     def unsynced(
         self, folder: str, record: DiskRecord, sizes: Sizes, read: Read, draw: random.Random
     ) -> list[Change]:
-        """A log as a power loss could leave it: everything below its recovery point, and of the
-        batches above only the first ones, `keep_share` of them."""
+        """A log as a power loss could leave it: everything below its checkpoint, and of the batches
+        above only the first ones, `keep_share` of them."""
         above, name = folder.rpartition("/")[::2]
         if name.startswith("__cluster_metadata"):
             return []  # each of its writes is fsynced
@@ -60,7 +69,7 @@ class KafkaStorage(Storage):
         path, lost = loose[kept]
         summary = (
             f"cut at offset {lost.first:,}, its end was {loose[-1][1].last + 1:,}, "
-            f"fsynced up to {synced:,}"
+            f"checkpointed up to {synced:,}"
         )
         torn = draw.randint(1, lost.size_bytes - 1) if record.tail == "torn" else 0
         return [
@@ -99,6 +108,26 @@ class KafkaStorage(Storage):
         ]
 
 
+def check_flushes(plan: KafkaPlan) -> None:
+    """Refuse to cut logs at their checkpoint where Kafka itself flushes what is above."""
+    settings: dict[str, tuple[str, Any]] = {}
+    for name, value in plan.target.settings.items():
+        if (of := of_topic(name, str(value))) and of[0] in _FLUSH:
+            settings[of[0]] = (name, value)
+    settings |= {
+        name: (name, plan.topic.settings[name]) for name in _FLUSH & plan.topic.settings.keys()
+    }
+    flushing = [f"{name} = {value}" for name, value in settings.values() if int(value) < _NEVER]
+    for key, options in plan.faults_of("disk") if flushing else ():
+        if options.get("form", "unsynced") == "unsynced":
+            raise PlanError(
+                "cuts logs at a checkpoint that Kafka writes once a minute, and with "
+                f"{flushing[0]} more than that is fsynced",
+                key=f"{key}.form",
+                hint='use nemesis = "power-loss", or leave that setting out',
+            )
+
+
 class Batch(NamedTuple):
     """A record batch: its first and last offset, where it lies in its segment, and its length."""
 
@@ -124,7 +153,8 @@ def batches(segment: bytes) -> list[Batch]:
 
 
 def recovery_points(checkpoint: bytes) -> dict[str, int]:
-    """The offset up to which each log was fsynced, by folder name; empty while there is no file."""
+    """The offset up to which each log was checkpointed, by folder name; empty while there is no
+    file."""
     rows = (line.rsplit(" ", 2) for line in checkpoint.decode().splitlines()[2:])
     return {f"{topic}-{partition}": int(offset) for topic, partition, offset in rows}
 

@@ -69,6 +69,7 @@ from targets.kafka.levers.own import own_levers
 from targets.kafka.modes import mode_of
 from targets.kafka.nodes import KafkaNodes
 from targets.kafka.plan import STARTERS, KafkaPlan
+from targets.kafka.storage import check_flushes
 from targets.kafka.transactions.client import transaction_client
 from targets.kafka.transactions.settings import check_transactions
 from targets.kafka.transactions.topics import topic_plans
@@ -117,6 +118,7 @@ class Kafka(
             raise PlanError("is missing", key="target.version", hint='such as version = "4.3.1"')
         release_line_of(plan)
         requests.check(plan)
+        check_flushes(plan)
         check_group(plan)
 
     def unsupported(self, plan: KafkaPlan) -> list[Unsupported]:

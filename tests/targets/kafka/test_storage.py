@@ -3,15 +3,20 @@ the offsets 0 to 8), moved to where a test needs them."""
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.errors import PlanError
 from harness.faults.records import DiskRecord
 from harness.levers.disk_changes import Change, planned
+from harness.plan import parse_plan
+from harness.run.resolving import resolve
 from targets.kafka.storage import KafkaStorage, batches, recovery_points
 
 SEGMENT = (Path(__file__).parent / "segment.log").read_bytes()
@@ -74,7 +79,7 @@ def test_the_checkpoint_is_read_and_an_empty_one_says_nothing() -> None:
 def test_without_a_recovery_point_everything_may_go() -> None:
     (change,) = cut({FIRST: SEGMENT})
     assert (change.how, change.path, change.size_bytes) == ("resize", FIRST, 0)
-    assert change.summary == "cut at offset 0, its end was 9, fsynced up to 0"
+    assert change.summary == "cut at offset 0, its end was 9, checkpointed up to 0"
 
 
 def test_nothing_below_the_recovery_point_goes() -> None:
@@ -180,3 +185,48 @@ def test_a_reformatted_disk_has_another_directory_id_and_nothing_else() -> None:
     assert lines[3].startswith("directory.id=")
     assert len(lines[3]) == len("directory.id=") + 22
     assert cut(files, form="reformat", seed=2)[-1].content != written.content
+
+
+DISK, POWER = {"nemesis": "disk", "nodes": "all"}, {"nemesis": "power-loss", "nodes": "all"}
+
+
+@pytest.mark.parametrize(
+    ("topic", "broker", "flushing"),
+    [
+        ({"flush.messages": 1}, {}, "flush.messages = 1"),
+        ({"flush.ms": 100}, {}, "flush.ms = 100"),
+        ({}, {"log.flush.interval.messages": 1}, "log.flush.interval.messages = 1"),
+        ({}, {"log.flush.interval.ms": 5}, "log.flush.interval.ms = 5"),
+        ({}, {"log.flush.scheduler.interval.ms": 5}, "log.flush.scheduler.interval.ms = 5"),
+        ({"flush.messages": 2**63 - 1}, {"log.flush.interval.messages": 1}, None),
+        ({"segment.ms": 1000}, {"log.flush.offset.checkpoint.interval.ms": 10}, None),
+        ({}, {}, None),
+    ],
+)
+def test_a_cut_at_the_checkpoint_is_refused_where_kafka_flushes(
+    topic: dict[str, Any], broker: dict[str, Any], flushing: str | None
+) -> None:
+    """It would lose what real power loss keeps."""
+
+    def check(*faults: dict[str, Any], **keys: Any) -> None:
+        steps = [{"id": f"f{n}", "at_s": n, **each} for n, each in enumerate(faults)]
+        settings = {
+            "topic": {"settings": topic},
+            "target": {"version": "4.3.1", "settings": broker},
+        }
+        resolve(parse_plan({"schema": 1, "name": "p", "faults": steps, **settings, **keys}))
+
+    check(POWER, {**DISK, "form": "wipe"})
+    if flushing is None:
+        check(DISK)
+        return
+    mix = {"families": [POWER, {**DISK, "form": "unsynced"}]}
+    drawn = partial(check, mix=mix)
+    for key, checked in {
+        "faults.f1.form": partial(check, POWER, DISK),
+        "mix.families.1.form": drawn,
+    }.items():
+        with pytest.raises(PlanError, match=re.escape(f"with {flushing} more")) as error:
+            checked()
+        assert (error.value.key, error.value.exit_code) == (key, 4)
+        assert "power-loss" in (error.value.hint or "")
