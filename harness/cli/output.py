@@ -88,6 +88,7 @@ class Output:
     json: bool = False
     no_color: bool = False
     quiet: bool = False
+    verbose: bool = False
 
     @functools.cached_property
     def stdout(self) -> _Stream:
@@ -235,7 +236,7 @@ def with_output(command: Callable[P, None]) -> Callable[..., None]:
     def wrapped(
         *args: Any, as_json: bool, no_color: bool, quiet: bool, verbose: bool, **kwargs: Any
     ) -> None:
-        out = Output(as_json, no_color or bool(os.environ.get("NO_COLOR")), quiet)
+        out = Output(as_json, no_color or bool(os.environ.get("NO_COLOR")), quiet, verbose)
         code = 0
         try:
             command(out, *args, **kwargs)  # type: ignore[arg-type]

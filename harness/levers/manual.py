@@ -7,7 +7,7 @@ is what the operator claims. That holds on every kind of cluster whose time is r
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
@@ -43,27 +43,6 @@ class Operator(Protocol):
         """Wait for nothing any more, not even for the end of a fault. Called from a signal handler,
         so it takes no lock."""
         ...
-
-
-@dataclass(frozen=True)
-class SaidOperator:
-    """For a dry run: what would be requested is printed, and counts as done."""
-
-    say: Callable[[str], None]
-
-    def begin(self, faults: Sequence[str]) -> None:
-        """Nothing: no report is waited for."""
-
-    def done(self, fault: str, what: str, *, begun: bool, at_most_s: float) -> bool:  # noqa: ARG002
-        """Say it."""
-        self.say(f"operator: {what}")
-        return True
-
-    def give_up(self) -> None:
-        """Nothing is waited for."""
-
-    def leave(self) -> None:
-        """Nothing is waited for."""
 
 
 @dataclass(frozen=True)

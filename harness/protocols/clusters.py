@@ -45,6 +45,10 @@ class NodeOutline:
     command: str = ""
     files: tuple[str, ...] = ()
 
+    def pid(self) -> int | None:
+        """None: no process runs. Faults that are tried on it learn so."""
+        return None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:

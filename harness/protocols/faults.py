@@ -132,12 +132,9 @@ class HasLevers(Protocol[PlanOf]):
     own_levers: ClassVar[frozenset[str]]
 
     @abstractmethod
-    def levers(
-        self, cluster: Cluster, plan: PlanOf, *, say: Callable[[str], None] | None = None
-    ) -> Mapping[str, Lever[Any]]:
+    def levers(self, cluster: Cluster, plan: PlanOf) -> Mapping[str, Lever[Any]]:
         """Its own levers on this cluster by name, and those of the cluster to which it adds what it
-        knows (how it stores, for instance), which replace the cluster's. With `say`, for a dry run,
-        nothing is requested of the system; what would be requested is printed instead."""
+        knows (how it stores, for instance), which replace the cluster's."""
         ...
 
 

@@ -3,7 +3,7 @@ missing, and the proof that no fault is in force before the first operation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,7 +13,7 @@ from harness.faults.availability import unavailable
 from harness.faults.record_types import record_type
 from harness.levers.client import ClientLever
 from harness.levers.consumer import ConsumerLever
-from harness.levers.manual import ManualLever, SaidOperator
+from harness.levers.manual import ManualLever
 from harness.protocols import Client, Cluster, HasLevers, Lever, Nemesis, PreparesNodes
 from harness.protocols.crashes import CLIENTS, ClientNemesis, Crashes
 from harness.protocols.groups import Consumers
@@ -25,22 +25,20 @@ def levers_of(
     cluster: Cluster,
     client: object = None,
     groups: Sequence[Consumers] = (),
-    *,
-    say: Callable[[str], None] | None = None,
 ) -> dict[str, Lever[Any]]:
     """Every lever of a run by name: those that the cluster offers, the target's own, the one over
-    the workload's clients if they can crash, and the operator's. For `say` see `HasLevers`."""
+    the workload's clients if they can crash, and the operator's."""
     levers = dict(cluster.levers)
     if isinstance(resolved.target, HasLevers):
-        own = resolved.target.levers(cluster, resolved.plan, say=say)
+        own = resolved.target.levers(cluster, resolved.plan)
         _check_records(resolved.plan.target.system, own)
         levers |= own
     if isinstance(client, Crashes):
         levers[ClientLever.name] = ClientLever(client)
     if groups:
         levers[ConsumerLever.name] = ConsumerLever(groups)
-    if (operator := resolved.operator if say is None else SaidOperator(say)) is not None:
-        levers[ManualLever.name] = ManualLever(operator)
+    if resolved.operator is not None:
+        levers[ManualLever.name] = ManualLever(resolved.operator)
     return levers
 
 

@@ -1,55 +1,51 @@
-"""What a plan would do, without doing it: its commands, its schema."""
+"""What a plan would do, without doing it: when each fault begins and what it meets, what is
+measured, how long it takes; and the schema of plans."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from inspect import getdoc
+from typing import Any, Final
+
+import orjson
 
 from harness import registry
-from harness.faults import selectors
-from harness.faults.acts import chosen
-from harness.faults.injection import announced
+from harness.errors import HarnessFailure
 from harness.faults.records import to_document
+from harness.models import MODELS
 from harness.plan import FaultStep, Plan, plan_model
 from harness.protocols import (
     CLIENT_ROLE,
     Act,
-    Lever,
     Nemesis,
-    Node,
+    NodeOutline,
     TakesClusterFile,
     vocabulary_of,
 )
 from harness.protocols.crashes import ClientNemesis, names_met
-from harness.protocols.groups import consumer_names
 from harness.protocols.vocabulary import Choice
-from harness.run.availability import levers_of
-from harness.run.dry_run import (
-    DryRunClients,
-    DryRunCluster,
-    DryRunConsumers,
-    DryRunNode,
-    as_if_first_led,
-)
 from harness.run.resolving import ResolvedPlan
 from harness.run.schedule import ResolvedStep
+from harness.run.vacuous import as_if_first_led, selecting
+
+_COLUMNS: Final = 48
+"""The width of a chart's time axis."""
 
 
 def dry_run(resolved: ResolvedPlan) -> dict[str, Any]:
-    """The nodes that would start and, for every step, when it begins and what it would run.
+    """The nodes that would start and, for every step, when it begins and what it would do, act by
+    act.
 
     Selectors are looked up when a fault begins; here they are shown as if the first node that
     holds replicas led.
     """
     plan, outline = resolved.plan, resolved.provider.outline(resolved.order)
-    nodes = {each.name: DryRunNode(each.name, each.roles, each.address) for each in outline}
-    clients = DryRunClients()
-    say = clients.announced.append
-    consumers = [DryRunConsumers(say, len(consumer_names(plan)))]
-    levers = levers_of(resolved, DryRunCluster(nodes), clients, consumers, say=say)
     met: dict[str, tuple[str, ...]] = {}
     cells = [{"name": each.name, "changes": dict(each.overrides)} for each in resolved.cells]
+    steps = [_dry_step(resolved, step, outline, met) for step in resolved.steps]
+    cost = resolved.provider.cost(resolved.order, kept=False)
     return {
         "plan": plan.document(),
         **({"cells": cells} if cells else {}),
@@ -64,10 +60,20 @@ def dry_run(resolved: ResolvedPlan) -> dict[str, Any]:
             }
             for each in outline
         ],
-        "faults": [
-            _dry_step(resolved, step, nodes, clients, levers, met) for step in resolved.steps
-        ],
+        "faults": [{**step, **times} for step, times in zip(steps, _times(plan), strict=True)],
+        "measures": _measures(resolved),
+        "load_s": plan.workload.duration_s,
+        "takes_s": round(cost.seconds + cost.further_cell_s * max(0, len(cells) - 1), 1),
+        "simulated": resolved.provider.simulated,
     }
+
+
+def _measures(resolved: ResolvedPlan) -> dict[str, str]:
+    """What each checker of the plan counts, by its name."""
+    checks = resolved.plan.checks or [MODELS[resolved.workload.model].check]
+    names = [each if isinstance(each, str) else each.name for each in checks]
+    about = {name: getdoc(registry.plugins("checkers")[name]) or "" for name in names}
+    return {name: re.split(r"[.:](?:\s|$)", text, maxsplit=1)[0] for name, text in about.items()}
 
 
 def _ours(resolved: ResolvedPlan) -> bool:
@@ -80,105 +86,139 @@ def image_of(plan: Plan) -> str:
     return plan.target.image or f"{plan.target.system} {plan.target.version}"
 
 
+def _times(plan: Plan) -> Iterator[dict[str, float | None]]:
+    """For each step, between which seconds of the load it begins, and when it ends at the latest:
+    `None` for one that heals."""
+    begins: list[tuple[float, float]] = []
+    earliest_s = latest_s = 0.0
+    for step in plan.faults:
+        if step.at_s is not None:
+            earliest_s, latest_s = max(earliest_s, step.at_s), max(latest_s, step.at_s)
+        earliest_s += step.after_s
+        latest_s += step.after_s + (step.within_s if step.when else 0)
+        begins.append((earliest_s, latest_s))
+    for number, step in enumerate(plan.faults):
+        healed = [
+            begins[later][1]
+            for later, other in enumerate(plan.faults)
+            if later > number and (other.heal == "all" or step.id in (other.heal or ()))
+        ]
+        end_s = min([*healed, plan.workload.duration_s])
+        if step.for_s is not None:
+            end_s = min(end_s, begins[number][1] + step.for_s)
+        yield {
+            "earliest_s": begins[number][0],
+            "latest_s": begins[number][1],
+            "until_s": None if step.nemesis is None else end_s,
+        }
+
+
+def chart(document: Mapping[str, Any]) -> list[str]:
+    """The schedule of a dry run as lines of text on a time axis: a step waits for its condition
+    where there are dots, and its fault is in force where there are blocks."""
+    load_s: float = document["load_s"]
+    steps = document["plan"]["faults"]
+    if not steps:
+        return ["no faults"]
+    width = max(len(step["id"]) for step in steps)
+
+    def column(at_s: float) -> int:
+        return round(min(at_s / load_s, 1) * _COLUMNS)
+
+    ticks = "".join(f"{f'{load_s * part / 4:.4g} s':<{_COLUMNS // 4}}" for part in range(4))
+    lines = [f"{'':{width}}  {ticks}{load_s:.4g} s"]
+    for step, times in zip(steps, document["faults"], strict=True):
+        first, begun = column(times["earliest_s"]), column(times["latest_s"])
+        bar = "·" * (begun - first)
+        if times["until_s"] is None:
+            bar += "│"
+        else:
+            bar += "█" * max(1, column(times["until_s"]) - begun)
+        line = f"{' ' * first}{bar}"[: _COLUMNS + 1]
+        lines.append(f"{step['id']:{width}}  {line:<{_COLUMNS + 1}}  {_in_short(step)}")
+    return lines
+
+
+def _in_short(step: Mapping[str, Any]) -> str:
+    """A step of a plan's document in one line: 5 s kill leader for 8 s."""
+    begins = _begins(FaultStep.model_validate(step), short=True)
+    if step["nemesis"] is None:
+        heal = step["heal"]
+        return f"{begins} heal {heal if isinstance(heal, str) else ', '.join(heal)}"
+    ends = f" for {step['for_s']:g} s" if step["for_s"] else ""
+    form = f" ({step['form']})" if "form" in step else ""
+    return f"{begins} {step['nemesis']} {step['nodes']}{form}{ends}"
+
+
 def _dry_step(
     resolved: ResolvedPlan,
     resolved_step: ResolvedStep,
-    nodes: Mapping[str, DryRunNode],
-    clients: DryRunClients,
-    levers: Mapping[str, Lever[Any]],
+    outline: Sequence[NodeOutline],
     met: dict[str, tuple[str, ...]],
 ) -> dict[str, Any]:
-    step, plan = resolved_step.step, resolved.plan
-    begins: dict[str, Any] = {"id": step.id, "begins": _begins(resolved_step)}
-    if resolved_step.nemesis is None:
+    step, nemesis = resolved_step.step, resolved_step.nemesis
+    begins: dict[str, Any] = {"id": step.id, "begins": _begins(step)}
+    if nemesis is None:
         return {**begins, "heals": step.heal}
-    healed = f"after {step.for_s:g} s" if step.for_s else "by a later step, or at the end"
-    if not nodes and not isinstance(resolved_step.nemesis, ClientNemesis):
-        requested = f"{step.nodes} (which nodes these are is known when the cluster is queried)"
-        return {
-            **begins,
-            "nemesis": step.nemesis,
-            "nodes": requested,
-            "commands": [],
-            "healed": healed,
-        }
-    acts, names = _dry_acts(resolved_step.nemesis, step, resolved, nodes, levers, met)
-    met[step.id] = tuple(names)
-    if resolved.provider.simulated:
-        commands = [_in_words(act) for act in acts]
+    if isinstance(nemesis, ClientNemesis):
+        draw = random.Random(f"{resolved.plan.seed}/{step.id}")
+        acts = nemesis.client_acts(names_met(nemesis, resolved.plan), draw)
+        names = [act.record.node for act in acts]
+        requested = ", ".join(names)
+    elif outline:
+        acts, names = _acts(nemesis, step, resolved, outline, met)
+        requested = f"{step.nodes} (here as if {', '.join(names) or 'none'})"
     else:
-        for act in acts:
-            lever = levers[act.lever]
-            lever.apply(announced(lever, act, fault=step.id, seed=plan.seed))
-        commands = [command for node in nodes.values() for command in node.commands]
-        commands += clients.announced
-    clients.announced.clear()
-    for node in nodes.values():
-        node.commands.clear()
-    requested = f"{step.nodes} (here as if {', '.join(names) or 'none'})"
+        acts, names = [], []
+        requested = f"{step.nodes} (which nodes these are is known when the cluster is queried)"
+    met[step.id] = tuple(names)
     return {
         **begins,
         "nemesis": step.nemesis,
-        "nodes": ", ".join(names)
-        if isinstance(resolved_step.nemesis, ClientNemesis)
-        else requested,
-        "commands": commands,
-        "healed": healed,
+        "nodes": requested,
+        "commands": [_in_words(act) for act in acts],
+        "healed": f"after {step.for_s:g} s" if step.for_s else "by a later step, or at the end",
     }
 
 
 def _in_words(act: Act) -> str:
-    """An act on a simulated node, on which no commands are run."""
+    """An act as data: the node, the lever, and what its record holds."""
     record = to_document(act.record)
     left_out = ("node", "fault", "seed", "pid")
-    options = ", ".join(f"{key} = {value}" for key, value in record.items() if key not in left_out)
+    options = ", ".join(
+        f"{key} = {orjson.dumps(value).decode()}"
+        for key, value in record.items()
+        if key not in left_out and value not in (None, (), [], {}, "")
+    )
     return f"{act.record.node}: {act.lever}{f' ({options})' if options else ''}"
 
 
-def _dry_acts(
-    nemesis: Nemesis | ClientNemesis,
+def _acts(
+    nemesis: Nemesis,
     step: FaultStep,
     resolved: ResolvedPlan,
-    nodes: Mapping[str, DryRunNode],
-    levers: Mapping[str, Lever[Any]],
+    outline: Sequence[NodeOutline],
     met: Mapping[str, tuple[str, ...]],
 ) -> tuple[list[Act], list[str]]:
     """What the step would do, and to which nodes."""
-    plan = resolved.plan
-    if isinstance(nemesis, ClientNemesis):
-        draw = random.Random(f"{plan.seed}/{step.id}")
-        acts = nemesis.client_acts(names_met(nemesis, plan), draw)
-        return acts, [act.record.node for act in acts]
-    roles, vocabulary = (
-        {name: node.roles for name, node in nodes.items()},
-        vocabulary_of(resolved.target),
-    )
+    roles, vocabulary = {each.name: each.roles for each in outline}, vocabulary_of(resolved.target)
     last = [name for name, own in roles.items() if CLIENT_ROLE not in own][-1]
-    situation = as_if_first_led(plan, vocabulary.members(roles), last)
+    situation = as_if_first_led(resolved.plan, vocabulary.members(roles), last)
     choice = Choice(roles=roles, situation=situation, vocabulary=vocabulary, earlier=met)
-    names = selectors.select(step.nodes, choice)
-
-    def select(text: str) -> list[Node]:
-        return [nodes[name] for name in selectors.select(text, choice)]
-
-    acts = chosen(
-        nemesis,
-        [nodes[name] for name in names],
-        select,
-        levers=levers,
-        among=nodes,
-        vocabulary=choice.vocabulary,
-    )
-    return acts, names
+    try:
+        select = selecting(outline, choice)
+        nodes = select(step.nodes)
+        return list(nemesis.acts(nodes, select)), [node.name for node in nodes]
+    except Exception as error:
+        raise HarnessFailure(f"the nemesis {nemesis.plugin!r}: acts(): {error}") from error
 
 
-def _begins(resolved_step: ResolvedStep) -> str:
-    step = resolved_step.step
+def _begins(step: FaultStep, *, short: bool = False) -> str:
     words = []
     if step.at_s is not None:
-        words.append(f"{step.at_s:g} s after the first operation")
-    if resolved_step.condition is not None:
-        words.append(f"when {resolved_step.condition.text!r} holds, at most {step.within_s:g} s")
+        words.append(f"{step.at_s:g} s" + ("" if short else " after the first operation"))
+    if step.when is not None:
+        words.append(f"when {step.when!r} holds, at most {step.within_s:g} s")
     if not words:
         words.append("after the step before")
     if step.after_s:

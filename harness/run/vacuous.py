@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Final
+from typing import Final, cast
 
 from harness.errors import PlanError
 from harness.faults import selectors
@@ -22,12 +22,12 @@ from harness.protocols import (
     Nemesis,
     Node,
     NodeOutline,
+    PartitionView,
     Select,
     Situation,
     Vocabulary,
 )
 from harness.protocols.vocabulary import Choice
-from harness.run.dry_run import DryRunNode, as_if_first_led
 
 _DRAWS: Final = 8
 
@@ -74,25 +74,16 @@ class Trial:
         """What the nemesis warns of, whatever is so when it begins."""
         if selectors.earlier_steps(nodes):
             return []
-        selects = map(self._select, self._choices())
+        selects = [selecting(self.outline, choice) for choice in self._choices()]
         of_each = [nemesis.warnings(select(nodes), select) for select in selects]
         return of_each[0] if all(of_each) else []
 
     def _acts(self, nodes: str, nemesis: Nemesis, choice: Choice) -> bool:
-        select = self._select(choice)
+        select = selecting(self.outline, choice)
         try:
             return bool(nemesis.acts(select(nodes), select))
         except Exception:  # a plug-in's mistake, which is reported when the fault begins
             return True
-
-    def _select(self, choice: Choice) -> Select:
-        there = {node.name: node for node in self.outline}
-
-        def select(text: str) -> Sequence[Node]:
-            chosen = [there[name] for name in selectors.select(text, choice)]
-            return [DryRunNode(each.name, each.roles, each.address) for each in chosen]
-
-        return select
 
     def _sizes(self) -> str:
         members = self.vocabulary.members({each.name: each.roles for each in self.outline})
@@ -124,3 +115,26 @@ class Trial:
             }
             yield replace(replicated, partitions=alone, coordination=alone[0])
         yield Situation(time_ns=0)
+
+
+def selecting(outline: Sequence[NodeOutline], choice: Choice) -> Select:
+    """Selects among nodes that have not been started."""
+    there = {each.name: cast("Node", each) for each in outline}  # a nemesis knows no more of them
+
+    def select(text: str) -> Sequence[Node]:
+        return [there[name] for name in selectors.select(text, choice)]
+
+    return select
+
+
+def as_if_first_led(plan: Plan, members: Sequence[str], controller: str) -> Situation:
+    """A situation in which the first of the nodes that hold replicas leads every partition, and all
+    replicas are in sync."""
+    in_sync = tuple(members[: plan.replicas])
+    view = [
+        PartitionView(
+            partition=p, leader=members[0], leader_epoch=0, members=in_sync, replicas=in_sync
+        )
+        for p in range(plan.partitions)
+    ]
+    return Situation(time_ns=0, partitions={v.partition: v for v in view}, controller=controller)

@@ -267,12 +267,10 @@ class Kafka(
         (view,) = self._observe_each(node, [plan], timeout_s)
         return view
 
-    def levers(
-        self, cluster: Cluster, plan: KafkaPlan, *, say: Callable[[str], None] | None = None
-    ) -> Mapping[str, Lever[Any]]:
+    def levers(self, cluster: Cluster, plan: KafkaPlan) -> Mapping[str, Lever[Any]]:
         """The lever that moves leaders, the one that meets requests; and the cluster's lever of
         disks, which learns how Kafka stores."""
-        return own_levers(cluster, plan, say)
+        return own_levers(cluster, plan)
 
     def cluster_key(self, plan: KafkaPlan) -> str | None:
         """Equal for plans whose targets are equal; null if a cluster serves one run."""

@@ -37,12 +37,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class MembersLever(Lever[MembersRecord]):
-    """Removes servers from the ensemble; undone by making them members again. With `say`, nothing
-    is requested of the servers; what would be requested is printed."""
+    """Removes servers from the ensemble; undone by making them members again."""
 
     nodes: Mapping[str, Node]
     plan: ZooKeeperPlan
-    say: Callable[[str], None] | None = None
     name: ClassVar[str] = "members"
     record_type: ClassVar[type[UndoRecord]] = MembersRecord
 
@@ -54,8 +52,6 @@ class MembersLever(Lever[MembersRecord]):
 
     def capture_prior_state(self, record: MembersRecord) -> MembersRecord:
         """The servers' entries in the configuration."""
-        if self.say is not None:
-            return record
         try:
             entries = members(self._asked(self.nodes, _read))
         except NoAnswer as error:
@@ -109,10 +105,6 @@ class MembersLever(Lever[MembersRecord]):
         return (node for node in self.nodes.values() if node.name not in chosen)
 
     def _request(self, record: MembersRecord, request: Reconfig, what: str) -> None:
-        if self.say is not None:
-            self.say(f"zookeeper: {what}")
-            return
-
         def ask(address: str) -> Any:
             return asking.ask(address, request, timeout_s=_ASK_S)
 

@@ -204,14 +204,12 @@ class ZooKeeper(
         """Every node with its files."""
         return with_proxies(layout.specs(plan, ingredients, addresses), plan, ingredients)
 
-    def levers(
-        self, cluster: Cluster, plan: ZooKeeperPlan, *, say: Callable[[str], None] | None = None
-    ) -> Mapping[str, Lever[Any]]:
+    def levers(self, cluster: Cluster, plan: ZooKeeperPlan) -> Mapping[str, Lever[Any]]:
         """The lever that changes the members of the ensemble, and the one that meets requests."""
         from targets.zookeeper.members import MembersLever  # imports kazoo
 
         return {
-            _MEMBERS: MembersLever(cluster.nodes, plan, say),
+            _MEMBERS: MembersLever(cluster.nodes, plan),
             ProtocolLever.name: ProtocolLever(cluster.nodes, requests.requests()),
         }
 

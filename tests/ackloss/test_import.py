@@ -98,7 +98,6 @@ OF_THE_TREE = {
     "harness.wrong_values": "keys of plans as messages write them",
     "harness.plan.steps": "steps of a plan as objects",
     "harness.run.crashing": "how the tree's own clients crash one by one",
-    "harness.run.dry_run": "what a dry run shows of leaders",
     "harness.run.observer": "what several nodes' answers amount to",
     "harness.history.arrays": "columns as Arrow has them, without pandas",
     "harness.history.lookup": "places of many values, as numpy.searchsorted has them",

@@ -14,7 +14,7 @@ from harness.faults.records import NetRecord, Peer, ShapingRecord
 from harness.levers.net import NetLever
 from harness.protocols import Act, HasSelectors, Node, Situation
 from harness.protocols.vocabulary import Choice
-from harness.run.dry_run import DryRunNode
+from tests.fixtures.dry_run import DryRunNode
 
 ROLES = {"b": "broker", "c": "controller", "k": "client"}
 NODES: list[Node] = [

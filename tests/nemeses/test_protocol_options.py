@@ -14,8 +14,8 @@ from harness.faults.records import ProtocolRecord, from_document, to_document
 from harness.plan import parse_plan
 from harness.protocols import Act, HasSelectors, Node, Situation
 from harness.protocols.vocabulary import Choice
-from harness.run.dry_run import DryRunNode
 from harness.run.resolving import resolve
+from tests.fixtures.dry_run import DryRunNode
 
 ROLES = {"b": "broker", "c": "controller", "k": "client"}
 NODES: list[Node] = [

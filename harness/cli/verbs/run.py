@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from harness.cli.output import Output, with_client_option, with_output, with_plan_options
+from harness.cli.output import Output, about, with_client_option, with_output, with_plan_options
 from harness.cli.own_settings import CommandWithSettingsFiles, OwnSettings, given
 from harness.cli.plan_requirements import (
     require_clusters_to_keep,
@@ -171,16 +171,39 @@ def _operator(out: Output, signals: Path | None) -> Person | None:
 
 
 def _print_dry_run(out: Output, plans: list[ResolvedPlan]) -> None:
+    """Each schedule as a picture, and what is measured; with -v also nodes, acts, and the plan."""
     from harness.run.likely_mistakes import warnings
-    from harness.run.preview import dry_run
+    from harness.run.preview import chart, dry_run
 
     documents = [{**dry_run(plan), "warnings": warnings(plan)} for plan in plans]
     out.document({"schema": 1, "plans": documents})
     for document in documents if not out.json else []:
-        out.say(f"{document['plan']['name']}  (nothing is started)", style="bold")
-        _print_tree(out, {key: value for key, value in document.items() if key != "plan"}, 1)
-        out.say("  plan with its defaults")
-        _print_tree(out, document["plan"], 2)
+        plan, nodes = document["plan"], document["nodes"]
+        out.say(f"{plan['name']}  (nothing is started)", style="bold")
+        load = plan["workload"]
+        rate = f"{load['rate_per_s']:,g} operations/s" if load["rate_per_s"] else "full speed"
+        on = f" on {', '.join(each['name'] for each in nodes)}" if nodes else ""
+        out.say(f"  load: {load['name']} at {rate} for {document['load_s']:g} s{on}")
+        for name, counted in document["measures"].items():
+            out.say(f"  measured by {name}: {counted}")
+        seconds = document["takes_s"]
+        takes = f"about {seconds:.0f} s" if seconds < 90 else about(seconds)
+        simulated = (
+            ": time is simulated" if document["simulated"] else ", with start and final read"
+        )
+        out.say(f"  takes {takes}{simulated}")
+        for line in chart(document):
+            out.say(f"  {line}")
+        for warning in document["warnings"]:
+            out.say(f"  warning: {warning}", style="yellow")
+        if out.verbose:
+            _print_tree(
+                out, {key: document.get(key) for key in ("image", "nodes", "cells", "faults")}, 1
+            )
+            out.say("  plan with its defaults")
+            _print_tree(out, plan, 2)
+        else:
+            out.say("  -v shows nodes, their commands, each act, and the plan with its defaults")
 
 
 def _print_tree(out: Output, data: Mapping[str, object] | Sequence[object], depth: int) -> None:

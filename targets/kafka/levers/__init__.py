@@ -3,7 +3,6 @@
 leaders     leaders that can be moved on request, whichever the mode
 own         all of them, for a run
 leadership  the lever that moves them
-dry_run     leaders that never move
 requests    what requests and errors are called, and what a plan may name
 carried     which errors answers carry
 proxies     the proxies beside brokers and controllers

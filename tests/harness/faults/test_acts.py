@@ -14,7 +14,7 @@ from harness.faults.records import PauseRecord, ProcessRecord
 from harness.levers.pause import PauseLever
 from harness.levers.process import ProcessLever
 from harness.protocols import Act, Lever, Nemesis, Node, Select, Vocabulary
-from harness.run.dry_run import DryRunNode
+from tests.fixtures.dry_run import DryRunNode
 
 NODES: dict[str, Node] = {
     name: DryRunNode(name, frozenset({"replica"}), f"198.18.0.1{name[1]}") for name in ("n1", "n2")

@@ -15,7 +15,7 @@ from harness.faults.affected import affected_nodes
 from harness.faults.journal import Journal
 from harness.protocols import Act, Node, Situation
 from harness.protocols.vocabulary import Choice
-from harness.run.dry_run import DryRunNode
+from tests.fixtures.dry_run import DryRunNode
 
 NODES: dict[str, Node] = {
     f"n{n}": DryRunNode(f"n{n}", frozenset({"broker"}), f"198.18.0.1{n}") for n in range(1, 6)

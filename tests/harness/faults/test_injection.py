@@ -15,7 +15,7 @@ from harness.faults.journal import Journal, entries, windows
 from harness.faults.records import PauseRecord
 from harness.levers.pause import PauseLever
 from harness.protocols import Act, Completed, Node, Proof, UndoRecord
-from harness.run.dry_run import DryRunNode
+from tests.fixtures.dry_run import DryRunNode
 
 NAMES = ("b1", "b2", "b3")
 

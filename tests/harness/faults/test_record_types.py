@@ -17,8 +17,8 @@ from harness.faults.journal import open_acts, windows
 from harness.faults.record_types import record_type
 from harness.plan import parse_plan
 from harness.run.availability import levers_of
-from harness.run.dry_run import DryRunCluster
 from harness.run.resolving import resolve
+from tests.fixtures.dry_run import DryRunCluster
 from tests.fixtures.planting import Plant
 
 ROOT = Path(__file__).parents[3]

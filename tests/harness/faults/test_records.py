@@ -32,14 +32,14 @@ from harness.faults.records import (
 from harness.levers import all_levers
 from harness.levers.client import ClientLever
 from harness.levers.consumer import ConsumerLever
-from harness.levers.manual import ManualLever, SaidOperator
+from harness.levers.manual import ManualLever
 from harness.levers.protocol import ProtocolLever
 from harness.protocols import PartitionView, UndoRecord
-from harness.run.dry_run import DryRunClients, DryRunNode
 from targets.kafka.levers.leadership import LeadershipLever
 from targets.kafka.levers.requests import requests
 from targets.zookeeper.members import MembersLever
 from targets.zookeeper.plan import ZooKeeperPlan
+from tests.fixtures.dry_run import DryRunClients, DryRunNode, SaidOperator
 
 JOURNAL = Path(__file__).parent / "journals" / "before-typed-records.jsonl"
 NAMES = ("b1", "b2", "b3", "c1")
@@ -104,16 +104,20 @@ class Placed:
         return {}
 
 
-def test_a_run_of_an_older_version_is_undone_from_its_journal() -> None:
+def test_a_run_of_an_older_version_is_undone_from_its_journal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Every act but the one that was undone, and nothing else."""
     nodes = {name: DryRunNode(name, frozenset({"broker"}), "198.18.0.11") for name in NAMES}
     placed, asked, said = Placed(), list[str](), list[str]()
+    members = MembersLever({}, ZooKeeperPlan.model_construct())
+    monkeypatch.setattr(MembersLever, "_request", lambda _, __, ___, what: asked.append(what))
     levers = {
         **all_levers(nodes),
         "client": ClientLever(DryRunClients()),
         "leadership": LeadershipLever(placed),
         "manual": ManualLever(SaidOperator(said.append)),
-        "members": MembersLever({}, ZooKeeperPlan.model_construct(), asked.append),
+        "members": members,
         "protocol": ProtocolLever(nodes, requests()),
     }
     left = open_acts(JOURNAL)
@@ -134,7 +138,7 @@ def test_a_run_of_an_older_version_is_undone_from_its_journal() -> None:
         "b1: start the target's process",
     ):
         assert undone in commands
-    assert asked == ["zookeeper: add z3"]
+    assert asked == ["add z3"]
     assert said == ["operator: start it (b1: 198.18.0.11)"]
     assert placed.requests == [{0: ("b2", "b3", "b1")}, [0]]
 

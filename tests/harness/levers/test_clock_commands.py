@@ -11,7 +11,7 @@ from harness import registry
 from harness.errors import PlanError
 from harness.levers.clock import ClockLever, prepared
 from harness.protocols import NodeSpec
-from harness.run.dry_run import DryRunNode
+from tests.fixtures.dry_run import DryRunNode
 
 SCRIPT = "/var/lib/ackloss/clock/clock.sh"
 

@@ -10,7 +10,7 @@ import pytest
 from harness.faults.records import DiskRecord
 from harness.levers.disk import DiskLever
 from harness.levers.disk_changes import Change, matching, planned
-from harness.run.dry_run import DryRunNode
+from tests.fixtures.dry_run import DryRunNode
 
 TOPICS = ("data/[!_]*-[0-9]*",)
 ASKED = DiskRecord(node="b1", fault="x", seed=1, signal="KILL", pid=7, form="wipe", folders=TOPICS)

@@ -15,9 +15,9 @@ from harness.errors import HarnessFailure
 from harness.faults.records import DiskRecord
 from harness.levers.disk import DiskLever
 from harness.protocols import NODE_DATA, Completed, ProcessState
-from harness.run.dry_run import DryRunNode
 from nemeses.disk import Disk
 from targets.kafka.storage import KafkaStorage
+from tests.fixtures.dry_run import DryRunNode
 from tests.fixtures.noted_deaths import Notes
 
 SEGMENT = (Path(__file__).parents[2] / "targets" / "kafka" / "segment.log").read_bytes()

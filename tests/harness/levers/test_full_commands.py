@@ -11,8 +11,8 @@ from harness.errors import HarnessFailure
 from harness.faults.records import FullRecord
 from harness.levers.full import FullLever, unbounded
 from harness.protocols import Completed
-from harness.run.dry_run import DryRunNode
 from nemeses.disk import Disk
+from tests.fixtures.dry_run import DryRunNode
 
 DATA = "/var/lib/ackloss/data"
 FILE = f"{DATA}/ackloss-full.x"

@@ -18,9 +18,9 @@ from harness.levers.manual import ManualLever, Operator
 from harness.plan import parse_plan
 from harness.protocols import FaultWindow, Nemesis, Vocabulary
 from harness.run.by_hand import begin_by_hand, refuse_manual, with_operator
-from harness.run.dry_run import DryRunNode
 from harness.run.preview import dry_run
 from harness.run.resolving import resolve
+from tests.fixtures.dry_run import DryRunNode
 
 NODE = DryRunNode("b2", frozenset({"broker"}), "198.18.0.12")
 
@@ -151,7 +151,8 @@ def test_a_plan_without_one_needs_nobody() -> None:
 
 def test_a_dry_run_says_what_would_be_asked_for() -> None:
     (step,) = dry_run(resolve(parse_plan(PLAN)))["faults"]
-    assert step["commands"] == ["operator: pull the plug (b1: 198.18.0.11)"]
+    (act,) = step["commands"]
+    assert act.startswith('b1: manual (instruction = "pull the plug"')
 
 
 def test_on_simulated_nodes_nobody_can_do_anything() -> None:

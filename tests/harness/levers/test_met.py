@@ -28,7 +28,7 @@ from harness.levers.read_only import ReadOnlyLever
 from harness.levers.shaping import ShapingLever
 from harness.levers.stress import StressLever
 from harness.protocols import Completed, ProcessState
-from harness.run.dry_run import DryRunNode
+from tests.fixtures.dry_run import DryRunNode
 
 Answer = Completed | Callable[[], Completed]
 

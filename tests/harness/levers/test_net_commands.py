@@ -13,7 +13,7 @@ from harness.faults.records import NetRecord, Peer
 from harness.levers.net import NetLever
 from harness.levers.net_rules import refused, rules
 from harness.protocols import Completed
-from harness.run.dry_run import DryRunNode
+from tests.fixtures.dry_run import DryRunNode
 
 
 @pytest.fixture

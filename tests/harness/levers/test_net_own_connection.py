@@ -12,7 +12,7 @@ from harness.faults.records import CLIENTS, NetRecord, Peer, ShapingRecord
 from harness.levers.net import NetLever
 from harness.levers.shaping import ShapingLever
 from harness.protocols import Completed, OwnConnection
-from harness.run.dry_run import DryRunNode
+from tests.fixtures.dry_run import DryRunNode
 
 SSH = "-p tcp -m tcp --dport 2222 -m comment --comment ackloss:exempt -j RETURN"
 RECORD = NetRecord(

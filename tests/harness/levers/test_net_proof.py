@@ -14,7 +14,7 @@ from harness.faults.journal import Journal, windows
 from harness.faults.records import NetRecord, Peer
 from harness.levers.net import NetLever
 from harness.protocols import Completed, FaultWindow
-from harness.run.dry_run import DryRunNode
+from tests.fixtures.dry_run import DryRunNode
 
 SYSTEM, OWN = "ackloss/cut/b2", "ackloss/cut/b2/own"
 RECORD = NetRecord(

@@ -16,7 +16,7 @@ from harness.levers.pause import PauseLever
 from harness.levers.process import ProcessLever
 from harness.levers.stress import StressLever
 from harness.protocols import Completed, UndoRecord
-from harness.run.dry_run import DryRunNode
+from tests.fixtures.dry_run import DryRunNode
 
 PAUSE = PauseRecord(node="b1", fault="still", pid=7)
 STRESS = StressRecord(node="b1", fault="busy", busy_count=2, memory_mb=100, at_most_s=60.0)

@@ -11,8 +11,8 @@ from harness.errors import HarnessFailure
 from harness.faults.records import ReadOnlyRecord
 from harness.levers.read_only import ReadOnlyLever
 from harness.protocols import Completed
-from harness.run.dry_run import DryRunNode
 from nemeses.disk import Disk
+from tests.fixtures.dry_run import DryRunNode
 
 DATA = "/var/lib/ackloss/data"
 RECORD = ReadOnlyRecord(node="b1", folder="data", pid=7)

@@ -13,7 +13,7 @@ from harness.errors import HarnessFailure
 from harness.faults.records import ShapingRecord
 from harness.levers.shaping import ShapingLever, refused
 from harness.protocols import Completed
-from harness.run.dry_run import DryRunNode
+from tests.fixtures.dry_run import DryRunNode
 
 RATE = ShapingRecord(node="b1", fault="slow", kind="tbf", rate_kbit=500)
 DELAY = ShapingRecord(

@@ -14,8 +14,8 @@ from harness.plan import parse_plan
 from harness.protocols import Completed, Lever
 from harness.protocols.crashes import ClientNemesis
 from harness.run.availability import refuse_unavailable
-from harness.run.dry_run import DryRunCluster, DryRunNode
 from harness.run.resolving import resolve
+from tests.fixtures.dry_run import DryRunCluster, DryRunNode
 
 PLAN = {
     "schema": 1,

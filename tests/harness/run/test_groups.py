@@ -19,8 +19,8 @@ from harness.plan import Plan
 from harness.protocols import RunCluster
 from harness.protocols.clock import RunClock
 from harness.protocols.groups import KINDS, Consumers, Delivery, GroupSettings, Record
-from harness.run.dry_run import DryRunConsumers
 from harness.run.groups import GroupRun
+from tests.fixtures.dry_run import DryRunConsumers
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import pytest
 from harness.plan import parse_plan
 from harness.protocols import NodeView, PartitionView
 from harness.protocols.clock import RunClock
-from harness.run.dry_run import DryRunNode
 from harness.run.observer import Observer, Watched, merge
+from tests.fixtures.dry_run import DryRunNode
 from tests.fixtures.virtual_time import S, VirtualTime
 
 NO_EPOCH = -1

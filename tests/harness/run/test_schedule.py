@@ -20,9 +20,9 @@ from harness.faults.injection import Faults
 from harness.faults.journal import Journal, entries
 from harness.plan import parse_plan
 from harness.protocols import Act, PartitionView, Proof, Situation, UndoRecord
-from harness.run.dry_run import DryRunNode
 from harness.run.schedule import ResolvedStep, Schedule
 from targets.kafka.vocabulary import VOCABULARY as KAFKA
+from tests.fixtures.dry_run import DryRunNode
 from tests.fixtures.virtual_time import S, VirtualTime
 
 NAMES = ("b1", "b2", "b3")

@@ -10,11 +10,11 @@ from kafka.protocol.metadata import MetadataResponse
 from harness.errors import PlanError
 from harness.faults.own_traffic import NoAnswer
 from harness.plan import parse_plan
-from harness.run.dry_run import DryRunNode
 from harness.run.resolving import resolve
 from targets.kafka import brokers
 from targets.kafka.placements import assignment
 from targets.kafka.target import Kafka
+from tests.fixtures.dry_run import DryRunNode
 
 CELLS = [{"name": "a"}, {"name": "b", "topic": {"settings": {"min.insync.replicas": 2}}}]
 PLANS: list[Any] = [

@@ -99,5 +99,5 @@ def test_a_dry_run_takes_no_client_for_a_server() -> None:
     assert "as if k1, k2, k3)" in clients
     cut = " ".join(shown["faults"][1]["commands"])
     addresses = {node["name"]: node["address"] for node in shown["nodes"]}
-    assert f"{addresses['c1']}/32" in cut
-    assert not any(f"{addresses[name]}/32" in cut for name in ("k1", "k2", "k3"))
+    assert f'"{addresses["c1"]}"' in cut
+    assert not any(f'"{addresses[name]}"' in cut for name in ("k1", "k2", "k3"))

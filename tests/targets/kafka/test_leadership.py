@@ -11,9 +11,9 @@ from kafka.protocol.admin import AlterPartitionReassignmentsResponse, ElectLeade
 from harness.errors import HarnessFailure
 from harness.faults.own_traffic import NoAnswer
 from harness.plan import parse_plan
-from harness.run.dry_run import DryRunNode
 from targets.kafka.kraft import leadership
 from targets.kafka.kraft.leadership import KraftLeadership
+from tests.fixtures.dry_run import DryRunNode
 
 NOT_CONTROLLER, UNAVAILABLE, NOT_NEEDED, REFUSED = 41, 80, 84, 31
 PLAN = parse_plan({"schema": 1, "name": "x", "target": {"version": "4.3.1", "brokers": 3}})

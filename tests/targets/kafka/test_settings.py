@@ -11,8 +11,8 @@ from harness.errors import PlanError
 from harness.faults.own_traffic import NoAnswer
 from harness.plan import Plan, parse_plan
 from harness.protocols import Node
-from harness.run.dry_run import DryRunNode
 from targets.kafka import brokers, settings
+from tests.fixtures.dry_run import DryRunNode
 
 LAG = "replica.lag.time.max.ms"
 

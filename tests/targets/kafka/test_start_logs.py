@@ -10,8 +10,8 @@ import pytest
 from harness.errors import PlanError
 from harness.plan import Plan, parse_plan
 from harness.protocols import Node
-from harness.run.dry_run import DryRunNode
 from targets.kafka import settings
+from tests.fixtures.dry_run import DryRunNode
 
 LOGS = Path(__file__).parent / "start_logs"
 VERSIONS = ["0.8.2.2", "0.10.2.2"]

@@ -12,11 +12,11 @@ from kazoo.protocol.serialization import Reconfig
 from harness.errors import HarnessFailure, PlanError
 from harness.faults.own_traffic import NoAnswer
 from harness.faults.records import MembersRecord
-from harness.run.dry_run import DryRunNode
 from harness.run.resolving import resolve
 from targets.zookeeper import asking
 from targets.zookeeper import members as module
 from targets.zookeeper.members import MembersLever, members
+from tests.fixtures.dry_run import DryRunNode
 from tests.targets.zookeeper.test_layout import plan_of
 
 ENTRY = "server.{n}=198.18.0.1{n}:2888:3888:participant"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -22,11 +22,9 @@ class ModeRecord(UndoRecord):
 
 @dataclass(frozen=True)
 class ModeLever(Lever[ModeRecord], CapturesPriorState[ModeRecord]):
-    """Changes what is acknowledged, by a request to the server; undone by another one. With `say`,
-    nothing is requested; what would be requested is printed."""
+    """Changes what is acknowledged, by a request to the server; undone by another one."""
 
     nodes: Mapping[str, Node]
-    say: Callable[[str], None] | None = None
     name: ClassVar[str] = TOY_MODE
     record_type: ClassVar[type[UndoRecord]] = ModeRecord
 
@@ -36,7 +34,7 @@ class ModeLever(Lever[ModeRecord], CapturesPriorState[ModeRecord]):
 
     def capture_prior_state(self, record: ModeRecord) -> ModeRecord:
         """The mode that it has."""
-        return record if self.say else replace(record, before=mode_of(self.nodes[record.node]))
+        return replace(record, before=mode_of(self.nodes[record.node]))
 
     def apply(self, record: ModeRecord) -> None:
         """Request the mode."""
@@ -59,9 +57,6 @@ class ModeLever(Lever[ModeRecord], CapturesPriorState[ModeRecord]):
         return []
 
     def _request(self, node: Node, mode: str) -> None:
-        if self.say is not None:
-            self.say(f"{node.name}: acknowledge what is {mode}")
-            return
         try:
             asked_once(node.address, {"mode": mode})
         except OSError as error:

@@ -105,11 +105,9 @@ class Toy(Target[ToyPlan], RunsInContainers[ToyPlan], HasLevers[ToyPlan], Declar
             for name in self.names(plan)
         ]
 
-    def levers(
-        self, cluster: Cluster, plan: ToyPlan, *, say: Callable[[str], None] | None = None
-    ) -> Mapping[str, Lever[Any]]:
+    def levers(self, cluster: Cluster, plan: ToyPlan) -> Mapping[str, Lever[Any]]:
         """The lever that changes how servers acknowledge."""
-        return {TOY_MODE: ModeLever(cluster.nodes, say)}
+        return {TOY_MODE: ModeLever(cluster.nodes)}
 
     def bring_up(self, cluster: Cluster, plan: ToyPlan, *, timeout_s: float) -> None:
         """Wait until every server answers."""

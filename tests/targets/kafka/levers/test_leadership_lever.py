@@ -13,12 +13,12 @@ from harness.errors import HarnessFailure, PlanError
 from harness.faults.records import LeadershipRecord
 from harness.plan import parse_plan
 from harness.protocols import PartitionView
-from harness.run.dry_run import DryRunNode
 from harness.run.preview import dry_run
 from harness.run.resolving import resolve
 from nemeses.membership import Membership
 from targets.kafka.levers.leadership import LeadershipLever
 from targets.kafka.target import Kafka
+from tests.fixtures.dry_run import DryRunNode
 
 PLAN = {
     "schema": 1,
@@ -266,13 +266,8 @@ def test_a_topic_that_cannot_be_seen_is_not_touched() -> None:
 
 def test_a_dry_run_says_what_would_be_asked() -> None:
     move, elect = dry_run(resolve(parse_plan(PLAN)))["faults"]
-    assert move["commands"] == [
-        "kafka: partition 0: replicas b1,b2,b3 -> b2,b3,b1",
-        "kafka: partition 1: replicas b1,b2,b3 -> b2,b3,b1",
-        "kafka: partition 0: elect the preferred leader",
-        "kafka: partition 1: elect the preferred leader",
-    ]
-    assert elect["commands"] == move["commands"][2:]
+    assert move["commands"] == ['b1: leadership (form = "move")']
+    assert elect["commands"] == ['b1,b2,b3,c1,c2,c3: leadership (form = "elect")']
 
 
 @dataclass(frozen=True)

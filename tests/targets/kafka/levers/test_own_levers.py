@@ -6,11 +6,11 @@ from harness.levers.disk import DiskLever
 from harness.plan import parse_plan
 from harness.protocols import HasLevers
 from harness.run.availability import levers_of
-from harness.run.dry_run import DryRunCluster, DryRunNode
 from harness.run.resolving import resolve
 from targets.kafka.levers.leadership import LeadershipLever
 from targets.kafka.storage import KafkaStorage
 from targets.kafka.target import Kafka
+from tests.fixtures.dry_run import DryRunCluster, DryRunNode
 
 PLAN = {"schema": 1, "name": "one", "target": {"version": "4.3.1"}}
 

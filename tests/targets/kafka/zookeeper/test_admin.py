@@ -12,9 +12,9 @@ from harness.errors import HarnessFailure
 from harness.faults.own_traffic import NoAnswer
 from harness.plan import parse_plan
 from harness.protocols import NodeView, PartitionView
-from harness.run.dry_run import DryRunNode
 from targets.kafka.zookeeper import admin
 from targets.zookeeper import asking
+from tests.fixtures.dry_run import DryRunNode
 
 PLAN = parse_plan(
     {

@@ -11,10 +11,10 @@ from harness.errors import HarnessFailure
 from harness.faults.own_traffic import NoAnswer
 from harness.plan import parse_plan
 from harness.protocols import NodeView, PartitionView
-from harness.run.dry_run import DryRunNode
 from targets.kafka.zookeeper import admin, leadership
 from targets.kafka.zookeeper.leadership import ZooKeeperLeadership
 from targets.zookeeper import asking
+from tests.fixtures.dry_run import DryRunNode
 
 PLAN = parse_plan({"schema": 1, "name": "x", "target": {"version": "2.8.2", "brokers": 3}})
 REASSIGN, ELECT = "/admin/reassign_partitions", "/admin/preferred_replica_election"
