@@ -19,6 +19,7 @@ from typing import Final
 
 from harness.images import maven
 from harness.plan import number_of
+from targets.kafka.definitions import OPEN, OPTION, why_refused
 from targets.kafka.versions import release_line
 
 HERE = Path(__file__).parent
@@ -64,11 +65,16 @@ class Row:
     help: str = ""
     topic: str = ""
 
-    def line(self, name: str) -> str:
-        """It in the table."""
+    def rest(self, name: str) -> str:
+        """Its line in the table behind the name; of what a plan sets in no form, only what tells
+        whether a version knows it and whether it is a secret."""
         spans = {level: _span(self.versions[level]) for level in LEVELS if level in self.versions}
         levels = " ".join(f"{level}:{span}" for level, span in spans.items())
-        return "\t".join((name, levels, self.type, self.default, self.words, self.topic, self.help))
+        why = [why_refused(name, level, "java") or "" for level in spans]
+        if all(why) and not any(each.startswith(OPTION) for each in why):
+            kind = self.type if self.type in ("password", *OPEN) else "string"
+            return "\t".join((levels, "int" if kind in OPEN else kind, "", "", "", ""))
+        return "\t".join((levels, self.type, self.default, self.words, self.topic, self.help))
 
 
 def printed(version: str, kept: Path) -> str:
@@ -79,13 +85,14 @@ def printed(version: str, kept: Path) -> str:
             maven.fetch(release_line(version).recipe(version), Path(folder))
             libs = Path(folder) / "libs"
             old = number_of(version) < (0, 9)
-            text = _constants(libs) if old else _definitions(libs)
+            text = _constants(libs) if old else definitions_in(libs)
         path.write_text(text, encoding="utf-8")
         print(version, text.count("\n"), flush=True)
     return path.read_text(encoding="utf-8")
 
 
-def _definitions(libs: Path) -> str:
+def definitions_in(libs: Path) -> str:
+    """What the jars in a folder say, as `KafkaSettings.java` prints it."""
     done = subprocess.run(
         ["java", "-cp", f"{libs}/*", str(PROGRAM)], capture_output=True, text=True, check=True
     )
@@ -141,7 +148,10 @@ def table(kept: Path) -> str:
     noise = [name for level, name in old if not rows[name].type and name not in _ENDED]
     assert not noise, f"constants of 0.8 that may be no settings: {sorted(noise)}"
     head = "# " + " ".join(map(minor, VERSIONS))
-    return "\n".join([head, *(row.line(name) for name, row in sorted(rows.items())), ""])
+    alike: dict[str, list[str]] = {}
+    for name, row in sorted(rows.items()):
+        alike.setdefault(row.rest(name), []).append(name)
+    return "\n".join([head, *(f"{' '.join(each)}\t{rest}" for rest, each in alike.items()), ""])
 
 
 def minor(version: str) -> str:

@@ -4,7 +4,8 @@
                  writes from the definitions in its jars, 0.8.0 to the newest. A line a setting:
                  name, levels with the first and last minor version that has it, type, default,
                  allowed words, the topic's setting that a broker's is the default of, and Kafka's
-                 first sentence about it
+                 first sentence about it; of what no plan sets in any form, levels and kind of type,
+                 for all names with the same in one line
     CLIENTS      what a plan may set of producers and consumers, by the names of each library. A
                  plan may come from a stranger: `plugin.library.paths` alone would load a library
     why_refused  whether a plan may set it; why_unknown: whether a version knows it;
@@ -58,8 +59,9 @@ _BROKER_REFUSED: Final[tuple[tuple[str, str], ...]] = (
     (r"ssl\..*|sasl\..*|.*\.sasl\..*|.*\.ssl\..*|password\..*|delegation\..*", _OWNED),
     (r".*\.class(\.name|\.path|es)?|.*\.reporters|config\.providers.*|.*\.location", _CODE),
 )
+OPTION: Final = "an option of the workload stands for it"
 _CONSUMER_REFUSED: Final[tuple[tuple[str, str], ...]] = tuple(
-    (re.escape(name), f"an option of the workload stands for it: {option}")
+    (re.escape(name), f"{OPTION}: {option}")
     for name, option in {
         "enable.auto.commit": 'workload.options.commit says who commits, such as commit = "auto"',
         "auto.commit.interval.ms": "use workload.options.commit_interval_s",
@@ -89,7 +91,7 @@ _SECRET: Final = re.compile(
     r"|certificate[._-]?chain",
     re.IGNORECASE,
 )
-_OPEN: Final = ("boolean", "int", "long", "short", "double")
+OPEN: Final = ("boolean", "int", "long", "short", "double")
 """Types that hold no secret, whatever the name: `delegation.token.expiry.time.ms`."""
 
 _NEEDS: Final[tuple[tuple[str, str], ...]] = (
@@ -152,7 +154,7 @@ class Unknown:
 @cache
 def definitions() -> Mapping[str, Definition]:
     """All of them, by name."""
-    return {each.name: each for each in map(_definition, _lines()[1:])}
+    return {each.name: each for line in _lines()[1:] for each in _definitions(line)}
 
 
 @cache
@@ -167,19 +169,20 @@ def versions() -> tuple[str, ...]:
     return tuple(_lines()[0].removeprefix("# ").split())
 
 
-def _definition(line: str) -> Definition:
-    name, levels, kind, default, words, topic, sentence = line.split("\t")
+def _definitions(line: str) -> Iterator[Definition]:
+    called, levels, kind, default, words, topic, sentence = line.split("\t")
     of_topic, _, factor = topic.partition("*")
-    return Definition(
-        name=name,
-        levels=dict(map(_level, levels.split())),
-        type=kind,
-        default=default,
-        words=tuple(filter(None, words.split(","))),
-        topic=of_topic or None,
-        factor=int(factor or 1),
-        help=sentence,
-    )
+    for name in called.split():
+        yield Definition(
+            name=name,
+            levels=dict(map(_level, levels.split())),
+            type=kind,
+            default=default,
+            words=tuple(filter(None, words.split(","))),
+            topic=of_topic or None,
+            factor=int(factor or 1),
+            help=sentence,
+        )
 
 
 def _level(text: str) -> tuple[Level, Span]:
@@ -268,7 +271,7 @@ def why_refused(name: str, level: Level = "broker", library: Library = "librdkaf
 def is_secret(name: str) -> bool:
     """Whether a value of this name may be a secret: Kafka says so, or the name does."""
     known = definitions().get(name)
-    if known is not None and (known.type == "password" or known.type in _OPEN):
+    if known is not None and (known.type == "password" or known.type in OPEN):
         return known.type == "password"
     return _SECRET.search(name) is not None
 

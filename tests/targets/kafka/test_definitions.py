@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
+from harness.images import maven
+from scripts.kafka_settings import definitions_in
 from targets.kafka.definitions import (
     Level,
     definitions,
@@ -15,6 +19,7 @@ from targets.kafka.definitions import (
     why_refused,
     why_unknown,
 )
+from targets.kafka.versions import DEFAULT_VERSION, release_line
 
 
 @pytest.mark.parametrize(
@@ -131,3 +136,13 @@ def test_the_table_is_of_every_release_line_and_sane() -> None:
     for each in definitions().values():
         assert each.levels
         assert each.topic is None or "topic" in definitions()[each.topic].levels
+
+
+@pytest.mark.java
+def test_the_table_says_what_the_jars_of_the_default_version_say() -> None:
+    libs = maven.kept(release_line(DEFAULT_VERSION).recipe(DEFAULT_VERSION))
+    lines = [line.split("\t") for line in definitions_in(libs).splitlines()]
+    for level in get_args(Level):
+        assert {line[1] for line in lines if line[0] == level} == set(names(level, DEFAULT_VERSION))
+    topics = {line[1]: line[2] for line in lines if line[0] == "synonym"}
+    assert {name: definitions()[name].topic for name in topics} == topics
