@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from harness.errors import PlanError
-from targets.kafka.clients.nodes import client_names
+from targets.kafka.clients import library_of
 from targets.kafka.plan import KafkaPlan
 
 KEYS: Final = (
@@ -32,7 +32,7 @@ KEYS: Final = (
 def of_cell(plan: KafkaPlan, name: str, number: int) -> KafkaPlan:
     """The plan with its own topic. Raises PlanError for clients in nodes of the cluster, which
     all cells would share."""
-    if nodes := client_names(plan):
+    if nodes := library_of(plan).names(plan):
         raise PlanError(
             f"clients in their own nodes ({', '.join(nodes)}) would be shared by all cells",
             key="workload.client",

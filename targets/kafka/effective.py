@@ -9,7 +9,7 @@ from harness.faults.own_traffic import NoAnswer
 from harness.protocols import Cluster
 from harness.run.workload import group_of, transactions_of
 from targets.kafka import settings, support
-from targets.kafka.clients.nodes import producers_settings
+from targets.kafka.clients import library_of
 from targets.kafka.groups.settings import consumer_settings
 from targets.kafka.modes import mode_of
 from targets.kafka.plan import KafkaPlan
@@ -26,7 +26,7 @@ def effective(cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
         raise TimeoutError(f"its settings were not reported: {error}") from error
     warnings = support.unheeded(plan, found) + settings.unreported(cluster, plan)
     found["producer"] = (
-        producers_settings(plan, cluster)
+        library_of(plan).reported_settings(plan, cluster)
         if transactions_of(plan) is None
         else reported_settings(cluster, plan)
     )

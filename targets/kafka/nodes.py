@@ -18,7 +18,7 @@ from harness.protocols import (
 from harness.protocols.tools import MadeBeforehand, UsesPackages
 from harness.run.cells import cell_plans
 from targets.kafka import cells, support
-from targets.kafka.clients.nodes import client_files, client_names, client_nodes
+from targets.kafka.clients import library_of
 from targets.kafka.configuration import node_ids
 from targets.kafka.groups.java import nodes as members
 from targets.kafka.levers.proxies import proxy_files, with_proxies
@@ -72,7 +72,7 @@ class KafkaNodes(
     def in_nodes(self, plan: KafkaPlan) -> list[str]:
         """The nodes of clients and of consumers."""
         consumers = [name for each in self._groups(plan) for name in members.names(each)]
-        return [*client_names(plan), *consumers]
+        return [*library_of(plan).names(plan), *consumers]
 
     def prepare(self, plan: KafkaPlan, say: Callable[[str], None]) -> Ingredients:
         """The image, and what else the plan's mode and its clients need."""
@@ -80,7 +80,7 @@ class KafkaNodes(
 
         plan, image = support.sent(plan), images.resolve(plan.target, say)
         made = mode_of(plan).ingredients(plan, image, say)
-        clients = client_files(plan, image, say)
+        clients = library_of(plan).files(plan, image, say)
         if any(members.names(each) for each in self._groups(plan)):
             clients = {**clients, members.JAR: members.jar(image, say)}
         return replace(made, files={**made.files, **clients, **proxy_files(plan, image, say)})
@@ -90,7 +90,7 @@ class KafkaNodes(
         from targets.kafka import jars
 
         if nodes := self.in_nodes(plan):
-            key = "client" if client_names(plan) else "consumer_client"
+            key = "client" if library_of(plan).names(plan) else "consumer_client"
             raise PlanError(
                 f"clients in their own nodes ({', '.join(nodes)}) run in containers only",
                 key=f"workload.{key}",
@@ -119,4 +119,4 @@ class KafkaNodes(
             for each in self._groups(plan)
             for spec in members.specs(each, release, ingredients)
         ]
-        return servers + client_nodes(plan, release, ingredients) + consumers
+        return servers + library_of(plan).nodes(plan, release, ingredients) + consumers

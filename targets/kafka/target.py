@@ -55,9 +55,6 @@ from targets.kafka import (
 )
 from targets.kafka.clients import LIBRARIES, any_client, library_of
 from targets.kafka.clients.library import READERS
-from targets.kafka.clients.nodes import (
-    client_names,
-)
 from targets.kafka.configuration import LOGS, check_settings
 from targets.kafka.external import KafkaGuest
 from targets.kafka.groups import offsets
@@ -177,7 +174,7 @@ class Kafka(
         """See `KnowsCrashes`: clients in their own nodes are killed as nodes."""
         if transactions_of(plan) is not None:
             return "producers of transactions cannot crash one by one"
-        if not (nodes := client_names(plan)):
+        if not (nodes := library_of(plan).names(plan)):
             return None
         return f"clients in their own nodes ({', '.join(nodes)}) are killed as nodes are"
 

@@ -1,15 +1,15 @@
 """What writes to Kafka: client libraries, one file or folder each.
 
-library            the contract of a library, and which there are
-producers          producers that many processes share, of whichever library
-one_producer       one of them, which can crash: what a library has to fulfil
-librdkafka         by confluent-kafka
-kafka_python       by kafka-python, with its settings in kafka_python_settings
-nodes              clients in nodes of the cluster
-java               Kafka's own, in nodes of its own
-any_client         processes of the user's, which the core starts
-producer_settings  which settings a plan may set, and what they are when it does not
-outcomes           which answer means what
+library       the contract of a library
+producers     producers that many processes share, of whichever library
+one_producer  one of them, which can crash: what a library has to fulfil
+librdkafka    by confluent-kafka
+kafka_python  by kafka-python
+java          Kafka's own, in nodes of its own
+any_client    processes of the user's, which the core starts
+outcomes      which answer means what
+
+What a plan may set of them: `targets.kafka.definitions`.
 """
 
 from __future__ import annotations

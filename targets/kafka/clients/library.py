@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Final, Protocol
 
-from harness.protocols import Client, Cluster, with_role
+from harness.images.steps import Say
+from harness.protocols import Client, Cluster, ImageRef, Ingredients, NodeSpec, with_role
 from targets.kafka import definitions
 from targets.kafka.configuration import BROKER_PORT
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.versions import release_line_of
+from targets.kafka.versions import ReleaseLine, release_line_of
 
 CONFLUENT: Final = "confluent-kafka"
 KAFKA_PYTHON: Final = "kafka-python"
@@ -55,6 +56,26 @@ class Library(Protocol):
     def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
         """Producers of the plan's `workload.clients`, shared by the workload's processes."""
         ...
+
+    def reported_settings(self, plan: KafkaPlan, cluster: Cluster) -> dict[str, str]:
+        """The settings of its producers, defaults included, as one of them reports, where it can.
+        Raises PlanError when one that the plan requests is unknown to it or differs."""
+        return self.settings(plan)
+
+    def names(self, plan: KafkaPlan) -> list[str]:
+        """The names of its clients' nodes, if they run in nodes of the cluster: with the role
+        `client`, which `all` and the like leave out (`harness.faults.selectors`)."""
+        return []
+
+    def files(self, plan: KafkaPlan, image: ImageRef, say: Say) -> dict[str, bytes]:
+        """What its nodes need and took long to make, by name: for the target's ingredients."""
+        return {}
+
+    def nodes(
+        self, plan: KafkaPlan, release: ReleaseLine, ingredients: Ingredients
+    ) -> list[NodeSpec]:
+        """Its nodes."""
+        return []
 
 
 def protocol(plan: KafkaPlan) -> dict[str, str]:

@@ -25,7 +25,6 @@ from targets.kafka.clients import library_of
 from targets.kafka.clients.java.library import reported_by
 from targets.kafka.clients.java.lines import DRIVER_PORT, Line
 from targets.kafka.clients.library import bootstrap, bootstrap_of
-from targets.kafka.clients.nodes import client_names
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.transactions.consuming import GroupConsumer
 from targets.kafka.transactions.java import JavaProducer
@@ -152,7 +151,7 @@ def _line(
 ) -> Line:
     """A connection to the JVM of a process: the processes are distributed over the nodes of
     clients. Raises Lost, Refused."""
-    names = client_names(plan)
+    names = library_of(plan).names(plan)
     at = (cluster.nodes[names[number % len(names)]].address, DRIVER_PORT)
     return Line(at, plan.topic.name, settings, within_s=within_s)
 

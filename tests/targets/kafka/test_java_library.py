@@ -14,7 +14,6 @@ from harness.run.preview import dry_run
 from harness.run.resolving import resolve
 from targets.kafka.clients import library_of
 from targets.kafka.clients.java import Java
-from targets.kafka.clients.nodes import client_names, client_nodes
 from targets.kafka.reuse import cluster_key
 from targets.kafka.versions import release_line
 
@@ -25,14 +24,15 @@ def plan_for(**workload: Any) -> Plan:
 
 def test_java_clients_are_nodes_and_others_are_not() -> None:
     plan = plan_for(client="java", clients=2)
-    assert (client_names(plan), client_names(plan_for())) == (["k1", "k2"], [])
+    assert library_of(plan).names(plan) == ["k1", "k2"]
+    assert library_of(plan_for()).names(plan_for()) == []
     assert isinstance(library_of(plan), Java)
     ingredients = Ingredients(
         image=ImageRef(reference="x", id="x"),
         files={"driver.jar": b"jar"},
         mounts={Path("/cache/kafka.jsa"): "/opt/kafka.jsa"},
     )
-    first, second = client_nodes(plan, release_line("4.3.1"), ingredients)
+    first, second = library_of(plan).nodes(plan, release_line("4.3.1"), ingredients)
     assert (first.name, second.name) == ("k1", "k2")
     assert first.roles == {"client"}
     assert first.files["driver.jar"] == b"jar"
@@ -44,7 +44,7 @@ def test_java_clients_are_nodes_and_others_are_not() -> None:
 def test_a_cluster_with_nodes_of_clients_is_another_cluster() -> None:
     keys = [{"client": "java"}, {"client": "java", "clients": 2}, {}, {"clients": 2}]
     plans = [plan_for(**workload) for workload in keys]
-    java, fewer, plain, same = (cluster_key(plan, client_names(plan)) for plan in plans)
+    java, fewer, plain, same = (cluster_key(plan, library_of(plan).names(plan)) for plan in plans)
     assert len({java, fewer, plain}) == 3
     assert plain == same
 

@@ -4,7 +4,6 @@ Driver.java  the program in a node: a producer for each connection, which reads 
              line by line
 lines        one such connection: its beginning, writes there, answers back
 producers    the client of the workload: its processes over the connections that stand
-settings     what a plan may set, and what the producers then report
 nodes        the nodes k1, k2 ... and the driver's jar, compiled once per image
 """
 
