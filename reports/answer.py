@@ -1,9 +1,9 @@
 """What a campaign answers about the one choice that its policy names, such as the user's settings.
 
 Each row is a fault: what the choice lost under it, what it cost, and the same with the reference,
-which is the last choice of the axis. Choices between the two are the ways from one to the other:
-the shortest that lost nothing is what to change. Counts are sums over runs with a verdict, and gaps
-the longest of these: nothing here is a rate, as so few runs give none.
+which is the last choice of the axis. Choices between the two are ways from one to the other: the
+smallest that lost nothing is what to change. Counts are sums over runs with a verdict, and gaps the
+longest of these: nothing here is a rate, as so few runs give none.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Final, TypeVar
 
 from analysis.campaign import Finished, RunRow, by_cell_of, tallies_of
 from analysis.statistics.shares import Share, share_estimate
@@ -23,6 +24,7 @@ from harness.plan.changes import dotted_parts
 from reports.formatting import number, share
 from reports.wording import counted
 
+T = TypeVar("T")
 _VERDICTS: Final = {BROKEN: "invalid", INCONCLUSIVE: "unknown"}
 _RARE: Final = 0.1
 """The share of runs that enough repetitions would show."""
@@ -51,13 +53,16 @@ class Tested:
             return "not known"
         return f"{number(self.lost)} of {number(self.acknowledged)}"
 
+    @property
+    def lost_in_short(self) -> str:
+        return self.in_short if self.verdict == "unknown" else f"lost {self.in_short}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class UnderFault:
     """One row. `counts`: whether the policy names it; `tested` begins with the choice, and ends
     with the reference."""
 
-    name: str
     about: str
     counts: bool
     tested: Sequence[Tested]
@@ -65,11 +70,7 @@ class UnderFault:
     @property
     def shown(self) -> Sequence[Tested]:
         """Those two."""
-        return self.tested[0], self.tested[-1]
-
-    @property
-    def title(self) -> str:
-        return _capital(self.about)
+        return _ends(self.tested)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +78,8 @@ class Change:
     """A setting in which the choice and the reference differ; `None`: it is not set."""
 
     setting: str
-    from_: str | None
-    to: str
+    value: str | None
+    reference: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,232 +103,196 @@ def answer(
     campaign: Campaign, results: Sequence[Finished], rows: Sequence[RunRow]
 ) -> Answer | None:
     """The answer; `None` for a campaign whose policy does not name one choice of an axis."""
-    named = campaign.plan.policy.cells
-    axis = next((axis for axis, label in named.items() if not isinstance(label, list)), None)
+    policy = campaign.plan.policy
+    axis = next((axis for axis, of in policy.cells.items() if not isinstance(of, list)), None)
     if axis is None:
         return None
-    return _Asked(campaign, axis, str(named[axis]), rows).answer(
-        exit_code(campaign.plan.policy, tallies_of(campaign, by_cell_of(campaign, results)))
+    asked = _Asked(campaign, axis, rows)
+    tallies = tallies_of(campaign, by_cell_of(campaign, results))
+    headline, *sentences = asked.sentences()
+    return Answer(
+        verdict=_VERDICTS.get(exit_code(policy, tallies), "valid"),
+        headline=headline,
+        sentences=sentences,
+        choices=[asked.about(label) for label in _ends(asked.labels)],
+        faults=asked.faults,
+        changes=list(asked.changes()),
     )
+
+
+def _ends(these: Sequence[T]) -> Sequence[T]:
+    """The first and the last, or the only one."""
+    return these if len(these) < 2 else (these[0], these[-1])
 
 
 @dataclass(frozen=True)
 class _Asked:
     campaign: Campaign
     axis: str
-    subject: str
     rows: Sequence[RunRow]
 
-    def answer(self, code: int) -> Answer:
-        faults = list(self._faults())
-        verdict = _VERDICTS.get(code, "valid")
-        counted_ones = [each for each in faults if each.counts]
-        headline, *more = self._sentences(counted_ones, verdict)
-        return Answer(
-            verdict=verdict,
-            headline=headline,
-            sentences=[
-                *more,
-                *self._beside(each for each in faults if not each.counts),
-                *self._certainty(counted_ones),
-            ],
-            choices=[self._about(label) for label in self._shown],
-            faults=faults,
-            changes=list(self._changes()),
-        )
+    @cached_property
+    def choices(self) -> Mapping[str, Choice]:
+        return self.campaign.plan.axes[self.axis].by_label()
 
-    @property
-    def _choices(self) -> Mapping[str, Choice]:
-        """Those that are run."""
+    @cached_property
+    def labels(self) -> list[str]:
+        """The choices that are run, the one that the policy names first."""
+        subject = str(self.campaign.plan.policy.cells[self.axis])
         run = {cell.key[self.axis] for cell in self.campaign.cells}
-        choices = self.campaign.plan.axes[self.axis].by_label()
-        return {label: choice for label, choice in choices.items() if label in run}
+        return [subject, *(label for label in self.choices if label in run - {subject})]
 
-    @property
-    def _reference(self) -> str:
-        return list(self._choices)[-1]
+    def about(self, label: str) -> str:
+        return self.choices[label].about or label
 
-    @property
-    def _shown(self) -> list[str]:
-        return [self.subject, self._reference]
-
-    @property
-    def _in_order(self) -> list[str]:
-        between = [label for label in self._choices if label not in self._shown]
-        return [self.subject, *between, self._reference]
-
-    def _about(self, label: str) -> str:
-        return self._choices[label].about or label
-
-    def _faults(self) -> Iterator[UnderFault]:
+    @cached_property
+    def faults(self) -> list[UnderFault]:
         of_policy = {cell.name for cell in self.campaign.of_policy}
-        names = {cell.name for cell in self.campaign.cells}
+        names, axes = {cell.name for cell in self.campaign.cells}, self.campaign.plan.axes
+        found = []
         for cell in self.campaign.cells:
-            if cell.key[self.axis] == self.subject:
+            if cell.key[self.axis] == self.labels[0]:
                 others = {axis: of for axis, of in cell.key.items() if axis != self.axis}
-                abouts = [
-                    self.campaign.plan.axes[axis].by_label()[of].about
-                    for axis, of in others.items()
-                ]
-                yield UnderFault(
-                    name=cell_name(others),
-                    about=" and ".join(filter(None, abouts)) or cell_name(others),
-                    counts=cell.name in of_policy,
-                    tested=[
-                        self._tested(label, name)
-                        for label in self._in_order
-                        if (name := cell_name({**cell.key, self.axis: label})) in names
-                    ],
+                abouts = [axes[axis].by_label()[of].about for axis, of in others.items()]
+                named = {name: cell_name({**cell.key, self.axis: name}) for name in self.labels}
+                found.append(
+                    UnderFault(
+                        about=" and ".join(filter(None, abouts)) or cell_name(others),
+                        counts=cell.name in of_policy,
+                        tested=[self._tested(of, named[of]) for of in named if named[of] in names],
+                    )
                 )
+        return found
 
-    def _tested(self, label: str, name: str) -> Tested:
-        every = [row for row in self.rows if row["cell"] == name]
+    def _tested(self, label: str, cell: str) -> Tested:
+        every = [row for row in self.rows if row["cell"] == cell]
         runs = [row for row in every if row["verdict"] in CONCLUSIVE]
-        invalid = [row for row in runs if row["verdict"] == "invalid"]
-        counts = any(row["conclusive"] for row in runs)
-        gaps_s = [row["longest_gap_s"] for row in runs if row["longest_gap_s"] is not None]
+        invalid = sum(row["verdict"] == "invalid" for row in runs)
+        known = invalid or any(row["conclusive"] for row in runs)
         worst = max(runs, key=lambda row: row["lost"] or 0, default=None)
         return Tested(
             choice=label,
-            verdict="invalid" if invalid else "valid" if counts else "unknown",
+            verdict="invalid" if invalid else "valid" if known else "unknown",
             runs=len(runs),
-            invalid=len(invalid),
+            invalid=invalid,
             lost=sum(row["lost"] or 0 for row in runs),
             acknowledged=sum(row["acknowledged"] or 0 for row in runs),
             duplicates=sum(row["duplicates"] or 0 for row in runs),
-            longest_gap_s=max(gaps_s, default=None),
+            longest_gap_s=_longest(row["longest_gap_s"] for row in runs),
             page=worst["run_id"] if worst else None,
-            why=None if counts or invalid else next((row["reason"] for row in every), None),
+            why=None if known else next((row["reason"] for row in every), None),
         )
 
-    def _sentences(self, faults: Sequence[UnderFault], verdict: str) -> Iterator[str]:
-        """The headline, what else the choice lost, what the reference lost, what both cost, and
-        what to change."""
-        yours, reference = map(self._about, self._shown)
-        lossy = [fault for fault in faults if _of(fault, self.subject).lost]
-        found = self._found(faults, self.subject)
-        if len(lossy) > 1:
-            of = f"{len(lossy)} of {counted(len(faults), 'fault')}"
-            yield f"{_capital(yours)} lost acknowledged writes under {of}"
-            yield f"{_capital(yours)} {found}."
+    def sentences(self) -> Iterator[str]:
+        """The headline, what else was lost, the cost, what to change, and how certain that is."""
+        columns = {
+            label: [
+                (fault.about, each)
+                for fault in self.faults
+                if fault.counts
+                for each in fault.tested
+                if each.choice == label
+            ]
+            for label in self.labels
+        }
+        subject, *between = self.labels
+        shown = {self.about(label): columns[label] for label in _ends(self.labels)}
+        lossy = sum(each.lost > 0 for _, each in columns[subject])
+        found = [f"{_capital(about)} {_found(column)}" for about, column in shown.items()]
+        if lossy > 1:
+            under = f"{lossy} of {counted(len(columns[subject]), 'fault')}"
+            yield f"{_capital(self.about(subject))} lost acknowledged writes under {under}"
+            yield f"{found[0]}."
         else:
-            yield f"{_capital(yours)} {found}"
-        yield f"{_capital(reference)} {self._found(faults, self._reference)}."
-        gaps_s = [_longest_gap_s(faults, label) for label in self._shown]
-        if None not in gaps_s:
-            yield (
-                f"Longest time without an acknowledgement: {gaps_s[0]:.1f} s with {yours}, "
-                f"{gaps_s[1]:.1f} s with {reference}."
-            )
-        if verdict == "invalid":
-            yield from self._enough(faults)
-
-    def _found(self, faults: Sequence[UnderFault], label: str) -> str:
-        """What a choice lost under which faults, as a predicate."""
-        tested = [(fault.about, _of(fault, label)) for fault in faults]
-        lossy = [
-            f"{each.in_short}{'' if place else ' acknowledged writes'} when {about}"
-            + (f" (in {each.invalid} of {each.runs} runs)" if each.runs > 1 else "")
-            for place, (about, each) in enumerate(pair for pair in tested if pair[1].lost)
+            yield found[0]
+        yield from (f"{sentence}." for sentence in found[1:])
+        known = [
+            f"{gap_s:.1f} s with {about}"
+            for about, column in shown.items()
+            if (gap_s := _longest(each.longest_gap_s for _, each in column)) is not None
         ]
-        wrong = [about for about, each in tested if each.verdict == "invalid" and not each.lost]
-        unknown = [about for about, each in tested if each.verdict == "unknown"]
-        clean = len(tested) - len(lossy) - len(wrong) - len(unknown)
-        parts = ["lost " + ", ".join(lossy)] if lossy else []
-        if clean == len(tested):
-            parts.append(f"lost nothing under {_all(clean)}")
-        elif clean:
-            which = "the other " if lossy and not wrong and not unknown else ""
-            lost = "" if lossy else "lost "
-            count = "fault" if which and clean == 1 else counted(clean, "fault")
-            parts.append(f"{lost}nothing under {which}{count}")
-        if wrong:
-            parts.append(
-                f"stored duplicates or other wrong records when {' and when '.join(wrong)}"
-            )
-        if unknown:
-            parts.append(f"{'' if parts else 'have '}no conclusive run when {', '.join(unknown)}")
-        return "; ".join(parts)
-
-    def _enough(self, faults: Sequence[UnderFault]) -> Iterator[str]:
-        """The smallest changes that lost nothing under these faults."""
-        between = [label for label in self._choices if label not in self._shown]
-        enough = [
-            label
-            for label in between
-            if all(_of(each, label).verdict == "valid" for each in faults)
-        ]
-        fewest = min((len(self._choices[label].set) for label in enough), default=0)
-        ways = [label for label in enough if len(self._choices[label].set) == fewest]
-        if ways:
-            changes = [" and ".join(_settings(self._choices[label])) for label in ways]
-            yield f"The smallest change that lost nothing: {'; or '.join(changes)}."
-        elif between and all(_of(each, self._reference).verdict == "valid" for each in faults):
-            yield f"No smaller change than to {self._about(self._reference)} lost nothing."
-
-    def _beside(self, faults: Iterable[UnderFault]) -> Iterator[str]:
-        """What the policy leaves out."""
-        for fault in faults:
-            found = [f"{self._about(label)} {_lost(_of(fault, label))}" for label in self._shown]
-            yield f"When {fault.about}, which the verdict leaves out, {', '.join(found)}."
-
-    def _certainty(self, faults: Sequence[UnderFault]) -> Iterator[str]:
-        """What so few runs may have missed."""
-        clean = [_of(each, self.subject) for each in faults]
-        runs = min((each.runs for each in clean if each.verdict == "valid"), default=0)
-        if runs and (high := _high(runs)) > _RARE:
-            enough = next(n for n in itertools.count(runs) if _high(n) <= _RARE)
+        if known:
+            yield f"Longest time without an acknowledgement: {', '.join(known)}."
+        if any(each.verdict == "invalid" for _, each in columns[subject]) and between:
+            of = {label: self.choices[label].set for label in between}
+            clean = [
+                label
+                for label in between
+                if all(each.verdict == "valid" for _, each in columns[label])
+            ]
+            if clean and clean[0] != between[-1]:
+                fewest = min(len(of[label]) for label in clean)
+                ways = [
+                    " and ".join(f"{_last(key)}={_text(value)}" for key, value in of[label].items())
+                    for label in clean
+                    if len(of[label]) == fewest
+                ]
+                yield f"The smallest change that lost nothing: {'; or '.join(ways)}."
+            elif clean and len(between) > 1:
+                yield f"No smaller change than to {self.about(between[-1])} lost nothing."
+        for fault in self.faults:
+            if not fault.counts:
+                lost = [f"{self.about(each.choice)} {each.lost_in_short}" for each in fault.shown]
+                yield f"Not in the verdict: when {fault.about}, {', '.join(lost)}."
+        valid = [each.runs for _, each in columns[subject] if each.verdict == "valid"]
+        runs = min(valid, default=0)
+        if runs and _missed(runs) > _RARE:
+            enough = next(n for n in itertools.count(runs) if _missed(n) <= _RARE)
             yield (
                 f"{counted(runs, 'run')} of each fault may miss a loss that happens in up to "
-                f"{share(high)} of runs (95 %); {enough} runs bring that down to "
+                f"{share(_missed(runs))} of runs (95 %); {enough} runs bring that down to "
                 f"{100 * _RARE:.0f} %."
             )
 
-    def _changes(self) -> Iterator[Change]:
+    def changes(self) -> Iterator[Change]:
         """The settings in which the choice and the reference differ."""
-        cells = {cell.key[self.axis]: cell for cell in reversed(self.campaign.cells)}
-        mine = {_short(key): of for key, of in dotted_keys(cells[self.subject].document).items()}
-        for setting, value in self._choices[self._reference].set.items():
-            own = mine.get(_short(setting))
-            if _text(own) != _text(value):
-                yield Change(
-                    setting=_short(setting),
-                    from_=None if own is None else _text(own),
-                    to=_text(value),
-                )
+        cell = next(each for each in self.campaign.cells if each.key[self.axis] == self.labels[0])
+        own = {_last(key): _text(value) for key, value in dotted_keys(cell.document).items()}
+        for key, of in self.choices[self.labels[-1]].set.items():
+            if (value := own.get(_last(key))) != _text(of):
+                yield Change(setting=_last(key), value=value, reference=_text(of))
 
 
-def _of(fault: UnderFault, label: str) -> Tested:
-    return next(each for each in fault.tested if each.choice == label)
+def _found(column: Sequence[tuple[str, Tested]]) -> str:
+    """What a choice lost under which faults, as a predicate."""
+    lossy = [
+        f"{each.in_short}{'' if place else ' acknowledged writes'} when {about}"
+        + (f" (in {each.invalid} of {each.runs} runs)" if each.runs > 1 else "")
+        for place, (about, each) in enumerate(pair for pair in column if pair[1].lost)
+    ]
+    wrong = [about for about, each in column if each.verdict == "invalid" and not each.lost]
+    unknown = [about for about, each in column if each.verdict == "unknown"]
+    clean = len(column) - len(lossy) - len(wrong) - len(unknown)
+    parts = ["lost " + ", ".join(lossy)] if lossy else []
+    if clean == len(column):
+        of = f"any of the {clean} faults" if clean > 1 else "the fault"
+        parts.append(f"lost nothing under {of}")
+    elif clean:
+        which = "the other " if lossy and not wrong and not unknown else ""
+        count = "fault" if which and clean == 1 else counted(clean, "fault")
+        parts.append(f"{'' if lossy else 'lost '}nothing under {which}{count}")
+    if wrong:
+        parts.append(f"stored duplicates or other wrong records when {' and when '.join(wrong)}")
+    if unknown:
+        parts.append(f"{'' if parts else 'have '}no conclusive run when {', '.join(unknown)}")
+    return "; ".join(parts)
 
 
-def _all(faults: int) -> str:
-    return f"any of the {faults} faults" if faults > 1 else "the fault"
-
-
-def _lost(tested: Tested) -> str:
-    return "not known" if tested.verdict == "unknown" else f"lost {tested.in_short}"
-
-
-def _longest_gap_s(faults: Sequence[UnderFault], label: str) -> float | None:
-    gaps_s = [_of(each, label).longest_gap_s for each in faults]
+def _longest(gaps_s: Iterable[float | None]) -> float | None:
     return max((gap_s for gap_s in gaps_s if gap_s is not None), default=None)
 
 
-def _settings(choice: Choice) -> list[str]:
-    return [f"{_short(key)}={_text(value)}" for key, value in choice.set.items()]
+def _missed(runs: int) -> float:
+    """The share of runs that may be lossy where none of so many was."""
+    return share_estimate(Share(0, runs)).high or 0
 
 
-def _short(key: str) -> str:
+def _last(key: str) -> str:
     return dotted_parts(key)[-1]
 
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _high(runs: int) -> float:
-    return share_estimate(Share(0, runs)).high or 0
 
 
 def _capital(text: str) -> str:

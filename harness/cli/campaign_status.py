@@ -203,7 +203,7 @@ def _print_answer(out: Output, answer: Answer) -> None:
         (
             (
                 fault.about if fault.counts else f"({fault.about})",
-                *(f"{_MARKS[each.verdict]} lost {each.in_short}" for each in fault.shown),
+                *(f"{_MARKS[each.verdict]} {each.lost_in_short}" for each in fault.shown),
                 *(seconds(each.longest_gap_s) for each in fault.shown),
             )
             for fault in answer.faults

@@ -103,12 +103,12 @@ def test_what_one_fault_lost_is_the_headline(tmp_path: Path) -> None:
         "Longest time without an acknowledgement: 9.0 s with your settings, 9.0 s with safe "
         "settings.",
         "The smallest change that lost nothing: acks=all.",
-        "When all lost power, which the verdict leaves out, your settings lost 200 of 1,000, safe "
-        "settings lost 200 of 1,000.",
+        "Not in the verdict: when all lost power, your settings lost 200 of 1,000, safe settings "
+        "lost 200 of 1,000.",
         "2 runs of each fault may miss a loss that happens in up to 84.2 % of runs (95 %); 36 runs "
         "bring that down to 10 %.",
     ]
-    assert [(each.setting, each.from_, each.to) for each in found.changes] == [
+    assert [(each.setting, each.value, each.reference) for each in found.changes] == [
         ("acks", "1", "all"),
         ("unclean.leader.election.enable", None, "false"),
     ]
@@ -150,7 +150,7 @@ def test_what_is_not_known_is_never_nothing(tmp_path: Path) -> None:
         "Your settings lost nothing under 1 fault; no conclusive run when the leader was cut off"
     )
     assert found.sentences[0].startswith("Safe settings lost nothing under 1 fault; no conclusive")
-    cut = next(fault for fault in found.faults if "cut" in fault.name)
+    cut = next(fault for fault in found.faults if "cut" in fault.about)
     assert [each.in_short for each in cut.shown] == ["not known"] * 2
 
 
