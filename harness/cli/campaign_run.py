@@ -384,7 +384,7 @@ def _shown(out: Output, watched: Watched) -> Iterator[None]:
         yield
         return
     view = Live(
-        get_renderable=lambda: watched.table(out.console), console=out.console, refresh_per_second=2
+        get_renderable=lambda: watched.table(out.console), console=out.console, refresh_per_second=1
     )
     with view:
         yield

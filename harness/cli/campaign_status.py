@@ -231,7 +231,8 @@ class Watched:
         runs = map(self.progress.of_execution, list(self.progress.executions))
         over = sum(all(run.is_finished for run in each) for each in runs)
         seconds = left_s(self.campaign, self.progress, left.workers, datetime.now(UTC))
-        return f"{over:,} of {over + left.executions:,} runs; {about(seconds)} left"
+        words = f"{over:,} of {over + left.executions:,} runs"
+        return f"{words}; {about(seconds)} left" if left.executions else words
 
     def under_way(self) -> list[str]:
         """A line for each run that has begun and not ended."""

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 
+from harness.campaigns.estimate import estimate, left_s
 from harness.campaigns.folder import CampaignDir
+from harness.campaigns.journal import Entry, Journal, RunBegun, RunDone
+from harness.campaigns.loading import load_campaign
+from harness.campaigns.progress import Progress
 from harness.cli import main
+from harness.cli.campaign_status import Watched
 from tests.fixtures.campaign_folder import build
 from tests.fixtures.lakes import ROOT, memory_campaign
 from tests.fixtures.result_documents import run
@@ -50,6 +58,59 @@ def test_a_campaign_whose_session_is_over_is_not_running(finished: CampaignDir) 
     assert done.exit_code == 0, done.output
     assert "0 runs are left; the campaign is not running" in done.stdout
     assert json.loads(resume(finished, "--json").stdout)["alive"] is False
+
+
+def test_a_campaign_shows_its_cells_the_runs_under_way_and_the_time_left(tmp_path: Path) -> None:
+    lossy = {**run("invalid", lost=1), "simulated": True}
+    folder = build(
+        tmp_path / "c",
+        {"defect=on": [lossy], "defect=off": [{**run(), "simulated": True}]},
+        axes=AXES,
+        base=(ROOT / "plans/memory/duplicate-on-retry.toml").read_text(),
+        head='repetitions = 2\nshare = "always"',
+        ended=None,
+        shared=True,
+    )
+    journal = Journal(folder.journal)
+    for cell in ("defect=on", "defect=off"):
+        begun = {"cell": cell, "repetition": 1, "worker": 3, "shared": "second"}
+        journal.write(RunBegun(run_id=f"second.{cell[7:]}", **begun))
+    journal.close()
+    watched = Watched(folder.campaign(), folder.progress(), 1)
+    assert watched.ended("shared-0") == "worker 1  (2 cells)  1 invalid, 1 valid in 12 s"
+    assert [line.partition("  ")[0] for line in watched.under_way()] == ["worker 3"]
+    assert watched.under_way()[0].startswith("worker 3  (2 cells), no. 2")
+    assert watched.so_far().startswith("1 of 2 runs; about ")
+    console = Console(width=80, height=30, file=io.StringIO())
+    console.print(watched.table(console))
+    shown = console.file.getvalue()
+    assert "defect=on   ✕▸" in shown
+    assert "defect=off  ✓▸" in shown
+    with folder.locked():
+        done = CliRunner().invoke(main, ["campaign", "status", str(folder.path)])
+    assert "worker 3  (2 cells), no. 2" in done.stdout
+    assert "1 of 2 runs; about " in done.stdout
+
+
+def test_the_time_left_is_that_of_the_runs_so_far() -> None:
+    """Two of four are left, one of them under way for 10 of 30 s, on one worker."""
+    campaign = load_campaign(ROOT / "campaigns/aphyr-2013.toml", repetitions=1)
+    entries: list[Entry] = []
+    for number, (cell, begin, end) in enumerate(
+        zip(campaign.possible, (0, 30, 60), (30, 60, None), strict=False)
+    ):
+        at = {"run_id": f"r{number}"}
+        stamp = "2026-11-27T10:{:02}:{:02}+00:00"
+        begun = stamp.format(begin // 60, begin % 60)
+        entries.append(RunBegun(cell=cell.name, repetition=0, worker=1, at=begun, **at))
+        if end is not None:
+            entries.append(RunDone(verdict="valid", at=stamp.format(end // 60, end % 60), **at))
+    progress = Progress()
+    for entry in entries:
+        progress.add(entry)
+    now = datetime(2026, 11, 27, 10, 1, 10, tzinfo=UTC)
+    left = estimate(campaign, progress.finished(), 1).executions
+    assert left_s(campaign, progress, 1, now) == pytest.approx(30 * left - 10)
 
 
 @pytest.mark.parametrize("way", ["", "inside", "..", "../link/inside", "runs/x"])
