@@ -15,7 +15,7 @@ from reports.cells import CellsView
 from reports.checks import counts_losses, views
 from reports.run_view import DIFFERS, RunView, Setting, requested_settings
 
-_DESCRIPTIVE: Final = ("name", "about", "schema", "expect", "reference")
+_DESCRIPTIVE: Final = ("name", "about", "schema", "expect", "reference", "yours")
 """Keys of a plan that have no effect on a run: they differ between any two plans."""
 
 Groups = Mapping[str, Mapping[str, str]]

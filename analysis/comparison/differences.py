@@ -8,7 +8,7 @@ from typing import Final
 
 from analysis.comparison.sampled import SampledCampaign
 
-DESCRIPTIVE: Final = frozenset({"name", "about", "expect"})
+DESCRIPTIVE: Final = frozenset({"name", "about", "expect", "yours"})
 """Keys of a plan that have no effect on a run."""
 
 

@@ -4,15 +4,22 @@ shared runs is checked."""
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from harness.campaigns.demands import check_demands
-from harness.campaigns.plan import Campaign, CampaignPlan, Document, campaign_of, parse_campaign
+from harness.campaigns.plan import (
+    Campaign,
+    CampaignPlan,
+    campaign_of,
+    decided_by_axes,
+    parse_campaign,
+)
 from harness.errors import PlanError
 from harness.plan import read_plan
 from harness.plan.changes import dotted_parts, toml_of
 from harness.plan.shipped import PLANS, find, is_path
+from harness.run.own_settings import OwnSettings
 from harness.wrong_values import dotted
 
 
@@ -22,13 +29,13 @@ def load_campaign(
     *,
     only: Mapping[str, Collection[str]] = {},
     repetitions: int | None = None,
-    on_base: Callable[[Document], Document] = lambda base: base,
+    own: OwnSettings | None = None,
 ) -> Campaign:
     """Read a campaign file and its base plan, apply `--set` changes to the plan, and resolve every
     cell. `only`: by axis, the choices whose cells are run; `repetitions`: instead of the file's;
-    `on_base`: further changes of the plan. Raises PlanError that names the file, which is that of
-    the base plan for a mistake in it, and the cell when only one is wrong; or the axis along which
-    cells must share their runs, and cannot."""
+    `own`: the user's settings, where no axis decides. Raises PlanError that names the file, which
+    is that of the base plan for a mistake in it, and the cell when only one is wrong; or the axis
+    along which cells must share their runs, and cannot."""
     text = read_text(path)
     plan = parse_campaign(text, file=str(path))
     base_file = _base_file(plan, path)
@@ -39,7 +46,9 @@ def load_campaign(
         document["repetitions"] = repetitions or plan.repetitions
         text = toml_of(document)
         plan = parse_campaign(text, file=str(path))
-    base = on_base(read_plan(base_file, changes))
+    base = read_plan(base_file, changes)
+    if own:
+        base = own.applied(base, decided_by_axes(plan.axes, base))
     campaign = campaign_of(plan, text, base, file=str(path), base_file=str(base_file))
     _refuse_seeds(plan, path)
     check_demands(campaign, file=str(path))

@@ -9,6 +9,7 @@ import copy
 import hashlib
 import itertools
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -19,9 +20,10 @@ from pydantic import Field, ValidationError, model_validator
 from harness.errors import PlanError
 from harness.plan import Scalar, Section, Slug, parse_plan, refuse_campaign
 from harness.plan.cells import dotted_keys
-from harness.plan.changes import dotted_parts, set_key
+from harness.plan.changes import dotted_parts, keys_set, set_key
 from harness.plan.explanations import explain
 from harness.run.by_hand import refuse_manual
+from harness.run.own_settings import Decided, Decider, blaming, lengthened
 from harness.run.resolving import ResolvedPlan, resolve
 
 Label = str
@@ -321,11 +323,27 @@ def with_choices(base: Document, choices: Mapping[str, Choice]) -> Document:
     return document
 
 
+def decided_by_axes(axes: Mapping[str, Axis], base: Document) -> Decided:
+    """The keys of the base plan that axes set in some cell, each with its axis."""
+    decided = {}
+    for name, axis in axes.items():
+        choices = axis.by_label().values()
+        set_by = Counter(
+            parts
+            for choice in choices
+            for key, value in choice.set.items()
+            for parts in keys_set(base, dotted_parts(key), value)
+        )
+        for parts, count in set_by.items():
+            decided[parts] = Decider(f"the axis {name}", everywhere=count == len(choices))
+    return decided
+
+
 def _resolved(
     base: Document, choices: Mapping[str, Choice], key: Key, file: str, base_file: str
 ) -> tuple[Document, ResolvedPlan]:
     try:
-        document = with_choices(base, choices)
+        document = lengthened(with_choices(base, choices))
     except PlanError as error:
         error.file = file
         raise
@@ -339,7 +357,8 @@ def _resolved(
 
 
 def _resolved_plan(document: Document, file: str) -> ResolvedPlan:
-    resolved = resolve(parse_plan(document, file=file), file=file)
+    with blaming(document):
+        resolved = resolve(parse_plan(document, file=file), file=file)
     refuse_manual(resolved)
     return resolved
 

@@ -16,7 +16,7 @@ from rich.live import Live
 from harness.cli.campaign_status import Watched, print_plan, print_progress, time_in_words
 from harness.cli.options import key_and_value
 from harness.cli.output import Output, with_client_option, with_output
-from harness.cli.own_settings import CommandWithSettingsFiles, OwnSettings, given
+from harness.cli.own_settings import CommandWithSettingsFiles, print_own, taken
 from harness.cli.plans import FileOrName
 
 if TYPE_CHECKING:
@@ -138,26 +138,22 @@ def _loaded(
     changes: tuple[str, ...],
     only: tuple[str, ...],
     repetitions: int | None,
-    **files: Path | None,
+    **own: Any,
 ) -> Campaign:
     """The campaign of a file, with what the command line changes of it."""
     from harness.campaigns.loading import load_campaign
-    from harness.plan import parse_plan
     from harness.plan.shipped import CAMPAIGNS, find
 
-    own = OwnSettings(given(files), partial(out.progress, style="yellow"))
-
-    def with_files(base: dict[str, object]) -> dict[str, object]:
-        return own.added_to(base, parse_plan(base, file=str(file))) if own.files else base
-
     pairs = [key_and_value("--only", text) for text in only]
-    return load_campaign(
+    campaign = load_campaign(
         find(CAMPAIGNS, file),
         changes,
         only={axis: labels.split(",") for axis, labels in pairs},
         repetitions=repetitions,
-        on_base=with_files,
+        own=taken(own),
     )
+    print_own(out, campaign.base)
+    return campaign
 
 
 @click.command(cls=CommandWithSettingsFiles)

@@ -1,4 +1,4 @@
-"""The user's own settings files, for targets that accept some: options of `ackloss run`.
+"""The user's own settings files, for targets that accept some: options of the commands that run.
 
 Each target defines the names of its options (`harness.protocols.tools.TakesSettingsFiles`), so that
 they are found only when the command itself is called, not for `ackloss --help`.
@@ -6,18 +6,17 @@ they are found only when the command itself is called, not for `ackloss --help`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
 from harness import registry
-from harness.errors import PlanError
 
 if TYPE_CHECKING:
-    from harness.plan import Plan
+    from harness.cli.output import Output
+    from harness.run.own_settings import OwnSettings
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -45,44 +44,32 @@ def _options() -> list[click.Parameter]:
         if isinstance(plugin := registry.target_named(target), TakesSettingsFiles)
         for name, text in plugin.settings_files.items()
     }
-    return [click.Option([f"--{name}"], type=_FILE, help=text) for name, text in helps.items()]
+    return [
+        *(click.Option([f"--{name}"], type=_FILE, help=text) for name, text in helps.items()),
+        click.Option(
+            ["--strict"], is_flag=True, help="Refuse settings in these files that are not known."
+        ),
+        click.Option(
+            ["--real-timeouts"],
+            is_flag=True,
+            help="The time-outs of these files or of the system, not the short ones of ackloss.",
+        ),
+    ]
 
 
-def given(options: Mapping[str, Path | None]) -> dict[str, Path]:
-    """The files by the name of their option, of a command's keyword arguments."""
-    return {name.replace("_", "-"): path for name, path in options.items() if path is not None}
+def taken(options: dict[str, Any]) -> OwnSettings:
+    """Take these options out of a command's keyword arguments; the files are what remains."""
+    from harness.run.own_settings import OwnSettings
+
+    flags = {name: bool(options.pop(name, False)) for name in ("strict", "real_timeouts")}
+    files = {name: options.pop(name) for name in list(options) if isinstance(options[name], Path)}
+    return OwnSettings(files={n.replace("_", "-"): f for n, f in files.items()}, **flags)
 
 
-@dataclass
-class OwnSettings:
-    """Files by the name of their option. `say` gets each remark about them once."""
+def print_own(out: Output, *documents: Mapping[str, Any]) -> None:
+    """What came of the files in these plans, each line once."""
+    from harness.plan.yours import Yours, sentences
 
-    files: Mapping[str, Path]
-    say: Callable[[str], None]
-    _said: set[str] = field(default_factory=set)
-
-    def added_to(self, document: Mapping[str, object], plan: Plan) -> dict[str, object]:
-        """The plan's document with these settings; the plan's own override them.
-
-        `plan` is the parsed document. Raises PlanError for a system that does not accept these
-        files, and for a file that cannot be read.
-        """
-        from harness.protocols.tools import TakesSettingsFiles
-
-        target = registry.target_named(plan.target.system)
-        takes = target.settings_files if isinstance(target, TakesSettingsFiles) else {}
-        for name in self.files:
-            if name not in takes:
-                raise PlanError(
-                    f"{plan.target.system} takes no --{name}",
-                    key="target.system",
-                    hint="leave it out",
-                )
-        if not isinstance(target, TakesSettingsFiles) or not self.files:
-            return dict(document)
-        return target.with_settings_files(document, plan, self.files, self._say_once)
-
-    def _say_once(self, sentence: str) -> None:
-        if sentence not in self._said:
-            self._said.add(sentence)
-            self.say(sentence)
+    yours = (Yours.model_validate(each.get("yours", {})) for each in documents)
+    for line in dict.fromkeys(line for each in yours for line in sentences(each)):
+        out.progress(line, style="yellow")

@@ -12,7 +12,7 @@ import rich_click as click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from harness.cli.own_settings import OwnSettings
+    from harness.run.own_settings import OwnSettings
     from harness.run.resolving import ResolvedPlan
 
 
@@ -83,6 +83,7 @@ def resolved_plan(
     from harness.plan import parse_plan, read_plan
     from harness.plan.shipped import PLANS, find
     from harness.run.external import Place, on_cluster
+    from harness.run.own_settings import blaming, lengthened
     from harness.run.resolving import HOSTS, refuse_unsupported, resolve
 
     document = read_plan(find(PLANS, path), changes)
@@ -95,9 +96,10 @@ def resolved_plan(
         document, place, ignored = on_cluster(document, cluster, file=str(path))
         for sentence in ignored:
             say(f"{path}: {sentence}")
-    plan = parse_plan(document, file=str(path))
-    if own is not None:
-        plan = parse_plan(own.added_to(document, plan), file=str(path))
-    resolved = resolve(plan, file=str(path), inventory=inventory, place=place)
-    refuse_unsupported(resolved, file=str(path), force=force)
+    if own:
+        document = lengthened(own.applied(document))
+    with blaming(document):
+        plan = parse_plan(document, file=str(path))
+        resolved = resolve(plan, file=str(path), inventory=inventory, place=place)
+        refuse_unsupported(resolved, file=str(path), force=force)
     return resolved

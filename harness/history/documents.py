@@ -311,10 +311,14 @@ class RunResult:
 
 @dataclass(frozen=True, kw_only=True)
 class AskedAndEffective:
-    """Settings as the plan requests them and as the cluster reports them, by group and key."""
+    """Settings as the plan requests them and as the cluster reports them, by group and key; who
+    decided those that are not defaults (not recorded by earlier versions), and the system's own
+    value of time-outs that are shorter."""
 
     asked: Mapping[str, Any] = field(default_factory=dict)
     effective: Mapping[str, Any] = field(default_factory=dict)
+    origins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    shortened: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

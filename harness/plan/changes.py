@@ -9,12 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.errors import PlanError
+from harness.plan.cells import keys_of
 from harness.plan.explanations import whole_key
 from harness.plan.model import Plan, plan_model
+from harness.wrong_values import dotted
 
 
-def apply_change(document: dict[str, Any], change: str) -> None:
-    """Apply one `KEY=VALUE`: KEY a TOML dotted key, VALUE a TOML value or else raw text.
+def apply_change(document: dict[str, Any], change: str) -> list[str]:
+    """Apply one `KEY=VALUE`: KEY a TOML dotted key, VALUE a TOML value or else raw text. Returns
+    the keys that it changed.
 
     A part that is a number, or the `id` or `name` of an entry, steps into a list (`faults.0.at_s`,
     `faults.kill.at_s`). Where the schema wants text and VALUE reads as a TOML number
@@ -24,7 +27,16 @@ def apply_change(document: dict[str, Any], change: str) -> None:
     if not equals or not key.strip():
         raise PlanError(f"{change!r} is not KEY=VALUE", key="--set")
     parts = dotted_parts(key.strip())
-    set_key(document, parts, raw if _wants_text(parts) else _toml_value(raw))
+    value = raw if _wants_text(parts) else _toml_value(raw)
+    set_key(document, parts, value)
+    return [dotted(each) for each in keys_set(document, parts, value)]
+
+
+def keys_set(document: Mapping[str, Any], parts: list[str], value: Any) -> list[tuple[str, ...]]:
+    """The keys of a plan, each as its parts, that this value of a key sets: those in a table."""
+    whole = whole_key(parts, _model_of(document))
+    within = keys_of(value) if isinstance(value, Mapping) else [()]
+    return [(*whole, *each) for each in within]
 
 
 def change_of(key: str, value: object) -> str:

@@ -31,6 +31,7 @@ from harness.plan.steps import (
     Slug,
     Version,
 )
+from harness.plan.yours import Yours
 from harness.wrong_values import dotted
 
 
@@ -165,6 +166,10 @@ class Plan(Section):
         default_factory=list,
         description="Several settings under one fault: see [[cells]].",
     )
+    yours: Yours = Field(
+        default_factory=lambda: Yours(),
+        description="Written by ackloss: what settings files and `--set` gave. No effect.",
+    )
 
     @model_validator(mode="after")
     def _possible(self) -> Plan:
@@ -207,12 +212,13 @@ class Plan(Section):
     def document(self) -> dict[str, Any]:
         """The plan as JSON data, defaults filled in. A plan without cells does not mention them, so
         its digest is the same as before cells existed."""
-        without = None if self.cells else {"cells"}
+        without = {name for name in ("cells", "yours") if getattr(self, name) in ([], Yours())}
         return self.model_dump(mode="json", by_alias=True, exclude=without)
 
     def digest(self) -> str:
-        """A hash that is equal for equal plans."""
-        body = orjson.dumps(self.document(), option=orjson.OPT_SORT_KEYS)
+        """A hash that is equal for plans of equal runs."""
+        plan = self.model_copy(update={"yours": Yours()})
+        body = orjson.dumps(plan.document(), option=orjson.OPT_SORT_KEYS)
         return hashlib.sha256(body).hexdigest()
 
 

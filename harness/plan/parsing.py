@@ -86,8 +86,10 @@ def read_plan(path: Path, changes: Iterable[str] = ()) -> dict[str, Any]:
         raise PlanError("is not UTF-8 text", file=str(path)) from error
     except OSError as error:
         raise PlanError(f"cannot be read: {error.strerror}", file=str(path)) from error
-    for change in changes:
-        apply_change(document, change)
+    changed = [key for change in changes for key in apply_change(document, change)]
+    if changed:
+        yours = document.setdefault("yours", {})
+        yours["set"] = list(dict.fromkeys([*yours.get("set", []), *changed]))
     return document
 
 

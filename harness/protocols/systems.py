@@ -123,7 +123,9 @@ class Target(Protocol[PlanOf]):
     def effective(self, cluster: Cluster, plan: PlanOf) -> dict[str, Any]:
         """Settings and features as the cluster itself reports them (`{"settings": {"broker": {...},
         ...}, "features": {...}}`), and `warnings` about what it cannot report, if there are any.
-        Settings are in groups; a system without features leaves them out.
+        Settings are in groups; a system without features leaves them out. It may add in the same
+        groups: `origins`, who decided what neither the plan nor a default does, and `shortened`,
+        the system's own time-outs where those in force are shorter.
 
         Raises PlanError when one that the plan requests is unknown to it or differs, TimeoutError
         when a node does not report it.

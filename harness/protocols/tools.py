@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
 from harness.plan import Plan
+from harness.plan.yours import OwnKey
 
 PlanOf = TypeVar("PlanOf", bound=Plan, contravariant=True)
 
@@ -18,21 +19,30 @@ Say = Callable[[str], None]
 @runtime_checkable
 class TakesSettingsFiles(Protocol[PlanOf]):
     """A target that accepts the user's own settings files, in the system's own format. They are
-    named on the command line, never in a plan."""
+    named on the command line, never in a plan (`harness.run.own_settings`)."""
 
     settings_files: ClassVar[Mapping[str, str]]
     """The options of `ackloss run` by name, without dashes in front, each with its help."""
+    settings_places: ClassVar[Mapping[str, str]]
+    """The table of a plan that each group of settings is in (`Target.requested`)."""
 
     @abstractmethod
-    def with_settings_files(
-        self, document: Mapping[str, object], plan: PlanOf, files: Mapping[str, Path], say: Say
-    ) -> dict[str, object]:
-        """A plan's document with the settings in these files, by the option that named each; the
-        plan's own settings override them. What a plan may not set is ignored and reported.
-
-        `plan` is the parsed document. Raises PlanError for a file that cannot be read.
-        """
+    def own_keys(self, plan: PlanOf, option: str, file: Path) -> list[OwnKey]:
+        """Every key of a file, by the option that names it: `used` with its value and the keys of a
+        plan that it sets, or why it is not. Raises PlanError for a file that cannot be read."""
         ...
+
+    def real_timeouts(self, plan: PlanOf) -> list[OwnKey]:  # noqa: ARG002
+        """The system's own time-outs, where a plan or ackloss has shorter ones."""
+        return []
+
+    def same_key(self, plan: PlanOf, parts: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG002
+        """The name that `own_keys` has for a key of a plan that may be written in several ways."""
+        return parts
+
+    def reacts_within_s(self, plan: PlanOf) -> float:  # noqa: ARG002
+        """How long, with the plan's time-outs, until what a fault leads to has happened."""
+        return 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from harness.history import READS
 from harness.models import MODELS
 from harness.plan import Plan
 from harness.protocols import Client, Cluster, End, Promises, Range, ReadsRanges, Target
+from harness.run.own_settings import origins_of
 
 Ranges = Mapping[int, Sequence[Range]]
 
@@ -24,13 +25,17 @@ _READ = pa.schema([field for field in READS if field.name != "run_id"])
 
 @dataclass(frozen=True, kw_only=True)
 class SettingsRead:
-    """Settings and features in groups, requested and effective, and what could not be read."""
+    """Settings and features in groups, requested and effective, and what could not be read.
+    `origins`: of each setting that is not a default, who decided it; `shortened`: time-outs that
+    are shorter than the system's own, with its own."""
 
     requested: Mapping[str, Any]
     effective: Mapping[str, Any]
     requested_features: Mapping[str, Any]
     effective_features: Mapping[str, Any]
     warnings: tuple[str, ...]
+    origins: Mapping[str, Mapping[str, str]]
+    shortened: Mapping[str, Mapping[str, str]]
 
 
 def settings_of(target: Target[Any], cluster: Cluster, plan: Plan) -> SettingsRead:
@@ -45,6 +50,8 @@ def settings_of(target: Target[Any], cluster: Cluster, plan: Plan) -> SettingsRe
         requested_features=requested.get("features", {}),
         effective_features=effective.get("features", {}),
         warnings=tuple(effective.get("warnings", ())),
+        origins=origins_of(plan, requested["settings"], effective.get("origins", {})),
+        shortened=effective.get("shortened", {}),
     )
 
 

@@ -54,7 +54,12 @@ class CellRun:
         target, plan = self.resolved.target, self.resolved.plan
         settings = settings_of(target, self.cluster, plan)
         self.record.update(
-            settings={"asked": settings.requested, "effective": settings.effective},
+            settings={
+                "asked": settings.requested,
+                "effective": settings.effective,
+                "origins": settings.origins,
+                "shortened": settings.shortened,
+            },
             features={
                 "asked": settings.requested_features,
                 "effective": settings.effective_features,

@@ -7,7 +7,7 @@ zookeeper  ZooKeeper servers, before 4.0
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from harness.protocols import Cluster, ImageRef, Ingredients, Node, NodeSpec, NodeView
 from targets.kafka.kraft import Kraft
@@ -20,6 +20,10 @@ from targets.kafka.zookeeper import ZooKeeper
 class Mode(Protocol):
     """How a cluster is laid out, configured and queried. What cannot be queried raises
     HarnessFailure."""
+
+    def defaults(self, plan: KafkaPlan) -> Mapping[str, Any]:
+        """What ackloss sets of brokers unless the plan does."""
+        ...
 
     def ingredients(
         self, plan: KafkaPlan, image: ImageRef, say: Callable[[str], None]

@@ -1,62 +1,261 @@
-"""The user's own server.properties and producer.properties, as settings of a plan."""
+"""The user's own server.properties, producer.properties and consumer.properties: what each key of
+them sets in a plan, or why it sets nothing.
+
+Only what Kafka's own definitions name (`targets.kafka.definitions`) and a plan may set is used: an
+allow-list, so that no secret comes into a plan.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from targets.kafka import configuration
+from harness.errors import PlanError
+from harness.plan import Scalar, number_of
+from harness.plan.yours import IGNORED, UNKNOWN, USED, OwnKey, State
+from harness.protocols.groups import GroupSettings
+from harness.run.workload import group_of, transactions_of
+from harness.wrong_values import dotted
+from targets.kafka import definitions
+from targets.kafka.acks import ALL
 from targets.kafka.clients import library_of
+from targets.kafka.definitions import Level
+from targets.kafka.groups.settings import check_group
+from targets.kafka.limits import KINDS, LIMITS
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.properties import partition, read_properties
+from targets.kafka.properties import read_settings
+from targets.kafka.support import version_of
+from targets.kafka.transactions.settings import TIMEOUT
+from targets.kafka.versions import metadata_of
 
-BROKER: Final = "broker-settings"
-PRODUCER: Final = "producer-settings"
 FILES: Final = {
-    BROKER: "Your server.properties, for every broker.",
-    PRODUCER: "Your producer.properties.",
+    "broker-settings": "Your server.properties, for every broker.",
+    "producer-settings": "Your producer.properties.",
+    "consumer-settings": "Your consumer.properties.",
 }
 """The options that name them, each with its help."""
 
-Say = Callable[[str], None]
+_MARK: Final = re.compile(
+    r"\$\{.*?\}|\$\([^)]+\)|\$[A-Za-z_]\w*|%\w+%|\{\{.*?\}\}|<%.*?%>|@[A-Za-z_][\w.]*@"
+)
+"""What a template leaves to be replaced."""
 
-
-def with_files(
-    document: Mapping[str, object], plan: KafkaPlan, files: Mapping[str, Path], say: Say
-) -> dict[str, object]:
-    """The plan's document with these settings; the plan's own override them, under any name.
-
-    Raises PlanError for an unknown client, or a file that cannot be read.
-    """
-    library = library_of(plan)
-    broker = _used(files.get(BROKER), configuration.why_refused, say)
-    producer = _used(files.get(PRODUCER), library.why_refused, say)
-    own = {library.same.get(key, key) for key in plan.workload.producer}
-    producer = {
-        key: value for key, value in producer.items() if library.same.get(key, key) not in own
+_UNREPLACED: Final = "its value is a mark that nothing has replaced"
+_TWICE: Final = "it is there more than once, and the last one counts"
+_IDEMPOTENCE, _ACKS = "enable.idempotence", "acks"
+_OPTIONS: Final = frozenset(
+    {
+        "enable.auto.commit",
+        "auto.commit.interval.ms",
+        "auto.offset.reset",
+        "session.timeout.ms",
+        "max.poll.records",
+        "group.protocol",
+        "partition.assignment.strategy",
     }
-    with_broker = _with_settings(document, "target", "settings", broker)
-    return _with_settings(with_broker, "workload", "producer", producer)
+)
+"""Settings that an option of the workload stands for."""
+_ASSIGNORS: Final = {
+    "range": "range",
+    "RangeAssignor": "range",
+    "cooperative-sticky": "cooperative-sticky",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
 
 
-def _used(path: Path | None, why_refused: Callable[[str], str | None], say: Say) -> dict[str, str]:
-    if path is None:
-        return {}
-    used, ignored = partition(read_properties(path), why_refused)
-    for key, reason in ignored.items():
-        say(f"{path}: {key} is ignored: {reason}")
-    return used
+def own_keys(plan: KafkaPlan, option: str, file: Path) -> list[OwnKey]:
+    """See `harness.protocols.tools.TakesSettingsFiles`."""
+    level: Level = option.removesuffix("-settings")  # type: ignore[assignment]
+    known = {*definitions.names(level), *definitions.same(level=level)}
+    read = read_settings(file, known.__contains__)
+    means = {"broker": _of_broker, "producer": _of_producer, "consumer": _of_consumer}[level]
+    keys = []
+    for key, value in {**read.values, **dict.fromkeys(read.unclear, "")}.items():
+        meaning = means(plan, key, value, read.values)
+        if key in read.unclear and meaning.state == USED:
+            raise PlanError(
+                f"has several values, at {' and at '.join(read.unclear[key])}",
+                file=str(file),
+                key=key,
+                hint="copy the lines that are meant into a file whose name ends in .properties",
+            )
+        if _MARK.search(value):
+            why = "; ".join(filter(None, [meaning.why, _UNREPLACED]))
+            used = meaning.state == USED
+            meaning = _unused(key, UNKNOWN if used else meaning.state, _UNREPLACED if used else why)
+        elif key in read.twice:
+            meaning = meaning.model_copy(update={"why": meaning.why or _TWICE})
+        keys.append(meaning)
+    keys += [_unused(n, IGNORED, "it is for the image, not a setting") for n in read.foreign]
+    return keys + (list(_implied(keys)) if level == "producer" else [])
 
 
-def _with_settings(
-    document: Mapping[str, object], section: str, key: str, settings: dict[str, str]
-) -> dict[str, object]:
-    """The document with these settings in a table of a section, beside those that are there."""
-    table = _table(document, section)
-    return {**document, section: {**table, key: {**settings, **_table(table, key)}}}
+def _unused(key: str, state: State, why: str) -> OwnKey:
+    return OwnKey(key=_printable(key), state=state, why=why)
 
 
-def _table(document: Mapping[str, object], key: str) -> dict[str, object]:
-    found = document.get(key, {})
-    return found if isinstance(found, dict) else {}
+def _printable(key: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in key)[:200]
+
+
+def _used(key: str, value: str, *places: tuple[str, ...], why: str = "") -> OwnKey:
+    return OwnKey(
+        key=key, state=USED, value=scalar(value), places=[dotted(each) for each in places], why=why
+    )
+
+
+def scalar(value: str) -> Scalar:
+    """A value of a file as a plan has it; Kafka reads `TRUE` as true."""
+    if value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    return int(value) if re.fullmatch(r"-?(0|[1-9]\d{0,17})", value) else value
+
+
+def _of_broker(plan: KafkaPlan, key: str, value: str, file: Mapping[str, str]) -> OwnKey:
+    version = version_of(plan)
+    if why := definitions.why_refused(key):
+        return _unused(key, IGNORED, why)
+    if unknown := _why_unknown(key, "broker", version):
+        return _unused(key, UNKNOWN, unknown)
+    if needed := definitions.needed_by(key):
+        return _unused(key, IGNORED, f"it does nothing without {needed}, which no plan may set")
+    if definitions.is_secret(key):
+        return _unused(key, IGNORED, "its value may be a secret")
+    if why := _why_not_honoured(plan, key, value):
+        return _unused(key, IGNORED, why)
+    if key == "num.partitions":
+        return _unused(key, IGNORED, "the plan says how many partitions its topic has")
+    if key == "default.replication.factor":
+        if value.isdigit() and not 1 <= int(value) <= plan.target.brokers:
+            return _unused(key, IGNORED, f"the plan has {plan.target.brokers} brokers")
+        return _used(key, value, ("topic", "replication_factor"), why="for the plan's topic")
+    places = [("target", "settings", key)]
+    if (topic := definitions.of_topic(key, value)) is None:
+        return _used(key, value, *places)
+    name, in_its_unit = topic
+    if name not in plan.topic.settings or _finer(key, name, file):
+        return _used(key, value, *places)
+    if in_its_unit == value:
+        why = "of brokers and of the topic"
+        return _used(key, value, *places, ("topic", "settings", name), why=why)
+    return _used(key, in_its_unit, ("topic", "settings", name), why=f"as the topic's {name}")
+
+
+def _finer(key: str, topic: str, file: Mapping[str, str]) -> bool:
+    """Whether the file also has the setting in a smaller unit, which overrides."""
+    own = definitions.definitions()[key].factor
+    return any(
+        (other := definitions.definitions().get(each)) is not None
+        and other.topic == topic
+        and other.factor < own
+        for each in file
+    )
+
+
+def _why_unknown(key: str, level: Level, version: str | None) -> str | None:
+    if unknown := definitions.why_unknown(key, level, version):
+        return f"it {unknown.what}" + (f"; {unknown.hint}" if unknown.hint else "")
+    if key in definitions.definitions() or definitions.needed_by(key):
+        return None
+    return "no version of Kafka that ackloss knows has it"
+
+
+def _why_not_honoured(plan: KafkaPlan, key: str, value: str) -> str | None:
+    """Why it has no effect in this version. Raises PlanError for a value that brokers refuse."""
+    if (version := version_of(plan)) is None:
+        return None
+    for limit in LIMITS:
+        concerned = limit.concerns(number_of(version), metadata_of(plan))
+        if concerned and limit.names("broker", key) and limit.values.meant(scalar(value)):
+            why = f"Kafka {version} {KINDS[limit.kind]}: {limit.reason} ({limit.source})"
+            if limit.kind == "refused":
+                raise PlanError(why, key=key, hint="change it")
+            return why
+    return None
+
+
+def _of_producer(plan: KafkaPlan, key: str, value: str, file: Mapping[str, str]) -> OwnKey:
+    del file
+    if key == TIMEOUT and transactions_of(plan) is not None:
+        return _used(key, value, ("workload", "producer", key))
+    if (why := library_of(plan).why_refused(key)) is None:
+        return _used(key, value, ("workload", "producer", key))
+    if definitions.meant(key) is None and (unknown := _why_unknown(key, "producer", None)):
+        return _unused(key, UNKNOWN, unknown)
+    return _unused(key, IGNORED, why)
+
+
+def _implied(keys: list[OwnKey]) -> Iterator[OwnKey]:
+    """What Kafka's own producer concludes from a file, so that the plan's value may not stay: other
+    acks than all, no retries and many requests under way switch idempotence off, unless it is asked
+    for; and with it, acks are all."""
+    given = {definitions.canonical(each.key): each for each in keys if each.state == USED}
+    value = {name: str(each.value).lower() for name, each in given.items()}
+    in_flight = value.get("max.in.flight.requests.per.connection", "5")
+    without = {
+        _ACKS: value.get(_ACKS, ALL) not in (ALL, "-1"),
+        "retries": value.get("retries") == "0",
+        "max.in.flight.requests.per.connection": in_flight.isdigit() and int(in_flight) > 5,
+    }
+    if _IDEMPOTENCE not in value and any(without.values()):
+        name = next(name for name, does in without.items() if does)
+        why = f"not in the file: its {given[name].key} = {value[name]} switches it off"
+        yield _used(_IDEMPOTENCE, "false", ("workload", "producer", _IDEMPOTENCE), why=why)
+    if value.get(_IDEMPOTENCE) == "true" and _ACKS not in value:
+        why = f"not in the file: an idempotent producer has acks = {ALL}"
+        yield _used(_ACKS, ALL, ("workload", "producer", _ACKS), why=why)
+
+
+def _of_consumer(plan: KafkaPlan, key: str, value: str, file: Mapping[str, str]) -> OwnKey:
+    if (group := group_of(plan)) is None:
+        why = f"the plan's workload, {plan.workload.name}, has no group of consumers"
+        return _unused(key, IGNORED, why)
+    if key in _OPTIONS:
+        options = _option(key, value, file, group)
+        if isinstance(options, str):
+            return _unused(key, IGNORED, options)
+        ((name, meant),) = options.items()
+        where, why = dotted(("workload", "options", name)), "as an option of the workload"
+        return OwnKey(key=key, state=USED, value=meant, places=[where], why=why)
+    tried = plan.workload.model_copy(update={"consumer": {key: scalar(value)}})
+    try:
+        check_group(plan.model_copy(update={"workload": tried}))
+    except PlanError as error:
+        if not definitions.meant(key, "consumer") and (
+            unknown := _why_unknown(key, "consumer", None)
+        ):
+            return _unused(key, UNKNOWN, unknown)
+        return _unused(key, IGNORED, error.what)
+    return _used(key, value, ("workload", "consumer", key))
+
+
+def _option(
+    key: str, value: str, file: Mapping[str, str], group: GroupSettings
+) -> dict[str, Scalar] | str:
+    """The option of the workload that a consumer's setting stands for, or why there is none."""
+    number = float(value) if re.fullmatch(r"\d{1,9}", value) else None
+    automatic = file.get("enable.auto.commit", str(group.commit == "auto")).lower() == "true"
+    if key == "enable.auto.commit":
+        own = "after" if group.commit == "auto" else group.commit
+        return {"commit": "auto" if automatic else own}
+    if key == "auto.commit.interval.ms" and number:
+        if not automatic:
+            return "nothing commits by itself"
+        return {"commit_interval_s": number / 1000}
+    if key == "auto.offset.reset" and value in ("earliest", "latest"):
+        return {"reset": value}
+    if key == "session.timeout.ms" and number:
+        return {"session_s": number / 1000}
+    if key == "max.poll.records" and number:
+        return {"batch_count": int(number)}
+    if key == "group.protocol" and value in ("consumer", "classic"):
+        classic = "range" if group.protocol == "consumer" else group.protocol
+        return {"protocol": "consumer" if value == "consumer" else classic}
+    assignor = _ASSIGNORS.get(value.split(",")[0].rpartition(".")[2])
+    if key == "partition.assignment.strategy" and assignor:
+        if file.get("group.protocol") == "consumer":
+            return "the group protocol consumer lets brokers assign"
+        return {"protocol": assignor}
+    return "no option of the workload has this value"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,6 +13,7 @@ import pyarrow as pa
 from harness.errors import PlanError
 from harness.levers.protocol import ProtocolLever
 from harness.models import GROUP, LOG, TRANSACTION
+from harness.plan.yours import OwnKey
 from harness.protocols import (
     CLIENT_ROLE,
     Access,
@@ -52,10 +53,12 @@ from targets.kafka import (
     reading,
     reuse,
     support,
+    timeouts,
 )
 from targets.kafka.clients import LIBRARIES, any_client, library_of
 from targets.kafka.clients.library import READERS
 from targets.kafka.configuration import LOGS, check_settings
+from targets.kafka.definitions import PLACES, canonical
 from targets.kafka.external import KafkaGuest
 from targets.kafka.groups import offsets
 from targets.kafka.groups.group import KafkaConsumers
@@ -104,6 +107,9 @@ class Kafka(
     """Plans that name no system mean this one, as before."""
     libraries: ClassVar[tuple[str, ...]] = tuple(name for name in LIBRARIES if name != EXEC)
     settings_files: ClassVar[Mapping[str, str]] = own_settings.FILES
+    settings_places: ClassVar[Mapping[str, str]] = {
+        **{str(level): table for level, table in PLACES.items()}
+    }
     own_levers: ClassVar[frozenset[str]] = frozenset({LeadershipLever.name, ProtocolLever.name})
 
     def check(self, plan: KafkaPlan) -> None:
@@ -140,15 +146,24 @@ class Kafka(
         """See `targets.kafka.vocabulary`."""
         return VOCABULARY
 
-    def with_settings_files(
-        self,
-        document: Mapping[str, object],
-        plan: KafkaPlan,
-        files: Mapping[str, Path],
-        say: Callable[[str], None],
-    ) -> dict[str, object]:
+    def own_keys(self, plan: KafkaPlan, option: str, file: Path) -> list[OwnKey]:
         """See `targets.kafka.own_settings`."""
-        return own_settings.with_files(document, plan, files, say)
+        return own_settings.own_keys(plan, option, file)
+
+    def same_key(self, plan: KafkaPlan, parts: tuple[str, ...]) -> tuple[str, ...]:
+        """Settings of clients have several names."""
+        for level, place in PLACES.items():
+            if len(parts) == 3 and ".".join(parts[:2]) == place and place.startswith("workload"):
+                return (*parts[:2], canonical(parts[2], level=level))
+        return parts
+
+    def real_timeouts(self, plan: KafkaPlan) -> list[OwnKey]:
+        """See `targets.kafka.timeouts`."""
+        return timeouts.real_timeouts(plan)
+
+    def reacts_within_s(self, plan: KafkaPlan) -> float:
+        """See `targets.kafka.timeouts`."""
+        return timeouts.reacts_within_s(plan)
 
     def listed_settings(self) -> Sequence[SettingHelp]:
         """See `targets.kafka.definitions`."""

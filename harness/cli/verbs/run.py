@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from harness.cli.output import Output, about, with_client_option, with_output, with_plan_options
-from harness.cli.own_settings import CommandWithSettingsFiles, OwnSettings, given
+from harness.cli.own_settings import CommandWithSettingsFiles, print_own, taken
 from harness.cli.plan_requirements import (
     require_clusters_to_keep,
     require_comparable,
@@ -26,6 +26,7 @@ from harness.cli.results import merged_exit_code, print_result
 if TYPE_CHECKING:
     from harness.history.run_folder import RunDir
     from harness.run.operator import Person
+    from harness.run.own_settings import OwnSettings
     from harness.run.resolving import ResolvedPlan
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -41,8 +42,7 @@ class _Finished:
 
 @dataclass(frozen=True, kw_only=True)
 class _Options:
-    """What the command line requests beside its plans. `files` are the user's own settings files,
-    by the names of their options."""
+    """What the command line requests beside its plans."""
 
     changes: tuple[str, ...]
     seed: int | None
@@ -57,13 +57,13 @@ class _Options:
     inventory: Path | None
     cluster: Path | None
     signals: Path | None
-    files: Mapping[str, Path]
+    own: OwnSettings
 
     @classmethod
     def of(cls, chosen: Mapping[str, Any]) -> _Options:
-        """The options of the command's keyword arguments: what it does not name is a file."""
+        """The options of the command's keyword arguments: what it does not name is about files."""
         known = {name: chosen[name] for name in cls.__dataclass_fields__ if name in chosen}
-        return cls(**known, files=given({n: chosen[n] for n in chosen.keys() - known.keys()}))
+        return cls(**known, own=taken({n: chosen[n] for n in chosen if n not in known}))
 
     def refuse_contradictions(self, plans: Sequence[Path], *, json: bool) -> None:
         """Raise UsageError for options that cannot be together."""
@@ -77,8 +77,11 @@ class _Options:
     def command(self, path: Path) -> list[str]:
         """The command that runs one of the plans again."""
         places = {"inventory": self.inventory, "cluster": self.cluster, "signals": self.signals}
-        files = {**self.files, **{name: path for name, path in places.items() if path is not None}}
-        return command_of(path, self.changes, files, self.force, self.client)
+        named = {name: path for name, path in places.items() if path is not None}
+        command = command_of(
+            path, self.changes, {**self.own.files, **named}, self.force, self.client
+        )
+        return [*command, *self.own.flags]
 
 
 @click.command(cls=CommandWithSettingsFiles)
@@ -140,7 +143,6 @@ def _resolved(out: Output, plans: Sequence[Path], options: _Options) -> list[Res
     from harness.run.resolving import with_client
 
     say = partial(out.progress, style="yellow")
-    own = OwnSettings(options.files, say) if options.files else None
     command = client_command(options.client)
     operator = _operator(out, options.signals)
     resolved = []
@@ -149,7 +151,7 @@ def _resolved(out: Output, plans: Sequence[Path], options: _Options) -> list[Res
             path,
             options.changes,
             options.seed,
-            own,
+            options.own,
             force=options.force,
             inventory=options.inventory,
             cluster=options.cluster,
@@ -157,6 +159,7 @@ def _resolved(out: Output, plans: Sequence[Path], options: _Options) -> list[Res
         )
         plan = with_client(plan, command, file=str(path))
         resolved.append(plan if options.dry_run else with_operator(plan, operator, file=str(path)))
+    print_own(out, *(each.plan.document() for each in resolved))
     return resolved
 
 

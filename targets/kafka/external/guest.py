@@ -45,12 +45,14 @@ from targets.kafka.clients.kafka_python import KafkaPython
 from targets.kafka.clients.library import READERS
 from targets.kafka.clients.librdkafka import Librdkafka
 from targets.kafka.configuration import check_settings
+from targets.kafka.effective import OURS
 from targets.kafka.external import asking
 from targets.kafka.external.properties import ClientProperties, client_properties
 from targets.kafka.external.session import Session
 from targets.kafka.external.topics import PREFIX, Topics, in_words
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.reading import Source, ends_of, read_from, read_ranges_from
+from targets.kafka.timeouts import shortened
 from targets.kafka.vocabulary import VOCABULARY
 
 _IGNORED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -183,11 +185,17 @@ class KafkaGuest(
             _refuse_compaction(plan, topic)
         common, differs = settings.agreed(by_broker)
         in_force = {"broker": common, "differs": differs, "topic": topic or {}}
-        in_force["producer"] = dict(library_of(plan).settings(plan))
+        in_force["producer"] = producer = dict(library_of(plan).settings(plan))
         return {
             "settings": in_force,
             "features": asking.features(self.session),
             "warnings": warnings,
+            "origins": {
+                "broker": dict.fromkeys(common, "your cluster"),
+                "topic": dict.fromkeys(topic or {}, "your cluster"),
+                "producer": dict.fromkeys(producer, OURS),
+            },
+            "shortened": {"producer": shortened(plan, "producer", producer)},
         }
 
     def requested(self, plan: KafkaPlan) -> dict[str, Any]:

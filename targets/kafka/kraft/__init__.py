@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from harness.protocols import Cluster, ImageRef, Ingredients, Node, NodeSpec, NodeView
 from targets.kafka.kraft import admin, layout
@@ -22,6 +23,10 @@ from targets.kafka.plan import KafkaPlan
 @dataclass(frozen=True)
 class Kraft:
     """See `targets.kafka.modes.Mode`."""
+
+    def defaults(self, plan: KafkaPlan) -> Mapping[str, Any]:
+        """Short time-outs, and what a small cluster can do with."""
+        return layout.defaults(plan)
 
     def ingredients(
         self, plan: KafkaPlan, image: ImageRef, say: Callable[[str], None]

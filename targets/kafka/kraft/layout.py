@@ -133,8 +133,12 @@ def server_properties(name: str, plan: KafkaPlan, addresses: Mapping[str, str]) 
         owned["inter.broker.listener.name"] = "PLAINTEXT"
         if rack := rack_of(name, plan):
             owned["broker.rack"] = rack
-    defaults = {**DEFAULTS, "offsets.topic.replication.factor": min(3, plan.target.brokers)}
-    return properties({**defaults, **plan.target.settings, **owned})
+    return properties({**defaults(plan), **plan.target.settings, **owned})
+
+
+def defaults(plan: KafkaPlan) -> dict[str, Any]:
+    """What ackloss sets unless the plan does."""
+    return {**DEFAULTS, "offsets.topic.replication.factor": min(3, plan.target.brokers)}
 
 
 def _listeners(own_roles: frozenset[str]) -> list[str]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from harness.errors import PlanError
 from harness.protocols import Cluster, ImageRef, Ingredients, Node, NodeSpec, NodeView
 from targets.kafka.levers.leaders import Leadership
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.support import version_of
 from targets.kafka.versions import DEFAULT_VERSION, ZOOKEEPER, release_line
 from targets.kafka.zookeeper import admin, layout
 from targets.kafka.zookeeper.leadership import ZooKeeperLeadership
@@ -22,6 +24,10 @@ from targets.kafka.zookeeper.leadership import ZooKeeperLeadership
 @dataclass(frozen=True)
 class ZooKeeper:
     """See `targets.kafka.modes.Mode`."""
+
+    def defaults(self, plan: KafkaPlan) -> Mapping[str, Any]:
+        """Short time-outs, and what a small cluster can do with."""
+        return layout.defaults(plan, version_of(plan) or DEFAULT_VERSION)
 
     def ingredients(
         self, plan: KafkaPlan, image: ImageRef, say: Callable[[str], None]

@@ -113,10 +113,16 @@ def server_properties(
         owned |= {"listeners": here, "advertised.listeners": here}
     if (rack := rack_of(name, plan)) and number >= (0, 10):
         owned["broker.rack"] = rack
-    defaults = {key: value for key, value, since in DEFAULTS if number >= since}
-    if "offsets.topic.num.partitions" in defaults:
-        defaults["offsets.topic.replication.factor"] = min(3, plan.target.brokers)
-    return properties({**defaults, **plan.target.settings, **owned})
+    return properties({**defaults(plan, version), **plan.target.settings, **owned})
+
+
+def defaults(plan: KafkaPlan, version: str) -> dict[str, Any]:
+    """What ackloss sets in this version unless the plan does."""
+    number = number_of(version)
+    known = {key: value for key, value, since in DEFAULTS if number >= since}
+    if "offsets.topic.num.partitions" in known:
+        known["offsets.topic.replication.factor"] = min(3, plan.target.brokers)
+    return known
 
 
 def zookeeper_files(name: str, plan: KafkaPlan, addresses: Mapping[str, str]) -> dict[str, bytes]:

@@ -11,7 +11,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness.cli import main
-from harness.cli.own_settings import given
 from harness.cli.verbs.run import command_of
 from tests.fixtures.synthetic_campaign import ONE_AXIS, Chances, Synthetic, build_campaign
 
@@ -262,71 +261,6 @@ def test_an_image_that_cannot_be_pulled_is_reported(tmp_path: Path) -> None:
     assert "ackloss-no-such-image:1" in sentence
 
 
-def test_own_settings_are_used_or_ignored_by_name(tmp_path: Path) -> None:
-    server = tmp_path / "server.properties"
-    server.write_text(
-        "# ours\nbroker.id=7\nlog.dirs=/data\nnum.io.threads=3\nreplica.lag.time.max.ms: 9000\n"
-    )
-    producer = tmp_path / "producer.properties"
-    producer.write_text("acks=1\nbootstrap.servers=prod:9092\nlinger.ms = 7\n")
-    done = ackloss(
-        *("run", PLAN, "--dry-run", "--json"),
-        *("--broker-settings", str(server), "--producer-settings", str(producer)),
-    )
-    assert done.exit_code == 0, done.stderr
-    plan = json.loads(done.stdout)["plans"][0]["plan"]
-    assert plan["target"]["settings"]["replica.lag.time.max.ms"] == "9000"
-    assert "broker.id" not in plan["target"]["settings"]
-    assert plan["workload"]["producer"]["linger.ms"] == "7"
-    assert plan["workload"]["producer"]["acks"] == "all", "the plan's own setting overrides it"
-    for name in ("broker.id", "log.dirs", "bootstrap.servers"):
-        assert f"{name} is ignored" in done.stderr
-
-
-def test_a_target_without_properties_files_runs_and_refuses_them(tmp_path: Path) -> None:
-    plan = "plans/memory/log.toml"
-    done = ackloss("run", plan, "--dry-run", "--json")
-    assert done.exit_code == 0, done.stderr
-    server = tmp_path / "server.properties"
-    server.write_text("num.io.threads=3\n")
-    sentence = refused("run", plan, "--broker-settings", str(server), exit_code=4)
-    assert "memory takes no --broker-settings" in sentence
-
-
-def test_own_producer_settings_are_those_of_the_client_that_writes(tmp_path: Path) -> None:
-    producer = tmp_path / "producer.properties"
-    producer.write_text("max.block.ms=7000\nsocket.nagle.disable=true\nlinger.ms=7\n")
-    used = {}
-    for client in ("librdkafka", "kafka-python", "java"):
-        done = ackloss(
-            *("run", PLAN, "--dry-run", "--json", "--producer-settings", str(producer)),
-            *("--set", f"workload.client={client}"),
-        )
-        assert done.exit_code == 0, done.stderr
-        settings = json.loads(done.stdout)["plans"][0]["plan"]["workload"]["producer"]
-        used[client] = set(settings) & {"max.block.ms", "socket.nagle.disable", "linger.ms"}
-        ignored = {"max.block.ms", "socket.nagle.disable"} - used[client]
-        assert all(done.stderr.count(f"{key} is ignored") == 1 for key in ignored)
-    assert used == {
-        "librdkafka": {"socket.nagle.disable", "linger.ms"},
-        "kafka-python": {"linger.ms"},
-        "java": {"max.block.ms", "linger.ms"},
-    }
-
-
-def test_a_plans_own_producer_setting_overrides_under_any_name(tmp_path: Path) -> None:
-    producer = tmp_path / "producer.properties"
-    producer.write_text("delivery.timeout.ms=120000\n")
-    done = ackloss(
-        *("run", PLAN, "--dry-run", "--json", "--producer-settings", str(producer)),
-        *("--set", 'workload.producer."message.timeout.ms"=5000'),
-    )
-    assert done.exit_code == 0, done.stderr
-    settings = json.loads(done.stdout)["plans"][0]["plan"]["workload"]["producer"]
-    assert settings["message.timeout.ms"] == 5000
-    assert "delivery.timeout.ms" not in settings
-
-
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     assert "run.json" in refused("show", str(tmp_path), exit_code=4)
     assert "run.json" in refused("report", str(tmp_path), exit_code=4)
@@ -337,37 +271,6 @@ def test_as_expected_needs_an_expectation_before_anything_starts(tmp_path: Path)
     plan.write_text('schema = 1\nname = "p"\n[target]\nversion = "4.3.1"\n')
     sentence = refused("run", str(plan), "--as-expected", "--dry-run", exit_code=4)
     assert "p.toml: expect: --as-expected needs the key `expect`" in sentence
-
-
-MEMORY_PLAN = "plans/memory/log.toml"
-
-
-def test_a_system_that_takes_no_files_of_settings_refuses_them(tmp_path: Path) -> None:
-    server = tmp_path / "server.properties"
-    server.write_text("num.io.threads=3\n")
-    option = ("--broker-settings", str(server))
-    sentence = refused("run", MEMORY_PLAN, "--dry-run", *option, exit_code=4)
-    assert "target.system: memory takes no --broker-settings; leave it out" in sentence
-    assert ackloss("run", MEMORY_PLAN, "--dry-run").exit_code == 0
-
-
-def test_warnings_of_a_settings_file_are_printed_once_for_all_plans(tmp_path: Path) -> None:
-    server = tmp_path / "server.properties"
-    server.write_text("broker.id=7\n")
-    option = ("--broker-settings", str(server))
-    done = ackloss("run", PLAN, "plans/kafka-unclean.toml", "--dry-run", *option)
-    assert done.exit_code == 0, done.stderr
-    assert done.output.count("broker.id is ignored") == 1
-
-
-def test_options_of_targets_are_in_the_help_and_in_the_command_that_runs_it_again() -> None:
-    helped = ackloss("run", "--help").output
-    assert "--broker-settings" in helped
-    assert "--producer-settings" in helped
-    files = given({"broker_settings": Path("s.properties"), "producer_settings": None})
-    assert command_of(Path("p.toml"), (), files, force=False) == [
-        *("ackloss", "run", "p.toml", "--broker-settings", "s.properties")
-    ]
 
 
 @pytest.mark.parametrize(
@@ -413,7 +316,9 @@ def test_a_client_of_the_user_is_accepted_where_it_can_be_run() -> None:
 
 @pytest.mark.parametrize("client", ["exec", "librdkafka"])
 def test_a_system_without_clients_of_this_name_refuses_it(client: str) -> None:
-    sentence = refused("run", MEMORY_PLAN, "--set", f"workload.client={client}", exit_code=4)
+    sentence = refused(
+        "run", "plans/memory/log.toml", "--set", f"workload.client={client}", exit_code=4
+    )
     assert f"memory has no client {client!r}" in sentence
 
 

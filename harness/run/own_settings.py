@@ -1,0 +1,224 @@
+"""The user's own settings files in a plan: what is in a file decides over the plan's values.
+
+What the command line's `--set` changed decides over the file, and where an axis of a campaign or a
+cell has the same key, it goes first, by its name. Everything that is not used is kept in the plan
+with the reason (`harness.plan.yours`). What a key means is the target's to say
+(`harness.protocols.tools.TakesSettingsFiles`).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from harness import registry
+from harness.errors import PlanError
+from harness.plan import FaultStep, FinalPlan, Plan, WorkloadPlan, parse_plan
+from harness.plan.cells import keys_of
+from harness.plan.changes import dotted_parts
+from harness.plan.expansion import named_schedule
+from harness.plan.yours import OVERRULED, UNKNOWN, OwnFile, OwnKey, Yours
+from harness.protocols.tools import TakesSettingsFiles
+from harness.wrong_values import dotted
+
+Document = dict[str, Any]
+Parts = tuple[str, ...]
+
+
+class Decider(NamedTuple):
+    """What else than a file decides a key of the plan: in every cell, or in some."""
+
+    who: str
+    everywhere: bool = True
+
+
+Decided = Mapping[Parts, Decider]
+
+SET: Final = "--set"
+REAL_TIMEOUTS: Final = "real-timeouts"
+_LONGEST_S: Final = 3600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnSettings:
+    """Files by the option that names each. `strict`: keys that are unknown are refused.
+    `real_timeouts`: time-outs that a plan or ackloss shortens are the system's own."""
+
+    files: Mapping[str, Path] = field(default_factory=dict)
+    strict: bool = False
+    real_timeouts: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.files) or self.real_timeouts
+
+    @property
+    def flags(self) -> list[str]:
+        """The options of the command line that are not files."""
+        given = {"--strict": self.strict, f"--{REAL_TIMEOUTS}": self.real_timeouts}
+        return [option for option, is_given in given.items() if is_given]
+
+    def applied(self, document: Document, axes: Decided | None = None) -> Document:
+        """A plan's document with these settings, where `--set` and `axes` do not decide. Raises
+        PlanError for a system that does not take these files, and for a file that cannot be read
+        or, if strict, holds what is unknown."""
+        plan = parse_plan(document)
+        target = _target(plan, self)
+        yours = Yours.model_validate(document.get("yours", {}))
+        decided = {tuple(dotted_parts(key)): Decider(SET) for key in yours.set}
+        others = {**_of_cells(document), **(axes or {})}
+        changed, sources = copy.deepcopy(document), list[OwnFile]()
+        found = {o: (str(file), target.own_keys(plan, o, file)) for o, file in self.files.items()}
+        if self.real_timeouts:
+            found[REAL_TIMEOUTS] = "", target.real_timeouts(plan)
+        for option, (file, keys) in found.items():
+            placed = [_placed(each, changed, decided, others, target, plan) for each in keys]
+            if self.strict and (strange := [each for each in placed if each.state == UNKNOWN]):
+                named = ", ".join(each.key for each in strange)
+                hint = f"{strange[0].why}; remove it, or leave out --strict"
+                raise PlanError(f"unknown, and --strict: {named}", file=file, hint=hint)
+            decided |= {
+                tuple(dotted_parts(place)): Decider(file or f"--{option}")
+                for each in placed
+                for place in each.places
+            }
+            sources.append(OwnFile(option=option, file=file, keys=placed))
+        yours = yours.model_copy(update={"files": [*yours.files, *sources]})
+        if any(file.option != REAL_TIMEOUTS for file, _ in yours.by_place().values()):
+            yours = yours.model_copy(update={"expected": changed.pop("expect", yours.expected)})
+            for cell in changed.get("cells", []):
+                cell.pop("expect", None)
+        changed["yours"] = yours.model_dump(mode="json")
+        with blaming(changed):
+            longer_s = target.reacts_within_s(parse_plan(changed)) - target.reacts_within_s(plan)
+        changed["yours"]["longer_s"] = max(0.0, round(longer_s, 3))
+        return changed
+
+
+def _target(plan: Plan, own: OwnSettings) -> TakesSettingsFiles[Any]:
+    target = registry.target_named(plan.target.system)
+    takes = target.settings_files if isinstance(target, TakesSettingsFiles) else {}
+    asked = [*own.files, *([REAL_TIMEOUTS] if own.real_timeouts else [])]
+    for name in asked:
+        if name not in (*takes, *([REAL_TIMEOUTS] if takes else [])):
+            raise PlanError(
+                f"{plan.target.system} takes no --{name}", key="target.system", hint="leave it out"
+            )
+    assert isinstance(target, TakesSettingsFiles)
+    return target
+
+
+def _of_cells(document: Document) -> Decided:
+    """The keys that cells of the plan change, each with the cells' names."""
+    names: dict[Parts, list[str]] = {}
+    for cell in document.get("cells", []):
+        own = {key: value for key, value in cell.items() if key not in ("name", "expect")}
+        for parts in keys_of(own):
+            names.setdefault(parts, []).append(str(cell.get("name")))
+    every = len(document.get("cells", []))
+    return {
+        parts: Decider(f"the cells {', '.join(cells)}", len(cells) == every)
+        for parts, cells in names.items()
+    }
+
+
+def _placed(
+    each: OwnKey,
+    document: Document,
+    decided: Decided,
+    others: Decided,
+    target: TakesSettingsFiles[Any],
+    plan: Plan,
+) -> OwnKey:
+    """Put a key of a file where it belongs in the document, unless another decides."""
+    places = [tuple(dotted_parts(place)) for place in each.places]
+    for parts in places:
+        if by := _who(parts, decided, target, plan):
+            return each.model_copy(update={"state": OVERRULED, "why": by.who, "places": []})
+    overruled: list[Decider] = []
+    for parts in places:
+        if by := _who(parts, others, target, plan):
+            overruled.append(by)
+        meant = target.same_key(plan, parts)
+        if any(own != parts and target.same_key(plan, own) == meant for own in others):
+            continue  # under another name, and both would be there
+        table: Any = document
+        for part in parts[:-1]:
+            table = table.setdefault(part, {})
+        for name in [n for n in table if target.same_key(plan, (*parts[:-1], n)) == meant]:
+            del table[name]
+        table[parts[-1]] = each.value
+    if not overruled:
+        return each
+    who = ", ".join(by.who for by in overruled)
+    if all(by.everywhere for by in overruled):
+        return each.model_copy(update={"state": OVERRULED, "why": who})
+    return each.model_copy(update={"why": f"where {who} does not decide"})
+
+
+def _who(
+    parts: Parts, decided: Decided, target: TakesSettingsFiles[Any], plan: Plan
+) -> Decider | None:
+    """Who decides this key of the plan, under whatever name, or a table that holds it."""
+    meant = target.same_key(plan, parts)
+    keys = ((target.same_key(plan, own), by) for own, by in decided.items())
+    return next((by for own, by in keys if meant[: len(own)] == own), None)
+
+
+def origins_of(
+    plan: Plan, requested: Mapping[str, Any], others: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, str]]:
+    """Who decided each setting that is not the system's default: the user (a file, `--set`), the
+    plan, or one of `others`."""
+    target = registry.target_named(plan.target.system)
+    tables = target.settings_places if isinstance(target, TakesSettingsFiles) else {}
+    by_place, origins = plan.yours.by_place(), {g: dict(found) for g, found in others.items()}
+    for group, settings in requested.items():
+        for key, value in settings.items():
+            place = dotted((*tables.get(group, group).split("."), key))
+            who = f"yours: {SET}" if place in plan.yours.set else "the plan"
+            if place in by_place:
+                file, own = by_place[place]
+                who = own.why if own.state == OVERRULED else who
+                who = f"yours: {file.file or f'--{file.option}'}" if own.value == value else who
+            origins.setdefault(group, {})[key] = who
+    return origins
+
+
+@contextmanager
+def blaming(document: Mapping[str, Any]) -> Iterator[None]:
+    """Make a PlanError about a key of the plan that a file set name the file and its key."""
+    try:
+        yield
+    except PlanError as error:
+        with suppress(PlanError):  # some keys are none of a plan
+            place = dotted(tuple(dotted_parts(error.key or "")))
+            by_place = Yours.model_validate(document.get("yours", {})).by_place()
+            if found := by_place.get(place):
+                error.file, error.key = found[0].file or None, found[1].key
+        raise
+
+
+def lengthened(document: Document) -> Document:
+    """The plan with waits that are as much longer as its time-outs are, once: how long a step waits
+    for its condition, how long until fully replicated, and the load that goes on meanwhile."""
+    yours = document.get("yours") or {}
+    if not (longer_s := yours.get("longer_s")) or yours.get("lengthened"):
+        return document
+    changed = {**document, "yours": {**yours, "lengthened": True}}
+    if schedule := changed.pop("schedule", None):
+        changed |= named_schedule(schedule)
+
+    def longer(table: Mapping[str, Any], key: str, model: Any, times: int = 1) -> Document:
+        before = table.get(key, model.model_fields[key].default)
+        return {**table, key: max(before, min(_LONGEST_S, before + times * longer_s))}
+
+    steps = changed.get("faults", [])
+    changed["faults"] = [longer(s, "within_s", FaultStep) if s.get("when") else s for s in steps]
+    waits = sum(1 for step in steps if step.get("when"))
+    changed["workload"] = longer(changed.get("workload", {}), "duration_s", WorkloadPlan, waits)
+    changed["final"] = longer(changed.get("final", {}), "settle_s", FinalPlan)
+    return changed
