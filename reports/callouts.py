@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from harness.history.documents import RunResult, StoredRun
+from harness.history.documents import KILLED, RunResult, StoredRun
 
 _EXAMPLES: Final = 5
 
@@ -62,6 +62,8 @@ def _state(metadata: StoredRun) -> Iterator[Callout]:
     elif metadata.state == "failed":
         text = error or "The harness did not finish it. This is not a loss."
         yield Callout("This run failed", text)
+    elif metadata.state == KILLED:
+        yield Callout("This run was killed", "Its process ended before the run did.")
     elif metadata.state not in (None, "done"):
         yield Callout("This run is not finished", f"Its state is {metadata.state!r}.")
     elif error:

@@ -9,19 +9,22 @@ Counts and rates are defined here once. `Rates.of` computes the rates of the 201
 
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 import orjson
+import psutil
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from harness.errors import HistoryError
 from harness.history.run_folder import RunDir
 from harness.models import LOG, MODELS
 from harness.protocols.conduct import Conduct
-from harness.protocols.runs import INT64, HasProof
+from harness.protocols.runs import DONE, FAILED, INT64, HasProof
 from harness.wrong_values import expected, first_of
 
 Integer = Annotated[int, Field(ge=-(2**63), lt=2**63)]
@@ -56,6 +59,10 @@ VerdictName = Annotated[str, AfterValidator(_known_verdict)]
 ModelName = Annotated[str, AfterValidator(_known_model)]
 AnyCount = Annotated[int | float | None, AfterValidator(_within_64_bits)]
 """What a checker counts in its own words."""
+
+KILLED: Final = "killed"
+"""The state of a run whose process ended without noting how; no run.json holds it."""
+_ENDED: Final = (DONE, FAILED, "interrupted")
 
 CONCLUSIVE: Final = ("valid", "invalid")
 """The verdicts with which it is known how many writes were lost."""
@@ -400,6 +407,30 @@ class CampaignOf:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunProcess:
+    """The process that runs a plan. `started_s`: its start, since a number is given again."""
+
+    host: str
+    pid: int
+    started_s: float
+
+    @classmethod
+    def own(cls) -> RunProcess:
+        """This process."""
+        started_s = psutil.Process().create_time()
+        return cls(host=platform.node(), pid=os.getpid(), started_s=started_s)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it has ended; False where it cannot be known, on another machine."""
+        try:
+            started_s = psutil.Process(self.pid).create_time()
+        except psutil.NoSuchProcess:
+            return self.host == platform.node()
+        return self.host == platform.node() and abs(started_s - self.started_s) > 1
+
+
+@dataclass(frozen=True, kw_only=True)
 class StoredRun:
     """run.json: the metadata of a run, as far as the run got."""
 
@@ -425,6 +456,7 @@ class StoredRun:
     forced: tuple[ForcedSetting, ...] = ()
     warnings: tuple[str, ...] = ()
     error: str | None = None
+    process: RunProcess | None = None
 
     @property
     def own_client(self) -> str | None:
@@ -451,8 +483,11 @@ def read_result(rundir: RunDir) -> RunResult:
 
 def read_run(rundir: RunDir) -> StoredRun:
     """The metadata of a run. Raises HistoryError if it is absent, damaged, or not what a run
-    writes."""
-    return _validated(_RUN, rundir.read_json(rundir.run), rundir.run)
+    writes. The state of one whose process ended without a word is KILLED."""
+    run = _validated(_RUN, rundir.read_json(rundir.run), rundir.run)
+    if run.state in _ENDED or run.process is None or not run.process.is_gone:
+        return run
+    return replace(run, state=KILLED)
 
 
 def result_of(document: Mapping[str, Any], *, file: Path | None = None) -> RunResult:

@@ -19,6 +19,9 @@ from harness.machine.scratch import scratch
 
 _LIMIT_S = 900
 
+_CAUSE = re.compile(r"(?:Could not|Failure to) (?:find|transfer) |[\w.:-]+ was not found ")
+"""How Maven begins the causes that it names."""
+
 _POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -101,11 +104,21 @@ def _failure(recipe: Recipe, output: str) -> PlanError | EnvironmentFailure:
             key="target.version",
             hint="name a released version, such as 4.3.1",
         )
-    errors = [line for line in output.splitlines() if line.startswith("[ERROR]") and len(line) > 9]
-    reason = errors[0].removeprefix("[ERROR] ") if errors else output.strip()[-300:]
     return EnvironmentFailure(
-        f"the jars of {recipe.name} {recipe.version or ''} could not be fetched", hint=reason
+        f"the jars of {recipe.name} {recipe.version or ''} could not be fetched",
+        hint=cause(output),
     )
+
+
+def cause(output: str) -> str:
+    """Why Maven failed: the innermost cause of its first error, which it writes last in one line
+    (`Failed to execute goal ...: Could not resolve ...: Connect timed out -> [Help 1]`)."""
+    errors = [line for line in output.splitlines() if line.startswith("[ERROR]") and len(line) > 9]
+    if not errors:
+        return output.strip()[-300:]
+    first = errors[0].removeprefix("[ERROR] ").partition(" -> [Help")[0]
+    named = list(_CAUSE.finditer(first))
+    return first[named[-1].start() :] if named else first
 
 
 def _is_absent(coordinates: str, output: str) -> bool:

@@ -12,7 +12,7 @@ import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 
 from harness import __version__, failures
 from harness.errors import AcklossError, EnvironmentFailure, Interrupted
+from harness.history.documents import RunProcess
 from harness.history.manifest import write_manifest
 from harness.history.run_folder import SCHEMA_VERSION, RunDir, cell_id
 from harness.installation import checkout
@@ -69,6 +70,7 @@ class RunMetadata:
             warnings=[],
             forced=[{"key": each.key, "what": each.what, "source": each.source} for each in forced],
             error=None,
+            process=asdict(RunProcess.own()),
         )
         return record
 

@@ -13,6 +13,10 @@ from harness.cli.output import Output, with_output
 if TYPE_CHECKING:
     from harness.history.run_folder import RunDir
 
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_RUNS = ("run.json", "*/run.json", "runs/*/run.json")
+"""Where runs are: the folder itself, a folder of runs, that of a campaign."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunSummary:
@@ -28,18 +32,21 @@ class RunSummary:
 
 
 @click.command()
-@click.option("--out", "folder", type=click.Path(path_type=Path), default=Path("runs"))
+@click.argument("folders", nargs=-1, metavar="[DIR]...", type=_FOLDER)
+@click.option("--out", "out_folder", type=click.Path(path_type=Path), help="As DIR; default: runs.")
 @with_output
-def ls(out: Output, folder: Path) -> None:
-    """List the runs in a folder, newest last."""
+def ls(out: Output, folders: tuple[Path, ...], out_folder: Path | None) -> None:
+    """List the runs in each DIR, or in runs/, newest last: run folders, or a campaign's."""
     from harness.history.run_folder import RunDir
 
-    runs = [_summary(RunDir(path.parent)) for path in sorted(folder.glob("*/run.json"))]
+    given = [*folders, *([out_folder] if out_folder else [])] or [Path("runs")]
+    found = [file for folder in given for name in _RUNS for file in sorted(folder.glob(name))]
+    runs = [_summary(RunDir(path.parent)) for path in found]
     out.document({"schema": 1, "runs": runs})
     if out.json:
         return
     if not runs:
-        out.say(f"no runs in {folder}")
+        out.say(f"no runs in {', '.join(map(str, given))}")
         return
     names = ("run", "plan", "state", "verdict", "lost", "acknowledged", "")
     marked = ({**vars(run), "simulated": "simulated" if run.simulated else None} for run in runs)

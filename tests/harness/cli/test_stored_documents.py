@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness.cli import main
+from harness.history.documents import RunProcess
 
 RESULT: dict[str, Any] = {
     "schema": 1,
@@ -142,3 +144,40 @@ def test_losses_are_listed_only_of_checks_that_look_for_them(tmp_path: Path) -> 
     run_folder(tmp_path / "r1", result=result)
     (run,) = json.loads(ackloss("ls", "--out", tmp_path, "--json").stdout)["runs"]
     assert (run["lost"], run["acknowledged"]) == (None, 10)
+
+
+def test_a_run_whose_process_is_gone_is_killed_and_one_whose_process_lives_is_not(
+    tmp_path: Path,
+) -> None:
+    own = asdict(RunProcess.own())
+    processes = {
+        "gone": {**own, "pid": 2**22 + 1},
+        "another": {**own, "started_s": own["started_s"] - 60},  # the number was given again
+        "here": own,
+        "elsewhere": {**own, "host": "elsewhere", "pid": 2**22 + 1},
+    }
+    for name, process in processes.items():
+        run_folder(tmp_path / name, run={"schema": 1, "state": "running", "process": process})
+    runs = json.loads(ackloss("ls", tmp_path, "--json").stdout)["runs"]
+    states = {run["run_id"]: run["state"] for run in runs}
+    assert states == {
+        "another": "killed",
+        "elsewhere": "running",
+        "gone": "killed",
+        "here": "running",
+    }
+    assert "gone: killed, not checked yet" in ackloss("show", tmp_path / "gone").stdout
+    assert json.loads(ackloss("show", tmp_path / "gone", "--json").stdout)["state"] == "killed"
+
+
+def test_ls_takes_any_folders_of_runs_and_show_several_runs(tmp_path: Path) -> None:
+    one = run_folder(tmp_path / "here" / "r1", result=RESULT)
+    two = run_folder(tmp_path / "campaign" / "runs" / "r2", result={**RESULT, "run_id": "r2"})
+    listed = ackloss("ls", tmp_path / "here", tmp_path / "campaign").stdout
+    assert [line.split()[0] for line in listed.splitlines()[1:]] == ["r1", "r2"]
+    assert ackloss("ls", tmp_path / "not-there").exit_code == 2
+    shown = ackloss("show", one, two).stdout
+    assert shown.count("UNKNOWN: x") == 2
+    both = json.loads(ackloss("show", one, two, "--json").stdout)
+    assert [each["run_id"] for each in both["results"]] == ["r1", "r2"]
+    assert json.loads(ackloss("show", one, "--json").stdout)["run_id"] == "r1"

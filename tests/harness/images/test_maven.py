@@ -76,3 +76,38 @@ def test_without_maven_the_error_names_the_fix(
     with pytest.raises(EnvironmentFailure, match="Maven is missing") as raised:
         maven.fetch(SMALL, tmp_path)
     assert raised.value.hint == "apt-get install maven"
+
+
+GOAL = "Failed to execute goal org.apache:maven-dependency-plugin:3.6.0:copy on project jars: "
+
+
+@pytest.mark.parametrize(
+    ("printed", "why"),
+    [
+        (
+            f"[ERROR] {GOAL}Failed to collect dependencies at g:a:jar:1: Failed to read artifact "
+            "descriptor for g:a:jar:1: Could not transfer artifact g:a:pom:1 from/to r "
+            "(https://r): Connect to r:443 failed: Connect timed out -> [Help 1]\n[ERROR] \n"
+            "[ERROR] [Help 1] http://cwiki/DependencyResolutionException",
+            "Could not transfer artifact g:a:pom:1 from/to r (https://r): "
+            "Connect to r:443 failed: Connect timed out",
+        ),
+        (
+            f"[ERROR] {GOAL}Could not resolve dependencies for project ackloss:jars:pom:1: Could "
+            "not find artifact g:b:jar:2 in r (https://r) -> [Help 1]",
+            "Could not find artifact g:b:jar:2 in r (https://r)",
+        ),
+        (
+            f"[ERROR] {GOAL}The following artifacts could not be resolved: g:b:jar:2 (absent): "
+            "g:b:jar:2 was not found in https://r during a previous attempt -> [Help 1]",
+            "g:b:jar:2 was not found in https://r during a previous attempt",
+        ),
+        ("[ERROR] No space left on device", "No space left on device"),
+        (
+            "Error: JAVA_HOME is not defined correctly.",
+            "Error: JAVA_HOME is not defined correctly.",
+        ),
+    ],
+)
+def test_the_cause_is_shown_not_the_goal_that_failed(printed: str, why: str) -> None:
+    assert maven.cause(printed) == why

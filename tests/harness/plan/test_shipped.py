@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,20 @@ def test_the_list_shows_plans_and_campaigns_with_a_line_about_each() -> None:
         printed = ackloss("list", kind).stdout
         assert all(f"  {name} " in printed for name in document[kind])
     assert json.loads(ackloss("list", "nemeses", "--json").stdout)[PLANS] == {}
+
+
+def test_plug_ins_are_listed_by_section_and_by_words_with_types_in_words() -> None:
+    everything = ackloss("list").stdout
+    for word in ("None", "| ", "Literal[", "tuple[", "str ", "False", "NoneType"):
+        assert word not in re.sub(r"   .*", "", everything), word
+    topic = ackloss("list", "targets", "kafka", "topic").stdout
+    assert "    [topic]\n      name: text, default ackloss" in topic
+    assert "[target]" not in topic
+    assert "memory" not in topic.split()
+    assert "leaders: spread or one" in topic
+    assert "racks: list of text" in ackloss("list", "targets", "racks").stdout
+    only = ackloss("list", "plans", "storm").stdout.split()
+    assert "faults/storm" in only
+    assert "kafka-safe" not in only
+    kill = json.loads(ackloss("list", "nemeses", "kill", "--json").stdout)["plugins"]["nemeses"]
+    assert kill["kill"]["options"][0]["type"] == "KILL or TERM"
