@@ -71,12 +71,12 @@ from harness.faults.records import (
 )
 from harness.history import READS
 from harness.images.recipe import Recipe
-from harness.levers import all_levers, disk_changes, proxied
+from harness.levers import all_levers, disk, proxied
+from harness.levers.commands import poll_until
 from harness.levers.disk import DiskLever
 from harness.levers.process import kept_dead_by
 from harness.levers.protocol import ProtocolLever, Requests
 from harness.levers.proxied import with_proxy
-from harness.levers.waiting import poll_until
 from harness.machine.scratch import scratch
 from harness.models import MODELS, Model, micro_ops
 from harness.models.appends import increasing
@@ -226,7 +226,7 @@ __all__ = [
     "all_levers",
     "cell_plans",
     "consumer_name",
-    "disk_changes",
+    "disk",
     "ensure_image",
     "group_of",
     "increasing",

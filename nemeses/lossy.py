@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from harness.faults import grudges, links
+from harness.faults import links
 from harness.faults.records import CLIENTS, NetRecord, Peer, ShapingRecord
 from harness.protocols import CLIENT_ROLE, Act, HasSelectors, Nemesis, Node, Select
 
@@ -97,7 +97,7 @@ class Lossy(Nemesis, HasSelectors):
         else:
             found = select(self.peers)
             addresses = {peer.name: peer.address for peer in found}
-            shape = grudges.isolate([node.name for node in nodes], [peer.name for peer in found])
+            shape = links.isolate([node.name for node in nodes], [peer.name for peer in found])
             peers = links.peers_by_node(shape, addresses)
         return [Act("net", self._record(name, worse)) for name, worse in peers.items()]
 

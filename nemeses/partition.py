@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from harness.faults import grudges, links, selectors
+from harness.faults import links, selectors
 from harness.faults.records import CLIENTS, Peer
 from harness.protocols import CLIENT_ROLE, Act, HasSelectors, Nemesis, Node, Select
 
@@ -100,12 +100,12 @@ class Partition(Nemesis, HasSelectors):
     def _cut(self, node: str, peers: Sequence[Peer]) -> Act:
         return Act("net", links.net_record(node, peers, ports=self.ports, direction=self.direction))
 
-    def _grudge(self, nodes: Sequence[Node], select: Select) -> grudges.Grudge:
+    def _grudge(self, nodes: Sequence[Node], select: Select) -> links.Grudge:
         chosen = [node.name for node in nodes]
         if self.groups:
             parts = [[node.name for node in select(group)] for group in self.groups]
-            return grudges.groups([[name for name in part if name in chosen] for part in parts])
+            return links.groups([[name for name in part if name in chosen] for part in parts])
         if self.form == "ring":
-            return grudges.ring(chosen)
-        shape = {"isolate": grudges.isolate, "halves": grudges.halves, "bridge": grudges.bridge}
+            return links.ring(chosen)
+        shape = {"isolate": links.isolate, "halves": links.halves, "bridge": links.bridge}
         return shape[self.form](chosen, [peer.name for peer in select(self.peers)])

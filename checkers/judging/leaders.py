@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness.faults.affected import affected_nodes
+from harness.faults.journal import affected_nodes
 from harness.history import MEMBERS
 from harness.history.arrays import one_batch
 from harness.history.parquet_reader import integers, texts

@@ -20,6 +20,10 @@ see `harness.faults.records`), never as a command.
 far, without what the probe itself sent; null where its levers do not count that, missing in
 journals of older versions, which therefore prove no fault of a lever that counts
 (`UndoRecord.counts`). With `claimed`, the operator states whether it is so, and nothing proves it.
+
+The type of an undo record is found by the name of its lever: the core's own types come first, and
+only for another name are the targets of this installation looked up. So a journal is read without
+importing a target that it does not need.
 """
 
 from __future__ import annotations
@@ -33,10 +37,58 @@ from typing import Any, Final
 
 import orjson
 
-from harness.errors import EnvironmentFailure, HistoryError
-from harness.faults.record_types import is_core, known_types, record_type
-from harness.faults.records import from_document, to_document
-from harness.protocols import FaultWindow, UndoRecord
+from harness import registry
+from harness.errors import EnvironmentFailure, HistoryError, nearest
+from harness.faults.records import RECORD_TYPES, from_document, to_document
+from harness.protocols import DeclaresRecords, FaultWindow, UndoRecord
+
+
+def is_core(lever: str) -> bool:
+    """Whether the core itself has a record for this lever."""
+    return lever in RECORD_TYPES
+
+
+def record_type(lever: str) -> type[UndoRecord]:
+    """The type of this lever's records. Raises HistoryError for a lever that nothing here has, and
+    for one that two targets declare differently; the caller adds the file."""
+    if (known := RECORD_TYPES.get(lever)) is not None:
+        return known
+    declared = {name: types[lever] for name, types in _declared() if lever in types}
+    if not declared:
+        raise _unknown(lever)
+    if len({*declared.values()}) > 1:
+        raise HistoryError(
+            f"names the lever {lever!r}, for which the targets {' and '.join(declared)} declare "
+            "different undo records",
+            hint="uninstall the package that the run did not use",
+        )
+    return next(iter(declared.values()))
+
+
+def known_types(lever: str) -> list[type[UndoRecord]]:
+    """The types of this lever's records, as far as it is known here."""
+    if (known := RECORD_TYPES.get(lever)) is not None:
+        return [known]
+    return [types[lever] for _, types in _declared() if lever in types]
+
+
+def _declared() -> Iterator[tuple[str, Mapping[str, type[UndoRecord]]]]:
+    """What each target declares, by its name."""
+    for name in registry.usable("targets"):
+        target: object = registry.plugins("targets")[name]
+        if isinstance(target, DeclaresRecords):
+            yield name, target.record_types
+
+
+def _unknown(lever: str) -> HistoryError:
+    names = [*RECORD_TYPES, *(each for _, types in _declared() for each in types)]
+    near = nearest(lever, names)
+    similar = f" (the nearest is {near!r})" if near else ""
+    return HistoryError(
+        f"names the lever {lever!r}, which neither this version nor a target here has{similar}",
+        hint="install the package of the run's target, in the version that the run used",
+    )
+
 
 PHASES: Final = ("applied", "held", "undone")
 NOT_COUNTED: Final = "its journal does not record how much of the system it affected"
@@ -324,3 +376,30 @@ def _open_act(entry: dict[str, Any]) -> OpenAct:
     if record.fault != fault:
         raise HistoryError(f"is of fault {fault!r}, but its record is of {record.fault!r}")
     return OpenAct(n=n, fault=fault, lever=lever, record=record)
+
+
+def affected_nodes(journal: Path) -> dict[str, set[str]]:
+    """By fault the nodes that it affects, by the acts that its journal announces; of a fault that
+    began twice, those of the second time. These are not always the nodes that its step chose: a
+    partition by groups cuts none of a node that is in no group.
+
+    A cut link affects the end that the step chose: peers of an isolated node still reach each
+    other. It affects both ends if the step chose both (a ring, groups), or neither (a bridge).
+    """
+    chosen: dict[str, set[str]] = {}
+    affected: dict[str, set[str]] = {}
+    for entry in entries(journal):
+        match entry:
+            case {"type": "step", "fault": fault, "nodes": nodes}:
+                chosen[fault], affected[fault] = set(nodes), set()
+            case {
+                "type": "intent",
+                "fault": fault,
+                "lever": "net",
+                "token": {"node": node, "peers": peers},
+            } if fault in affected:
+                links = ({node, peer["name"]} for peer in peers)
+                affected[fault].update(*(link & chosen[fault] or link for link in links))
+            case {"type": "intent", "fault": fault, "token": {"node": node}} if fault in affected:
+                affected[fault].update(node.split(","))  # one act may be of several nodes
+    return affected

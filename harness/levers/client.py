@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.records import ClientRecord
-from harness.levers.waiting import poll_until
+from harness.levers.commands import poll_until
 from harness.protocols import Lever, Node, Proof, UndoRecord
 from harness.protocols.crashes import ClientState, Crashes
 

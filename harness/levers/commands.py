@@ -1,11 +1,24 @@
-"""Commands that a lever cannot do without, and the files by which faults are noted on a node."""
+"""Commands that a lever cannot do without, the files by which faults are noted on a node, and
+polling the world until something holds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from harness.errors import HarnessFailure
 from harness.protocols import Node
+
+
+def poll_until(holds: Callable[[], bool], *, within_s: float, every_s: float = 0.05) -> bool:
+    """Poll until something holds; False when it did not within the time."""
+    deadline = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(every_s)
+    return True
 
 
 def must(node: Node, argv: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from harness.errors import HarnessFailure
 from harness.faults.records import ConsumerRecord, FoundConsumer
-from harness.levers.waiting import poll_until
+from harness.levers.commands import poll_until
 from harness.protocols import Lever, Node, Proof, UndoRecord
 from harness.protocols.groups import Consumers, ConsumerState
 

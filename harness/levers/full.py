@@ -17,11 +17,9 @@ from typing import ClassVar
 
 from harness.errors import HarnessFailure
 from harness.faults.records import FullRecord
-from harness.levers.commands import marks, must
-from harness.levers.equipment import unequipped
+from harness.levers.commands import marks, must, poll_until
 from harness.levers.process import start_again
-from harness.levers.waiting import poll_until
-from harness.levers.writing import attempt, process_state, refusals, tried
+from harness.levers.writing import attempt, process_state, refusals, tried, unequipped
 from harness.protocols import NODE_DATA, STORED, Lever, Node, Proof, UndoRecord
 
 _OURS = "ackloss-full."

@@ -6,35 +6,329 @@ a comment that names its fault, so the rules of one fault are found, counted and
 touching another's. The rules of the latest fault come first, so if faults overlap, each has counted
 its own packets. Rules that are not ours are never changed.
 
+What a rule does is the record's `action`: `drop` (all packets, or the `share` of them) or `reset`
+(TCP is answered with a reset, other traffic passes). A share has a second rule beside the one that
+drops, which only counts what passed by: so the share that was dropped is known.
+
 A packet that the probe sent shows that a rule works, but not that anything was cut: `met` counts
-the packets of the system alone (`harness.levers.net_rules` explains how they are distinguished).
+the packets of the system alone. So each rule exists twice: for packets of the system, and for those
+of the harness itself (`own`), with the same effect and a separate counter. Ours are TCP from or to
+the ports of `harness.faults.own_traffic`, and all that is not TCP: echo requests. A packet matches
+exactly one of the two, so their order does not matter. The probe sends an echo request without
+ports; with ports, or where TCP is reset, it connects to the first port from the side whose request
+the rules match. A refusal is an answer: the path is open.
+
+Where connections to a port are redirected (`harness.levers.protocol`), the filter sees the proxy's
+port: packets of the system are then known by the port to which their connection was begun. Our own
+connections are not redirected.
 """
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import product
 from math import sqrt
-from typing import ClassVar, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
+from harness.faults.own_traffic import FIRST_PORT, LAST_PORT, own_port, own_ports
 from harness.faults.records import CLIENTS, NetRecord, Peer
+from harness.levers import clients
 from harness.levers.clients import clients_address, refuse_gateway, why_no_clients
-from harness.levers.net_rules import (
-    OURS,
-    Met,
-    add,
-    counted,
-    directions,
-    dismantle,
-    prepare,
-    refused,
-    remove,
-    standing,
+from harness.levers.commands import must
+from harness.levers.protocol import redirected
+from harness.protocols import Lever, Node, OwnConnection, Proof, ReachedByNetwork, UndoRecord
+
+OURS = "ACKLOSS-"
+"""How the names of our chains begin."""
+CHAINS = {"in": ("INPUT", "ACKLOSS-IN"), "out": ("OUTPUT", "ACKLOSS-OUT")}
+_TRIAL = "ACKLOSS-TRIAL"
+_OWN, _SEEN = "own", "seen"
+_EXEMPT = "ackloss:exempt"
+"""The comment of the rule for our own connection: not of the form of a fault's mark."""
+_DROP = ["-j", "DROP"]
+# Resets themselves pass: else the other direction's rule would drop what this one answers.
+_RESET = ["-j", "REJECT", "--reject-with", "tcp-reset"]
+_NO_RESETS = ["!", "--tcp-flags", "RST", "RST"]
+_PORTS = f"{FIRST_PORT}:{LAST_PORT}"
+_TCP = ["-p", "tcp", "-m", "tcp"]
+_RESTORE = 'printf "%s\\n" "*filter" "$@" COMMIT | iptables-restore -w -n'
+"""Adds or removes rules at one instant: a fault that begins link by link is another fault."""
+
+
+class Mark(NamedTuple):
+    """The comment of a rule: its fault, the peer, whether it is for packets of the harness, and
+    whether it only counts. Rules of older versions had no `own`, and met every packet."""
+
+    fault: str
+    peer: str
+    own: bool = False
+    seen: bool = False
+
+    def __str__(self) -> str:
+        kinds = [*([_OWN] if self.own else []), *([_SEEN] if self.seen else [])]
+        return "/".join(["ackloss", self.fault, self.peer, *kinds])
+
+
+class Standing(NamedTuple):
+    """One of our rules on a node, as `iptables -A` would add it again."""
+
+    mark: Mark
+    packets: int
+    rule: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Met:
+    """Packets on which a fault's rules for one peer acted, and, if a share is dropped, packets that
+    passed by: of the system, and of the harness itself."""
+
+    system: int = 0
+    own: int = 0
+    system_seen: int = 0
+    own_seen: int = 0
+
+
+def directions(record: NetRecord) -> list[str]:
+    """The directions that a record names: in, out, or both."""
+    return ["in", "out"] if record.direction == "both" else [record.direction]
+
+
+def rules(record: NetRecord, elsewhere: Collection[int] = ()) -> Iterator[tuple[str, list[str]]]:
+    """Chain and rule, without the verb, for every peer, port and direction. Each is inserted before
+    the earlier ones, so the rule that counts is the first to see a packet. `elsewhere`: the ports
+    of the node at which something else listens for them."""
+    ports: Sequence[int | None] = record.ports or [None]
+    for direction, peer, port in product(directions(record), record.peers, ports):
+        ends = ["-s" if direction == "in" else "-d", f"{peer.address}/32"]
+        chain, mark = CHAINS[direction][1], Mark(record.fault, peer.name)
+        # clients connect to the node and never the other way: answers come from the node's port
+        answers = direction == "out" and peer.name == CLIENTS
+        here = port in elsewhere and (direction == "in" or answers)
+        for match, own in _matches(record, port, answers=answers, redirected=here):
+            kind = mark._replace(own=own)
+            yield chain, [*ends, *match, *_does(record, kind)]
+            if record.share < 1:
+                yield chain, [*ends, *match, *_comment(kind._replace(seen=True))]
+
+
+def _matches(
+    record: NetRecord, port: int | None, *, answers: bool, redirected: bool
+) -> Iterator[tuple[list[str], bool]]:
+    """The packets that are matched, and whether they are our own."""
+    if port is not None:
+        here, there = ("--sport", "--dport") if answers else ("--dport", "--sport")
+        if redirected:
+            way = "REPLY" if answers else "ORIGINAL"
+            begun = ["-m", "conntrack", "--ctorigdstport", str(port), "--ctdir", way]
+            yield [*_TCP, "!", there, _PORTS, *begun], False
+        else:
+            yield [*_TCP, here, str(port), "!", there, _PORTS], False
+        yield [*_TCP, here, str(port), there, _PORTS], True
+        return
+    yield [*_TCP, "!", "--sport", _PORTS, "!", "--dport", _PORTS], False
+    yield [*_TCP, "--sport", _PORTS], True
+    yield [*_TCP, "!", "--sport", _PORTS, "--dport", _PORTS], True
+    if record.action != "reset":
+        yield ["!", "-p", "tcp"], True
+
+
+def _does(record: NetRecord, mark: Mark) -> list[str]:
+    if record.action == "reset":
+        return [*_NO_RESETS, *_comment(mark), *_RESET]
+    if record.share < 1:
+        return [*_comment(mark), *_statistic(record.share), *_DROP]
+    return [*_comment(mark), *_DROP]
+
+
+def _statistic(part: float) -> list[str]:
+    return ["-m", "statistic", "--mode", "random", "--probability", f"{part:g}"]
+
+
+def _comment(mark: Mark) -> list[str]:
+    return ["-m", "comment", "--comment", str(mark)]
+
+
+def exempting(node: Node, direction: str) -> list[str] | None:
+    """The rule that lets our own connection to a node pass, before any that drops; None where the
+    harness does not work through the network that it cuts."""
+    if not isinstance(node, ReachedByNetwork):
+        return None
+    own: OwnConnection = node.own_connection
+    end, port = ("-s", "--dport") if direction == "in" else ("-d", "--sport")
+    mark = ["-m", "comment", "--comment", _EXEMPT]
+    return [end, f"{own.peer}/32", *_TCP, port, str(own.port), *mark, "-j", "RETURN"]
+
+
+def prepare(node: Node, direction: str) -> None:
+    """Make our chain and hook it in, with what exempts our own connection in it before any packet
+    goes through it."""
+    hook, chain = CHAINS[direction]
+    node.admin(["iptables", "-w", "-N", chain])  # fails, as it should, when it exists
+    exempt = exempting(node, direction)
+    if exempt is not None and node.admin(["iptables", "-w", "-C", chain, *exempt]).exit_code:
+        must(node, ["iptables", "-w", "-I", chain, *exempt])
+    if node.admin(["iptables", "-w", "-C", hook, "-j", chain]).exit_code:
+        must(node, ["iptables", "-w", "-I", hook, "-j", chain])
+
+
+def dismantle(node: Node, direction: str) -> None:
+    """Remove our chain if no rule of a fault is left in it; what exempts our own connection goes
+    last."""
+    hook, chain = CHAINS[direction]
+    left = node.admin(["iptables", "-w", "-S", chain])
+    rules_left = [line for line in left.output.splitlines() if line.startswith("-A ")]
+    if left.exit_code or any(_EXEMPT not in line for line in rules_left):
+        return
+    node.admin(["iptables", "-w", "-D", hook, "-j", chain])
+    node.admin(["iptables", "-w", "-F", chain])
+    node.admin(["iptables", "-w", "-X", chain])
+
+
+def add(node: Node, record: NetRecord) -> None:
+    """Add the rules of a record, all at one instant, after the one that exempts our own connection;
+    nothing if they already exist."""
+    peers = {peer.name for peer in record.peers}
+    if any(mark.fault == record.fault and mark.peer in peers for mark, _, _ in standing(node)):
+        return
+    place = ["2"] if isinstance(node, ReachedByNetwork) else []
+    elsewhere = redirected(node) if record.ports else ()
+    lines = [" ".join(["-I", chain, *place, *rule]) for chain, rule in rules(record, elsewhere)]
+    must(node, ["sh", "-c", _RESTORE, "rules", *lines])
+
+
+def remove(node: Node, record: NetRecord) -> None:
+    """Remove every rule of the record's fault and peers, as it stands, whichever version of ackloss
+    has written it. Raises HarnessFailure when they cannot be removed."""
+    peers = {peer.name for peer in record.peers}
+    lines = [
+        rule.replace("-A", "-D", 1)
+        for mark, _, rule in standing(node)
+        if mark.fault == record.fault and mark.peer in peers
+    ]
+    if lines:
+        must(node, ["sh", "-c", _RESTORE, "rules", *lines])
+
+
+def standing(node: Node) -> list[Standing]:
+    """Our rules on a node. Raises HarnessFailure if they cannot be read."""
+    found = []
+    for line in must(node, ["iptables-save", "-c", "-t", "filter"]).splitlines():
+        if match := re.match(r"\[(\d+):\d+\] (.*--comment \"?ackloss/([^\s\"]+).*)", line):
+            fault, peer, *kinds = match[3].split("/")
+            mark = Mark(fault, peer, own=_OWN in kinds, seen=_SEEN in kinds)
+            found.append(Standing(mark, int(match[1]), match[2]))
+    return found
+
+
+def counted(node: Node, fault: str) -> dict[str, Met]:
+    """What a fault's rules have met by peer, over all ports and directions."""
+    packets: dict[Mark, int] = {}
+    for mark, met, _ in standing(node):
+        packets[mark] = packets.get(mark, 0) + met
+    return {
+        peer: Met(
+            system=packets.get(Mark(fault, peer), 0),
+            own=packets.get(Mark(fault, peer, own=True), 0),
+            system_seen=packets.get(Mark(fault, peer, seen=True), 0),
+            own_seen=packets.get(Mark(fault, peer, own=True, seen=True), 0),
+        )
+        for peer in {mark.peer for mark in packets if mark.fault == fault}
+    }
+
+
+def refused(node: Node, *, part: float = 1, reset: bool = False) -> str | None:
+    """None, or why the kernel rejects such a rule: tried in a chain that no packet enters."""
+    rule = [*_TCP, *_NO_RESETS, *_RESET] if reset else _DROP
+    rule = [*_statistic(part), *rule] if part < 1 else rule
+    made = node.admin(["iptables", "-w", "-N", _TRIAL])
+    tried = made if made.exit_code else node.admin(["iptables", "-w", "-A", _TRIAL, *rule])
+    node.admin(["iptables", "-w", "-F", _TRIAL])
+    node.admin(["iptables", "-w", "-X", _TRIAL])
+    if not tried.exit_code:
+        return None
+    return f"{node.name}: the rule cannot be made: {tried.output.strip()[:200]}"
+
+
+_ANSWER_S = 1
+_FEWEST, _MOST = 200, 2000
+_DROPS_WANTED = 20
+_AT_ONCE = 100
+_MANY_S = 8
+_DISCARD_PORT = 9
+_OFTEN = (
+    f"for i in $(seq 0 {_AT_ONCE - 1}); do "
+    f'nc -nz -w {_ANSWER_S} -p $(($2 + i)) "$0" "$1" & done; wait'
 )
-from harness.levers.net_tries import Tried, exchange, many
-from harness.protocols import Lever, Node, Proof, UndoRecord
+
+
+class Tried(NamedTuple):
+    """How it was tried, and the result: `passed`, `was refused` or `got no answer`."""
+
+    how: str
+    came: str
+
+    @property
+    def answered(self) -> bool:
+        return self.came != "got no answer"
+
+    def __str__(self) -> str:
+        return f"{self.how} {self.came}"
+
+
+def exchange(node: Node, peer_node: Node | None, peer: Peer, record: NetRecord) -> Tried:
+    """Try one exchange between a node and a peer (`peer_node` is None for the clients)."""
+    if not record.ports and record.action != "reset":
+        source, goal, name = _ends(node, peer_node, peer, record)
+        answer = source.admin(["ping", "-n", "-c", "1", "-W", str(_ANSWER_S), goal])
+        came = "got no answer" if answer.exit_code else "passed"
+        return Tried(f"an echo request {source.name} to {name}", came)
+    port = _port(record)
+    if peer_node is None and (record.ports or record.direction != "out"):
+        came = clients.connect(node.address, port, timeout_s=_ANSWER_S)
+        return Tried(f"a client's connection to {node.name}:{port}", came)
+    source, goal, name = _ends(node, peer_node, peer, record)
+    argv = ["nc", "-nvz", "-w", str(_ANSWER_S), "-p", str(own_port()), goal, str(port)]
+    answer = source.admin(argv, timeout_s=_ANSWER_S + 2)
+    refused = "was refused" if "refused" in answer.output else "got no answer"
+    return Tried(
+        f"a connection {source.name} to {name}:{port}", refused if answer.exit_code else "passed"
+    )
+
+
+def many(node: Node, peer_node: Node | None, peer: Peer, record: NetRecord) -> None:
+    """Send enough packets to distinguish two shares of packets that are dropped at random."""
+    times = round(min(_MOST, max(_FEWEST, _DROPS_WANTED / record.share)))
+    source, goal, _ = _ends(node, peer_node, peer, record)
+    if not record.ports:
+        # -f: the next as soon as one is answered, or after 10 ms
+        ping = ["timeout", str(_MANY_S), "ping", "-n", "-q", "-f", "-c", str(times), "-W", "1"]
+        source.admin([*ping, goal], timeout_s=2 * _MANY_S)
+    elif peer_node is None:
+        port = _port(record)
+        clients.connect_often(node.address, port, times=_AT_ONCE, timeout_s=_ANSWER_S)
+    else:
+        argv = ["sh", "-c", _OFTEN, goal, str(_port(record)), str(own_ports(_AT_ONCE))]
+        source.admin(argv, timeout_s=2 * _MANY_S)
+
+
+def _ends(
+    node: Node, peer_node: Node | None, peer: Peer, record: NetRecord
+) -> tuple[Node, str, str]:
+    """The node that sends, the address to which it sends, and whose that is: rules `in` match what
+    the peer sends. Nothing can be sent from the clients' side here, but their answers to the node
+    come from there too."""
+    if record.direction == "in" and peer_node is not None:
+        return peer_node, node.address, node.name
+    return node, peer.address or "", peer.name
+
+
+def _port(record: NetRecord) -> int:
+    return record.ports[0] if record.ports else _DISCARD_PORT
+
 
 T = TypeVar("T")
 

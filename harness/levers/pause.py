@@ -19,9 +19,8 @@ from typing import ClassVar, NamedTuple
 
 from harness.errors import HarnessFailure
 from harness.faults.records import PauseRecord
-from harness.levers.commands import marks, must
+from harness.levers.commands import marks, must, poll_until
 from harness.levers.process import unsignalled
-from harness.levers.waiting import poll_until
 from harness.protocols import Lever, Node, Proof, UndoRecord
 
 _FOLDER = "/run"

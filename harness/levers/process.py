@@ -22,8 +22,7 @@ from typing import ClassVar
 
 from harness.errors import HarnessFailure
 from harness.faults.records import DiskRecord, PowerRecord, ProcessRecord, StorageRecord
-from harness.levers.commands import marks, must
-from harness.levers.waiting import poll_until
+from harness.levers.commands import marks, must, poll_until
 from harness.protocols import Lever, Managed, Node, Proof, UndoRecord
 
 _FOLDER = "/tmp"  # noqa: S108  (not /run: who may signal a process need not be root)

@@ -17,9 +17,8 @@ from typing import ClassVar, Literal
 
 from harness.faults.records import ReadOnlyRecord
 from harness.levers.commands import marks, must
-from harness.levers.equipment import unequipped
 from harness.levers.process import start_again
-from harness.levers.writing import attempt, process_state, refusals, tried
+from harness.levers.writing import attempt, process_state, refusals, tried, unequipped
 from harness.protocols import NODE_DATA, Lever, Node, Proof, UndoRecord
 
 _OURS = "ackloss-read-only."

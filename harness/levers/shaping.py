@@ -26,8 +26,7 @@ from zlib import crc32
 from harness.errors import HarnessFailure
 from harness.faults.records import ShapingRecord
 from harness.levers.clients import clients_address, device, refuse_gateway, why_no_clients
-from harness.levers.commands import must
-from harness.levers.waiting import poll_until
+from harness.levers.commands import must, poll_until
 from harness.protocols import Lever, Node, Proof, ReachedByNetwork, UndoRecord
 
 _QUEUE_MS = 400

@@ -24,8 +24,7 @@ from typing import ClassVar
 
 from harness.errors import HarnessFailure
 from harness.faults.records import NOT_CAPTURED, StressRecord
-from harness.levers.commands import must
-from harness.levers.waiting import poll_until
+from harness.levers.commands import must, poll_until
 from harness.protocols import Lever, Managed, Node, Proof, UndoRecord
 
 _LOOK_S = 1.0

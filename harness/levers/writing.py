@@ -12,6 +12,19 @@ from harness.faults.records import NOT_CAPTURED, StorageRecord
 from harness.levers.process import kept_dead_by
 from harness.protocols import NODE_DATA, STORED, Completed, Node
 
+TOOLS = ("find", "truncate", "dd", "df", "rm", "sh", "chmod", "setpriv")
+"""The commands that `Node.admin` must have."""
+
+
+def unequipped(node: Node) -> str | None:
+    """None, or which commands a node lacks, or that its process does not run."""
+    if node.admin(["which", *TOOLS]).exit_code:
+        return f"{node.name} lacks one of {', '.join(TOOLS)}"
+    if not node.process().running:
+        return f"{node.name}: its process does not run"
+    return None
+
+
 # The target's process is root without capabilities.
 _AS_TARGET = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--"]
 _OURS = "ackloss-try"

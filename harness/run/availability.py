@@ -8,9 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from harness.errors import EnvironmentFailure, HarnessFailure, HistoryError
-from harness.faults.acts import required
-from harness.faults.availability import unavailable
-from harness.faults.record_types import record_type
+from harness.faults.acts import required, unavailable
+from harness.faults.journal import record_type
 from harness.levers.client import ClientLever
 from harness.levers.consumer import ConsumerLever
 from harness.levers.manual import ManualLever

@@ -12,8 +12,7 @@ from typing import Any
 from harness import registry
 from harness.errors import Mistakes, PlanError
 from harness.faults import conditions, selectors
-from harness.faults.acts import required
-from harness.faults.availability import missing_levers
+from harness.faults.acts import missing_levers, required
 from harness.faults.records import NetRecord, ShapingRecord
 from harness.levers.manual import ManualLever
 from harness.models import GROUP

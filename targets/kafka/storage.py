@@ -7,7 +7,7 @@ log was fsynced when Kafka last wrote that file, which it does once a minute
 kernel, and nothing above need survive a power loss. With them more survives than the file says, so
 `check_flushes` refuses to cut there.
 
-Pure functions of names, sizes and bytes (see `harness.levers.disk_changes`).
+Pure functions of names, sizes and bytes (see `harness.levers.disk`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from harness.errors import PlanError
 from harness.faults.records import DiskRecord
-from harness.levers.disk_changes import Change, Read, Sizes, Storage, check_size
+from harness.levers.disk import Change, Read, Sizes, Storage, check_size
 from targets.kafka.definitions import of_topic
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import FIRST_SNAPSHOT
@@ -41,7 +41,7 @@ _KEPT_BY_FORMAT = (_META, "data/bootstrap.checkpoint", f"data/{FIRST_SNAPSHOT}")
 
 @dataclass(frozen=True)
 class KafkaStorage(Storage):
-    """See `harness.levers.disk_changes.Storage`."""
+    """See `harness.levers.disk.Storage`."""
 
     def segments(self, folder: str, sizes: Sizes) -> list[str]:
         """The segments of a log, the newest last."""

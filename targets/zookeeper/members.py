@@ -19,7 +19,7 @@ from kazoo.protocol.serialization import Reconfig
 from harness.errors import HarnessFailure
 from harness.faults.own_traffic import NoAnswer
 from harness.faults.records import MembersRecord
-from harness.levers.waiting import poll_until
+from harness.levers.commands import poll_until
 from harness.protocols import Lever, Node, Proof, UndoRecord
 from targets.zookeeper import asking
 from targets.zookeeper.configuration import CLIENT_PORT

@@ -88,7 +88,6 @@ def test_plug_ins_find_the_record_of_every_lever() -> None:
 
 
 OF_THE_TREE = {
-    "harness.faults.grudges": "cuts of the nemesis partition",
     "harness.faults.links": "links between nodes, of the nemeses of the network",
     "harness.faults.selectors": "a plug-in calls select()",
     "harness.models": "models as objects: a plug-in names its model",

@@ -25,7 +25,7 @@ from harness.faults.injection import Faults
 from harness.faults.journal import Journal, OpenActs, open_acts, windows
 from harness.faults.records import ClientRecord, from_document, to_document
 from harness.levers.client import ClientLever
-from harness.levers.waiting import poll_until
+from harness.levers.commands import poll_until
 from harness.plan import Plan, parse_plan
 from harness.protocols import INFO, Act, Completion, Situation, completion, invoke
 from harness.protocols.clock import RunClock

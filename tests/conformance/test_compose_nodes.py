@@ -26,8 +26,8 @@ from harness.faults.records import (
 from harness.history.run_folder import new_run_id
 from harness.images.building import infra_image
 from harness.images.daemon import connect
+from harness.levers.commands import poll_until
 from harness.levers.pause import PauseLever
-from harness.levers.waiting import poll_until
 from harness.protocols import Act, Managed, Node, UndoRecord
 from tests.fixtures.their_project import seen, talking_containers
 

@@ -12,12 +12,12 @@ import pytest
 
 from harness import registry
 from harness.errors import HarnessFailure
-from harness.faults.availability import unavailable
+from harness.faults.acts import unavailable
 from harness.faults.injection import Faults
 from harness.faults.journal import Journal, OpenActs, entries, open_acts, windows
 from harness.faults.records import LeadershipRecord, ProcessRecord, from_document, to_document
 from harness.history.run_folder import new_run_id
-from harness.levers.waiting import poll_until
+from harness.levers.commands import poll_until
 from harness.machine import state
 from harness.plan import parse_plan
 from harness.protocols import Act, FaultWindow, Nemesis, PartitionView, RunCluster

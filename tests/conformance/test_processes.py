@@ -14,7 +14,7 @@ from harness.faults.records import PauseRecord, ProcessRecord, ReadOnlyRecord, S
 from harness.history.run_folder import new_run_id
 from harness.images.building import infra_image
 from harness.images.daemon import connect
-from harness.levers.waiting import poll_until
+from harness.levers.commands import poll_until
 from harness.machine import state as known_runs
 from harness.protocols import STORED, Completed, Lever, Node, NodeSpec
 from tests.conformance.conftest import Pods

@@ -11,11 +11,11 @@ import pytest
 
 from harness.clusters.ssh.cluster import SshCluster
 from harness.faults.records import NetRecord, Peer, ProcessRecord
-from harness.levers import net_rules
+from harness.levers import net
 from harness.levers.clients import connect
 from harness.levers.net import NetLever
 from harness.levers.process import ProcessLever
-from harness.levers.redirect import CHAIN, redirect, redirected
+from harness.levers.protocol import CHAIN, redirect, redirected
 from harness.protocols import Node
 from tests.conformance.conftest import SSH, Pods, pods_in
 
@@ -82,7 +82,7 @@ def test_the_net_lever_cuts_under_it_and_counts_what_it_met(proxied: Pods) -> No
 
 def test_the_trap_is_real(proxied: Pods, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rules of a lever that knows nothing of the redirect meet nothing."""
-    monkeypatch.setattr(net_rules, "redirected", lambda _: {})
+    monkeypatch.setattr(net, "redirected", lambda _: {})
     lever, record = NetLever(proxied.nodes), cut(proxied)
     lever.apply(record)
     try:

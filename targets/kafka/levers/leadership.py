@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from harness.errors import AcklossError, HarnessFailure
 from harness.faults.records import LeadershipRecord, Move
-from harness.levers.waiting import poll_until
+from harness.levers.commands import poll_until
 from harness.protocols import Lever, Node, PartitionView, Proof, UndoRecord
 from targets.kafka.levers.leaders import Leadership
 

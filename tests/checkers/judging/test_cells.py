@@ -19,8 +19,8 @@ from checkers.judging.one_run import judge_run
 from checkers.judging.results import Judged
 from checkers.loss.checker import Found, Loss, Slice
 from harness.errors import HistoryError
-from harness.faults.grudges import bridge
 from harness.faults.journal import Journal
+from harness.faults.links import bridge
 from harness.faults.records import NetRecord, Peer
 from harness.history import OBSERVATIONS
 from harness.history.documents import read_result, result_of

@@ -11,8 +11,7 @@ import pytest
 
 from harness import registry
 from harness.faults import selectors
-from harness.faults.affected import affected_nodes
-from harness.faults.journal import Journal
+from harness.faults.journal import Journal, affected_nodes
 from harness.protocols import Act, Node, Situation
 from harness.protocols.vocabulary import Choice
 from tests.fixtures.dry_run import DryRunNode

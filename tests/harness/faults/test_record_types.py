@@ -13,8 +13,7 @@ import pytest
 
 from harness import registry
 from harness.errors import HarnessFailure, PlanError
-from harness.faults.journal import open_acts, windows
-from harness.faults.record_types import record_type
+from harness.faults.journal import open_acts, record_type, windows
 from harness.plan import parse_plan
 from harness.run.availability import levers_of
 from harness.run.resolving import resolve

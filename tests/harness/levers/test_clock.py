@@ -11,14 +11,14 @@ import pytest
 
 from harness import registry
 from harness.clusters.docker.cluster import DockerCluster
-from harness.faults.availability import unavailable
+from harness.faults.acts import unavailable
 from harness.faults.records import ClockRecord
 from harness.history.run_folder import new_run_id
 from harness.images.building import infra_image
 from harness.images.daemon import connect
 from harness.images.faketime import library
 from harness.levers.clock import ClockLever, prepared
-from harness.levers.waiting import poll_until
+from harness.levers.commands import poll_until
 from harness.machine import state
 from harness.protocols import NodeSpec
 

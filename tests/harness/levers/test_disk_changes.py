@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from harness.faults.records import DiskRecord
-from harness.levers.disk import DiskLever
-from harness.levers.disk_changes import Change, matching, planned
+from harness.levers.disk import Change, DiskLever, matching, planned
 from tests.fixtures.dry_run import DryRunNode
 
 TOPICS = ("data/[!_]*-[0-9]*",)

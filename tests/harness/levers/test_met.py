@@ -20,8 +20,7 @@ from harness.faults.records import (
     StressRecord,
 )
 from harness.levers import shaping
-from harness.levers.clock_reading import Reading, written_lines
-from harness.levers.clock_written import Written, newest
+from harness.levers.clock import Reading, Written, newest, written_lines
 from harness.levers.full import FullLever
 from harness.levers.pause import PauseLever
 from harness.levers.read_only import ReadOnlyLever

@@ -10,8 +10,7 @@ import pytest
 
 from harness.errors import HarnessFailure
 from harness.faults.records import NetRecord, Peer
-from harness.levers.net import NetLever
-from harness.levers.net_rules import refused, rules
+from harness.levers.net import NetLever, refused, rules
 from harness.protocols import Completed
 from tests.fixtures.dry_run import DryRunNode
 

@@ -10,8 +10,7 @@ import pytest
 from harness.errors import HarnessFailure
 from harness.faults.records import ProtocolRecord
 from harness.levers import protocol
-from harness.levers.protocol import ProtocolLever, Requests, state_of
-from harness.levers.redirect import CHAIN
+from harness.levers.protocol import CHAIN, ProtocolLever, Requests, state_of
 from harness.protocols import Completed, Node
 
 REDIRECTED = f"-A PREROUTING ! -i lo -j {CHAIN}\n-A {CHAIN} -p tcp --dport 70 --to-ports 10070"

@@ -14,7 +14,7 @@ import pytest
 
 from harness.errors import PlanError
 from harness.faults.records import DiskRecord
-from harness.levers.disk_changes import Change, planned
+from harness.levers.disk import Change, planned
 from harness.plan import parse_plan
 from harness.run.resolving import resolve
 from targets.kafka.storage import KafkaStorage, batches, recovery_points

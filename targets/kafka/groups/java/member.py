@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from harness.levers.waiting import poll_until
+from harness.levers.commands import poll_until
 from harness.protocols import Node
 from targets.kafka.clients.java.lines import Lost, connected
 from targets.kafka.groups.life import Life, Take, is_stopped

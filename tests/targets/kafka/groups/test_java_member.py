@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from harness.levers.waiting import poll_until
+from harness.levers.commands import poll_until
 from harness.protocols.groups import KINDS, Delivery
 from targets.kafka.groups.java.member import JavaMember
 

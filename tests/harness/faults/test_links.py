@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.faults import grudges
-from harness.faults.grudges import Grudge
+from harness.faults import links
+from harness.faults.links import Grudge
 
 NAMES = [f"b{n}" for n in range(1, 10)]
 
@@ -17,19 +17,19 @@ def sees(grudge: Grudge, nodes: list[str]) -> dict[str, set[str]]:
 
 
 def test_isolated_nodes_are_alone() -> None:
-    assert grudges.isolate(["b1", "b2"], ["b1", "b2", "c1"]) == {
+    assert links.isolate(["b1", "b2"], ["b1", "b2", "c1"]) == {
         "b1": ["b2", "c1"],
         "b2": ["b1", "c1"],
     }
 
 
 def test_halves_see_their_own_side_and_rules_stand_at_the_chosen() -> None:
-    grudge = grudges.halves(["b2", "b3"], ["b1", "b2", "b3", "c1"])
+    grudge = links.halves(["b2", "b3"], ["b1", "b2", "b3", "c1"])
     assert grudge == {"b2": ["b1", "c1"], "b3": ["b1", "c1"], "b1": [], "c1": []}
 
 
 def test_a_bridge_sees_both_halves_and_they_see_nothing_of_each_other() -> None:
-    seen = sees(grudges.bridge(["b3"], NAMES[:5]), NAMES[:5])
+    seen = sees(links.bridge(["b3"], NAMES[:5]), NAMES[:5])
     assert seen["b3"] == set(NAMES[:5])
     assert seen["b1"] == seen["b4"] == {"b1", "b3", "b4"}
     assert seen["b2"] == seen["b5"] == {"b2", "b3", "b5"}
@@ -38,7 +38,7 @@ def test_a_bridge_sees_both_halves_and_they_see_nothing_of_each_other() -> None:
 @pytest.mark.parametrize("count", range(3, 10))
 def test_in_a_ring_each_sees_a_majority_and_no_two_the_same(count: int) -> None:
     nodes = NAMES[:count]
-    seen = sees(grudges.ring(nodes), nodes)
+    seen = sees(links.ring(nodes), nodes)
     assert all(len(view) >= count // 2 + 1 for view in seen.values())
     assert all(node in view for node, view in seen.items())
     assert len({frozenset(view) for view in seen.values()}) == count
@@ -46,17 +46,17 @@ def test_in_a_ring_each_sees_a_majority_and_no_two_the_same(count: int) -> None:
 
 @pytest.mark.parametrize("count", [5, 9])
 def test_a_ring_with_an_odd_majority_is_the_smallest(count: int) -> None:
-    seen = sees(grudges.ring(NAMES[:count]), NAMES[:count])
+    seen = sees(links.ring(NAMES[:count]), NAMES[:count])
     assert {len(view) for view in seen.values()} == {count // 2 + 1}
 
 
 @pytest.mark.parametrize("count", range(3))
 def test_too_few_nodes_make_no_ring(count: int) -> None:
-    assert not any(grudges.ring(NAMES[:count]).values())
+    assert not any(links.ring(NAMES[:count]).values())
 
 
 def test_groups_leave_alone_who_is_in_none_and_who_is_in_two() -> None:
-    grudge = grudges.groups([["b1", "b2"], ["b2", "b3"], ["b4"]])
+    grudge = links.groups([["b1", "b2"], ["b2", "b3"], ["b4"]])
     seen = sees(grudge, NAMES[:5])
     assert seen["b2"] == {"b1", "b2", "b3", "b5"}
     assert seen["b1"] == {"b1", "b2", "b5"}
@@ -64,6 +64,6 @@ def test_groups_leave_alone_who_is_in_none_and_who_is_in_two() -> None:
 
 
 def test_every_cut_link_stands_once() -> None:
-    for grudge in (grudges.ring(NAMES), grudges.bridge(["b1"], NAMES)):
-        links = [frozenset((a, b)) for a, others in grudge.items() for b in others]
-        assert len(links) == len(set(links))
+    for grudge in (links.ring(NAMES), links.bridge(["b1"], NAMES)):
+        cut = [frozenset((a, b)) for a, others in grudge.items() for b in others]
+        assert len(cut) == len(set(cut))
