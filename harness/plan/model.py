@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import orjson
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
@@ -38,6 +38,9 @@ from harness.wrong_values import dotted
 def number_of(version: str) -> tuple[int, ...]:
     """A version to compare with: (3, 9, 2)."""
     return tuple(int(part) for part in version.split("."))
+
+
+PROCESSES_MOST: Final = 20_000
 
 
 class ClusterPlan(OpenSection):
@@ -105,7 +108,11 @@ class WorkloadPlan(Section):
         "processes of `ackloss run --client CMD`.",
     )
     processes: int = Field(
-        1000, ge=1, le=20_000, description="Logical clients, each with one operation in flight."
+        1000,
+        ge=1,
+        le=PROCESSES_MOST,
+        description="Logical clients, each with one operation in flight; for Kafka, by default as "
+        "many as keep the rate while every operation waits for its time-out, and a quarter more.",
     )
     clients: int = Field(3, ge=1, le=64, description="Real clients that the processes share.")
     rate_per_s: float = Field(
@@ -188,6 +195,12 @@ class Plan(Section):
             and not self.schedule
             and self.faults == drawn(self.mix, seed=self.seed, duration_s=self.workload.duration_s)
         )
+
+    @property
+    def blocked_s(self) -> float | None:
+        """How long an operation may wait until its client gives it up, from which the number of
+        processes follows by default; None: it does not follow."""
+        return None
 
     @property
     def partitions(self) -> int:

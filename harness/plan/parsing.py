@@ -3,6 +3,7 @@ written out."""
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,8 +17,10 @@ from harness.errors import PlanError
 from harness.plan.changes import apply_change
 from harness.plan.expansion import concrete, named_schedule
 from harness.plan.explanations import explain
-from harness.plan.model import Plan, plan_model
+from harness.plan.model import PROCESSES_MOST, Plan, plan_model
 
+_SPARE: Final = 1.25
+"""Processes for each operation that waits: completions come late too."""
 _OF_PLANS: Final = ("cluster", "target", "workload")
 """Tables of a plan: it has one of them at least, and a campaign has none."""
 
@@ -42,6 +45,10 @@ def parse_plan(document: Mapping[str, Any], *, file: str = "plan") -> Plan:
             plan = model.model_validate(document)
         steps = concrete(plan.faults, plan.mix, seed=plan.seed, duration_s=plan.workload.duration_s)
         document = {**plan.document(), "faults": steps}
+        load, blocked_s = plan.workload, plan.blocked_s
+        if "processes" not in load.model_fields_set and load.rate_per_s and blocked_s is not None:
+            needed = math.ceil(load.rate_per_s * blocked_s * _SPARE)
+            document["workload"]["processes"] = min(needed, PROCESSES_MOST)
         return model.model_validate(document)
     except ValidationError as error:
         others = _plan_models()

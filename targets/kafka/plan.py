@@ -8,6 +8,10 @@ from typing import ClassVar, Final, Literal
 from pydantic import Field, PrivateAttr, model_validator
 
 from harness.plan import Plan, Section, Settings, Slug, TargetPlan, WorkloadPlan
+from targets.kafka.definitions import DEFAULTS, canonical
+
+_JAVA_DELIVERY: Final = "120000"
+"""Kafka's own: of its Java client nothing is shortened."""
 
 _STARTER: Final = """\
 brokers = 3
@@ -152,6 +156,15 @@ class KafkaPlan(Plan):
         made = self.model_copy(update={"topic": topic})
         made._cell = name
         return made
+
+    @property
+    def blocked_s(self) -> float | None:
+        """The delivery time-out, in any library's words."""
+        given = {canonical(key): value for key, value in self.workload.producer.items()}
+        own = _JAVA_DELIVERY if self.workload.client == "java" else DEFAULTS["message.timeout.ms"]
+        timeout = str(given.get("message.timeout.ms", own))
+        endless = not timeout.isdigit() or timeout == "0"
+        return self.workload.duration_s if endless else int(timeout) / 1000
 
     @property
     def partitions(self) -> int:

@@ -131,15 +131,14 @@ class Kafka(
     def warnings(self, plan: KafkaPlan) -> list[str]:
         """About a load that no number of waiting processes could keep up."""
         load = plan.workload
-        timeout_ms = load.producer.get("message.timeout.ms", 8000)
-        needed = load.rate_per_s * float(timeout_ms) / 1000
+        needed = load.rate_per_s * (blocked_s := plan.blocked_s or 0)
         transactional = transactions_of(plan) is not None  # late ones wait: none is worth a thread
         if not load.rate_per_s or load.processes >= needed or transactional:
             return []
         return [
             f"workload.processes: {load.processes} processes cannot keep {load.rate_per_s:g} "
-            f"operations a second through a stall of message.timeout.ms ({timeout_ms} ms): "
-            f"{needed:.0f} would"
+            f"operations a second while every write waits for its delivery time-out "
+            f"({blocked_s:g} s): {needed:.0f} would"
         ]
 
     def vocabulary(self) -> Vocabulary:
