@@ -20,6 +20,7 @@ from analysis.statistics.comparisons import Comparison, comparisons_of
 from analysis.statistics.eligibility import FailedRun, Outcome, is_conclusive
 from analysis.statistics.measures import counted
 from analysis.statistics.samples import LOSS, UNKNOWN, WRONG, verdict_class
+from analysis.wording import unit
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign, Cell
 from harness.campaigns.policy import Tally
@@ -65,8 +66,12 @@ class CampaignCell(CellStatistics, PlannedCell):
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignDocument:
-    """campaign.json. `finding` says what makes a run lossy, `resemblance` is by group (cluster,
-    worker) and by number (lossy, loss_rate), `events` are the journal's messages to the reader.
+    """campaign.json. `runs` are results: those of cells that shared a run are one each, and
+    `executions` counts that run once. `finding` says what makes a run lossy, `resemblance` is by
+    group (cluster, worker) and by number (lossy, loss_rate), `events` are the journal's messages to
+    the reader.
+    `repetitions_raised`: those to which a resumed session raised the file's. `closing` is the
+    sentence that the campaign ends with (`reports.conclusions.closing`).
     `versions` are those of each component over all runs, `mixed_versions` those of cells whose own
     runs differ in them."""
 
@@ -79,6 +84,7 @@ class CampaignDocument:
     axes: Mapping[str, Sequence[str]]
     planned: int
     runs: int
+    executions: int
     versions: Mapping[str, Sequence[str]]
     mixed_versions: Mapping[str, Sequence[str]]
     simulated: bool = False
@@ -87,6 +93,13 @@ class CampaignDocument:
     cells: Sequence[CampaignCell]
     comparisons: Sequence[Comparison]
     resemblance: Mapping[str, Mapping[str, Resemblance]]
+    repetitions_raised: int | None = None
+    closing: str = ""
+
+    @property
+    def unit(self) -> str:
+        """What is counted: `run`, or `result` where cells share runs."""
+        return unit(self.runs, self.executions)
 
     def json(self) -> Mapping[str, Any]:
         """The JSON document. `said` is the earlier name of `events`."""
@@ -169,11 +182,13 @@ def summarised(
         axes={axis: list(given.by_label()) for axis, given in campaign.plan.axes.items()},
         planned=sum(cell.repetitions for cell in campaign.cells),
         runs=len(results),
+        executions=progress.executed,
         versions=_sorted(versions),
         mixed_versions=_sorted(each for each in versions if len(each[1]) > 1),
         simulated=campaign.simulated,
         finding=of_campaign(campaign),
         events=progress.said,
+        repetitions_raised=progress.raised,
         cells=[
             CampaignCell(
                 name=cell.name,

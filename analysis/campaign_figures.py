@@ -46,10 +46,12 @@ _CHARACTER_PX: Final = 6
 """The approximate height of a row and width of a small letter, to detect labels that overlap."""
 
 
-def heat_map(cells: Cells, table: Matrix, *, colours: Colours = LIGHT, title: str = "") -> Figure:
+def heat_map(document: CampaignDocument, table: Matrix, colours: Colours = LIGHT) -> Figure:
     """The share of lossy runs of each cell, with its interval."""
+    cells, unit = document.cells, document.unit
+    title = f"Share of {unit}s with {document.finding.noun}"
     with mpl.rc_context(STYLE):
-        heads, top = _LEFT_IN * len(table.down) + 0.12, 0.8 if title else 0.4
+        heads, top = _LEFT_IN * len(table.down) + 0.12, 0.8
         width, height = heads + 1.55 * len(table.columns) + 0.2, 0.52 * len(table.rows) + top + 0.1
         figure = Figure(figsize=(max(width, 4.0), height), facecolor=colours["paper"])
         panel = figure.add_axes(
@@ -65,19 +67,20 @@ def heat_map(cells: Cells, table: Matrix, *, colours: Colours = LIGHT, title: st
                         color=colours["muted"],
                     )  # fmt: skip
                 elif place is not None:
-                    _square(panel, across, down, cells[place], colours)
+                    _square(panel, across, down, cells[place], unit, colours)
         _heads(figure, panel, table, colours)
-        if title:
-            figure.text(
-                0.12 / width, 1 - 0.12 / height, title, weight="bold", fontsize=11, va="top",
-                color=colours["ink"],
-            )  # fmt: skip
+        figure.text(
+            0.12 / width, 1 - 0.12 / height, title, weight="bold", fontsize=11, va="top",
+            color=colours["ink"],
+        )  # fmt: skip
     return figure
 
 
-def _square(panel: Axes, across: int, down: int, cell: CampaignCell, colours: Colours) -> None:
+def _square(
+    panel: Axes, across: int, down: int, cell: CampaignCell, unit: str, colours: Colours
+) -> None:
     interval = cell.lossy_share
-    share = interval.estimate
+    share = interval.shown
     panel.add_patch(
         Rectangle(
             (across + 0.02, down + 0.04), 0.96, 0.92, lw=0.6,
@@ -91,10 +94,12 @@ def _square(panel: Axes, across: int, down: int, cell: CampaignCell, colours: Co
             facecolor=colours["paper"], edgecolor=colours["lost"], hatch="//////",
         )  # fmt: skip
         panel.add_patch(strip)
-    first = "no conclusive run" if share is None else f"{_percent(share)} %"
-    second = f"{cell.runs} runs"
-    if interval.low is not None and interval.high is not None:
-        second = f"{_percent(interval.low)} to {_percent(interval.high)} %"
+    first = f"no conclusive {unit}" if share is None else f"{_percent(share)} %"
+    if interval.chosen_by_outcome:
+        first = f"≥ {first}"
+    second = f"{cell.runs} {unit}s"
+    if interval.shown_low is not None and interval.shown_high is not None:
+        second = f"{_percent(interval.shown_low)} to {_percent(interval.shown_high)} %"
     size = 8 if share is None else 11
     for y, text, points in ((0.36, first, size), (0.68, second, 7)):
         panel.text(
@@ -132,10 +137,9 @@ def _heads(figure: Figure, panel: Axes, table: Matrix, colours: Colours) -> None
             panel.text(x, down + 0.5, head.label, va="center", fontsize=8, color=colours["ink"])
 
 
-def trade_off(
-    cells: Cells, table: Matrix, finding: PrimaryFinding, *, colours: Colours = LIGHT
-) -> Figure:
+def trade_off(document: CampaignDocument, table: Matrix, colours: Colours = LIGHT) -> Figure:
     """The share of lossy runs against the time that clients waited; the lower left is best."""
+    cells, unit = document.cells, document.unit
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(9.6, 4.8), facecolor=colours["paper"])
         panel = figure.add_axes((0.085, 0.11, 0.895, 0.78))
@@ -144,7 +148,7 @@ def trade_off(
         panel.axhline(0, color=colours["rule"], lw=0.8, zorder=0)
         drawn = []
         for number, place in enumerate(table.in_order, 1):
-            share, gap = cells[place].lossy_share.estimate, cells[place].longest_gap_s.median
+            share, gap = cells[place].lossy_share.shown, cells[place].longest_gap_s.median
             if share is not None and gap:
                 drawn.append((gap, 100 * share, number, place))
         for across, label in enumerate(table.columns):
@@ -156,10 +160,10 @@ def trade_off(
         _gap_axis(panel, [gap for gap, *_ in drawn])
         panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f} %"))
         panel.set_yticks([0, 25, 50, 75, 100])
-        panel.set_ylabel(f"runs with {finding.noun}, and 95 % interval", color=colours["muted"])
-        panel.set_xlabel(
-            "longest time without an acknowledgement, median of runs", color=colours["muted"]
+        panel.set_ylabel(
+            f"{unit}s with {document.finding.noun}, and 95 % interval", color=colours["muted"]
         )
+        panel.set_xlabel("longest time without an acknowledgement, median", color=colours["muted"])
         panel.legend(
             loc="lower left", bbox_to_anchor=(0, 1), ncols=6, frameon=False, fontsize=8,
             labelcolor=colours["ink"], borderaxespad=0.1, handletextpad=0.2,
@@ -184,7 +188,7 @@ def _series(
     drawn = list(points)
     gaps, shares = [gap for gap, *_ in drawn], [cells[place].lossy_share for *_, place in drawn]
     lows, highs = ([100 * (limit or 0.0) for limit in limits] for limits in (
-        [share.low for share in shares], [share.high for share in shares]
+        [share.shown_low for share in shares], [share.shown_high for share in shares]
     ))  # fmt: skip
     _lines(panel, (gaps, gaps), (lows, highs), color=colours[tint], lw=1, alpha=0.35, zorder=1)
     panel.plot(
@@ -267,15 +271,11 @@ def _gap_axis(panel: Axes, gaps: Sequence[float], *, narrow: bool = False) -> No
 
 
 def distributions(
-    cells: Cells,
-    table: Matrix,
-    runs: Runs,
-    finding: PrimaryFinding,
-    *,
-    colours: Colours = LIGHT,
+    document: CampaignDocument, table: Matrix, runs: Runs, colours: Colours = LIGHT
 ) -> Figure:
     """Loss rate and longest gap of every conclusive run, a row for each cell; bars are medians.
     If no run has a loss rate, whether it is lossy takes its place."""
+    cells, finding = document.cells, document.finding
     with mpl.rc_context(STYLE):
         order = table.in_order
         height = 0.245 * max(len(order), 3) + 0.95
@@ -308,7 +308,7 @@ def distributions(
         _strip(left, np.where(lossy, rates, _NONE), rows, lossy, colours, spread=lossy & rated)
         _strip(right, gaps, rows, lossy, colours, spread=np.ones_like(lossy))
         _medians(right, [cells[place].longest_gap_s.median for place in order], colours)
-        counted = "lost / acknowledged writes" if rated else f"runs with {finding.noun}"
+        counted = "lost / acknowledged writes" if rated else f"{document.unit}s with {finding.noun}"
         for panel, title in ((left, counted), (right, "longest gap")):
             panel.set_title(title, fontsize=9, color=colours["muted"], loc="left")
     return figure
@@ -365,12 +365,10 @@ def drawn(
     document: CampaignDocument, table: Matrix, runs: Runs, colours: Colours
 ) -> dict[str, Figure]:
     """All figures by file name; those of a simulated campaign say what they are."""
-    cells, finding = document.cells, document.finding
-    title = f"Share of runs with {finding.noun}"
     figures = {
-        "matrix": heat_map(cells, table, colours=colours, title=title),
-        "trade-off": trade_off(cells, table, finding, colours=colours),
-        "distributions": distributions(cells, table, runs, finding, colours=colours),
+        "matrix": heat_map(document, table, colours),
+        "trade-off": trade_off(document, table, colours),
+        "distributions": distributions(document, table, runs, colours),
     }
     if document.simulated:
         for figure in figures.values():

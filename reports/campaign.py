@@ -11,7 +11,7 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import orjson
@@ -29,7 +29,7 @@ from reports import html
 from reports.answer import answer
 from reports.campaign_view import CampaignView
 from reports.cautions import has_many_others
-from reports.conclusions import interval
+from reports.conclusions import closing, interval
 from reports.page import write_report
 from reports.references import LABELS, cell_rows, figures_of, references
 from reports.run_table import listing, run_table
@@ -106,10 +106,11 @@ def write_campaign(folder: CampaignDir, note: Callable[[str], object] = lambda _
 def _view(folder: CampaignDir) -> CampaignView:
     campaign, progress = folder.campaign(), folder.progress()
     results = list(results_of(folder, progress))
+    document = summarised(folder, progress, results)
     rows = rows_of(results, clusters_of(folder, (run for run, _ in results)))
     return CampaignView(
         folder=folder,
-        document=summarised(folder, progress, results),
+        document=replace(document, closing=closing(document, folder, campaign, progress)),
         rows=rows,
         progress=progress,
         alive=folder.alive,

@@ -21,10 +21,10 @@ from analysis.comparison.model import (
     ComparedCell,
 )
 from analysis.statistics.samples import CLASSES
+from analysis.wording import counted
 from harness.history.run_folder import write_atomically
 from reports import formatting, html, markdown
 from reports.formatting import SIMULATED
-from reports.wording import counted
 
 _MARKS: Final = {REGRESSION: "▲", IMPROVEMENT: "▼", DOUBTFUL: "?", NOT_JUDGED: "–"}
 _ORDER: Final = (REGRESSION, DOUBTFUL, NOT_JUDGED, IMPROVEMENT, NOT_SHOWN)

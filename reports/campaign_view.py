@@ -21,6 +21,7 @@ from analysis.statistics.samples import (
     VACUOUS,
     WRONG,
 )
+from analysis.wording import counted
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.progress import Progress
 from harness.protocols import PrimaryFinding
@@ -193,12 +194,16 @@ class CampaignView:
     @property
     def state(self) -> State:
         runs, planned = self.document.runs, self.document.planned
-        of = f"{formatting.number(runs)} of {formatting.number(planned)} planned runs"
+        unit = self.document.unit
+        shared = f", of {counted(self.document.executions, 'shared run')}" * (unit != "run")
+        of = f"{formatting.number(runs)} of {formatting.number(planned)} planned {unit}s{shared}"
         why = self.document.ended
         if self.alive:
             return State("…", "running", f"{of} so far")
         if runs >= planned:
-            return State("✓", "finished", f"all {formatting.number(planned)} planned runs")
+            return State(
+                "✓", "finished", f"all {formatting.number(planned)} planned {unit}s{shared}"
+            )
         if why is None and not self.progress.sessions:
             return State("·", "not started", of)
         if why in (None, "interrupted"):
@@ -230,13 +235,11 @@ class CampaignView:
 
     @staticmethod
     def shade(cell: CampaignCell) -> int | None:
-        """The darkness of the cell: 0 only if no run is lossy, SHADES only if every conclusive
-        run is; None if no run is conclusive."""
-        share = cell.lossy_share.estimate
-        if share is None:
-            return None
-        if share == 0:
-            return int(bool(cell.inconclusive_lossy))
+        """The darkness of the cell: 0 only if no run is lossy, SHADES only if every run of the
+        shown share is; None if no run is conclusive."""
+        share = cell.lossy_share.shown
+        if share is None or share == 0:
+            return None if share is None else 0
         if share == 1:
             return SHADES
         return min(max(round(share * SHADES), 1), SHADES - 1)

@@ -15,9 +15,9 @@ from analysis.statistics.clusters import Resemblance
 from analysis.statistics.comparisons import Comparison
 from analysis.statistics.contrasts import ALPHA
 from analysis.statistics.samples import HARNESS_FAILURE, VACUOUS
+from analysis.wording import counted, do, has, is_, them
 from harness.protocols import PrimaryFinding
 from reports.formatting import number
-from reports.wording import counted, do, has, is_, them
 
 FEW_RUNS: Final = 20
 """With fewer conclusive runs, no loss in any of them still allows more than 16.8 % lossy runs."""
@@ -40,42 +40,53 @@ def differs(comparison: Comparison) -> bool:
 def cautions(document: CampaignDocument) -> Iterator[str]:
     """The sentences."""
     cells = [cell for cell in document.cells if not cell.impossible]
-    begun = [cell for cell in cells if cell.conclusive]
+    begun, unit = [cell for cell in cells if cell.conclusive], document.unit
     if document.runs < document.planned:
         yield (
-            f"{number(document.runs)} of {number(document.planned)} planned runs are finished: "
-            "these results may still change."
+            f"{number(document.runs)} of {number(document.planned)} planned {unit}s are finished: "
+            "these numbers may still change."
+        )
+    if document.repetitions_raised:
+        yield (
+            f"The repetitions were raised to {number(document.repetitions_raised)} after results "
+            "were seen: p-values do not allow for that, and are somewhat too small."
         )
     if document.runs and (silent := len(cells) - len(begun)):
         of = counted(silent, "cell")
-        yield f"{of} {has(silent)} no conclusive run: nothing is known of {them(silent)}."
+        yield f"{of} {has(silent)} no conclusive {unit}: nothing is known of {them(silent)}."
     if few := [cell for cell in begun if cell.conclusive < FEW_RUNS]:
         yield (
             f"{counted(len(few), 'cell')} of {len(cells)} {has(len(few))} fewer than {FEW_RUNS} "
-            "conclusive runs: too few to call a cell safe, or two cells equal."
+            f"conclusive {unit}s: too few to call a cell safe, or two cells equal."
         )
-    yield from _others(cells, document.finding)
+    yield from _others(cells, document.finding, unit)
     yield from _spared(cells)
-    yield from _doubtful(document.comparisons)
+    yield from _doubtful(document.comparisons, unit)
     yield from _similar(document.resemblance, document.finding)
     for name, versions in document.mixed_versions.items():
         yield f"Runs of one cell differ in their version of {name}: {', '.join(versions)}."
 
 
-def _others(cells: Cells, finding: PrimaryFinding) -> Iterator[str]:
+def _others(cells: Cells, finding: PrimaryFinding, unit: str) -> Iterator[str]:
     """Runs that do not count: the lossy ones, their number, and the reasons."""
     runs = sum(cell.runs for cell in cells)
     others = sum(cell.inconclusive for cell in cells)
     if lossy := sum(cell.inconclusive_lossy for cell in cells):
         yield (
-            f"{number(lossy)} of the {number(others)} runs that do not count {finding.some}: they "
-            f"are in no share, and are {finding.adjective} in both the best and the worst case."
+            f"{number(lossy)} of the {number(others)} {unit}s that do not count {finding.some}: "
+            f"they are in no share, and are {finding.adjective} in the best and the worst case."
+        )
+    if chosen := sum(cell.lossy_share.chosen_by_outcome for cell in cells):
+        yield (
+            f"In {counted(chosen, 'cell')} a larger share of the {unit}s that do not count "
+            f"{finding.some} than of those that do, so {finding.noun} and whether a {unit} counts "
+            f"go together: the bounds over all {unit}s stand there instead of the interval."
         )
     if many := [cell for cell in cells if has_many_others(cell)]:
         yield (
-            f"{number(others)} of {number(runs)} runs {do(others)} not count, more than "
-            f"{MANY * 100:.0f} % of the runs of {counted(len(many), 'cell')}: if "
-            f"{finding.noun} affects whether a run counts, the true share lies between the best "
+            f"{number(others)} of {number(runs)} {unit}s {do(others)} not count, more than "
+            f"{MANY * 100:.0f} % of the {unit}s of {counted(len(many), 'cell')}: if "
+            f"{finding.noun} affects whether a {unit} counts, the true share lies between the best "
             "and the worst case."
         )
     for name, one, many_, meaning in (
@@ -86,8 +97,8 @@ def _others(cells: Cells, finding: PrimaryFinding) -> Iterator[str]:
         if here:
             count = sum(cell.verdicts[name] for cell in cells)
             yield (
-                f"{number(count)} of {number(runs)} runs {one if count == 1 else many_}, more than "
-                f"{MANY * 100:.0f} % of the runs of {counted(len(here), 'cell')}: {meaning}."
+                f"{number(count)} of {number(runs)} {unit}s {one if count == 1 else many_}, more "
+                f"than {MANY * 100:.0f} % of those of {counted(len(here), 'cell')}: {meaning}."
             )
 
 
@@ -101,11 +112,11 @@ def _spared(cells: Cells) -> Iterator[str]:
         )
 
 
-def _doubtful(comparisons: Iterable[Comparison]) -> Iterator[str]:
+def _doubtful(comparisons: Iterable[Comparison], unit: str) -> Iterator[str]:
     if doubted := sum(each.doubtful for each in comparisons):
         yield (
             f"{counted(doubted, 'difference')} between cells {is_(doubted)} doubtful: "
-            f"significant, but runs that do not count may explain {them(doubted)}."
+            f"significant, but {unit}s that do not count may explain {them(doubted)}."
         )
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from analysis.tables import csv_of, frame
+from analysis.wording import counted
 from checkers.judging.cells import stored_result
 from harness.errors import HistoryError, PlanError
 from harness.history.documents import (
@@ -34,7 +35,6 @@ from reports import formatting, html, junit_xml
 from reports.callouts import Callout, callouts
 from reports.checks import counts_losses
 from reports.run_view import UNCHECKED, malformed_is_history_error
-from reports.wording import counted
 
 _ICONS: Final = {"valid": "✓", "invalid": "✕"}
 

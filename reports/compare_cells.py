@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
+from analysis.wording import counted
 from harness.errors import HistoryError
 from harness.history.run_folder import RunDir, write_atomically
 from reports import html
@@ -27,7 +28,6 @@ from reports.differing import (
     summary,
 )
 from reports.run_view import RunView, malformed_is_history_error, run_view
-from reports.wording import counted
 
 
 @dataclass(frozen=True)

@@ -86,8 +86,9 @@ def _pair(each: Comparison, finding: PrimaryFinding) -> ComparedPair:
     axis = str(each.axis)
     others = {key: label for key, label in each.a.items() if key != axis}
     interval = ""
-    if each.low is not None and each.high is not None:
-        interval = f"{points(each.low)} to {points(each.high)}"
+    if each.shown_low is not None and each.shown_high is not None:
+        interval = f"{points(each.shown_low)} to {points(each.shown_high)}"
+        interval += " over all runs" if each.chosen_by_outcome else ""
     return ComparedPair(
         axis=axis,
         a=str(each.a[axis]),

@@ -9,6 +9,10 @@ The rules that keep each sentence within its numbers:
    possible. If many runs do not count, they are assumed to be lossy.
 3. What did clients pay? Medians of runs, as ranges over cells with and without loss; no cause.
 
+The closing sentence is about the two cells, of those that differ in one axis alone, whose shares
+differ most: whether that is decided, with the corrected p-value; else how many runs of each would
+do, with 80 % power at the observed shares and at the level that the correction leaves to it.
+
 Loss stands for the primary finding of the campaign's checks, in whose words the sentences are. They
 cover conclusive runs; the cautions (`reports.cautions`) report the others, and all that weakens a
 sentence.
@@ -16,17 +20,26 @@ sentence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from analysis.campaign import CampaignCell, CampaignDocument
+from analysis.statistics.comparisons import Comparison
+from analysis.statistics.contrasts import ALPHA, runs_needed
+from analysis.statistics.pairs import pairs_needed
 from analysis.statistics.samples import WRONG
 from analysis.statistics.shares import Estimate
+from analysis.wording import about, counted, do, is_, plural
+from harness.campaigns.estimate import if_shared
+from harness.campaigns.folder import CampaignDir
+from harness.campaigns.plan import Campaign
+from harness.campaigns.progress import Progress, Run
 from harness.protocols import PrimaryFinding
 from reports.cautions import cautions, differs, has_many_others
-from reports.formatting import number, share
-from reports.wording import counted, do, is_, plural
+from reports.formatting import number, p_value, share
 
 _SAME: Final = 1.5
 """Bounds that differ by less than this factor are reported as one."""
@@ -45,17 +58,17 @@ class Conclusions:
 
 def conclusions(document: CampaignDocument) -> Conclusions:
     """What the document of a campaign supports."""
-    cells = document.cells
+    cells, unit = document.cells, document.unit
     lossy = [cell for cell in cells if cell.conclusive_lossy]
     seen = [cell for cell in cells if cell.inconclusive_lossy and not cell.conclusive_lossy]
     rest = [cell for cell in cells if cell.conclusive and not cell.conclusive_lossy]
     clean = [cell for cell in rest if not cell.inconclusive_lossy]
     finding = document.finding
     return Conclusions(
-        _headline(lossy, rest, finding) + _lost_in_others(lossy, seen, finding),
+        _headline(lossy, rest, finding, unit) + _lost_in_others(lossy, seen, finding, unit),
         (
-            _where_lost(lossy, rest, _in_common([*lossy, *seen], clean), finding),
-            _where_not([*lossy, *seen], clean, finding),
+            _where_lost(lossy, rest, _in_common([*lossy, *seen], clean), finding, unit),
+            _where_not([*lossy, *seen], clean, finding, unit),
             _what_was_paid(lossy, clean, document),
         ),
         tuple(cautions(document)),
@@ -73,40 +86,44 @@ def _runs(cells: Iterable[CampaignCell]) -> int:
     return sum(cell.conclusive for cell in cells)
 
 
-def _headline(lossy: Cells, clean: Cells, finding: PrimaryFinding) -> str:
+def _headline(lossy: Cells, clean: Cells, finding: PrimaryFinding, unit: str) -> str:
     runs = _runs([*lossy, *clean])
     if not runs:
-        return "No run is conclusive"
+        return f"No {unit} is conclusive"
     if not lossy:
-        return f"{finding.none} in {counted(runs, 'conclusive run')}"
+        return f"{finding.none} in {counted(runs, f'conclusive {unit}')}"
     if len(lossy) + len(clean) == 1:
         number_of_runs = lossy[0].conclusive_lossy
-        return f"{finding.found} in {number_of_runs} of {counted(runs, 'conclusive run')}"
+        return f"{finding.found} in {number_of_runs} of {counted(runs, f'conclusive {unit}')}"
     return f"{finding.found} in {len(lossy)} of {len(lossy) + len(clean)} cells"
 
 
-def _lost_in_others(lossy: Cells, seen: Cells, finding: PrimaryFinding) -> str:
+def _lost_in_others(lossy: Cells, seen: Cells, finding: PrimaryFinding, unit: str) -> str:
     """Cells in which only runs that do not count are lossy."""
     if not seen:
         return ""
     if lossy:
-        return f", and in {len(seen)} more in runs that do not count"
+        return f", and in {len(seen)} more in {unit}s that do not count"
     runs = sum(cell.inconclusive_lossy for cell in seen)
-    return f"; {counted(runs, 'run')} that {do(runs)} not count {finding.some}"
+    return f"; {counted(runs, unit)} that {do(runs)} not count {finding.some}"
 
 
-def _where_lost(lossy: Cells, clean: Cells, in_common: str, finding: PrimaryFinding) -> str:
+def _where_lost(
+    lossy: Cells, clean: Cells, in_common: str, finding: PrimaryFinding, unit: str
+) -> str:
     cells, runs = len(lossy) + len(clean), _runs([*lossy, *clean])
     if not runs:
-        return f"Nothing is known about {finding.noun}: no run is conclusive."
+        return f"Nothing is known about {finding.noun}: no {unit} is conclusive."
     if not lossy:
-        of = f"{counted(runs, 'conclusive run')} in {counted(cells, 'cell')}"
+        of = f"{counted(runs, f'conclusive {unit}')} in {counted(cells, 'cell')}"
         others = any(cell.inconclusive_lossy for cell in clean)
-        none = f"No run that counts {finding.some}" if others else f"No {_bare(finding)} was found"
+        none = (
+            f"No {unit} that counts {finding.some}" if others else f"No {_bare(finding)} was found"
+        )
         return f"{none}: 0 of {of} {finding.one}."
     most = max(lossy, key=lambda cell: (_share(cell), cell.conclusive))
-    of = counted(most.conclusive, "conclusive run")
-    runs_of_most = f"{most.conclusive_lossy} of {of} ({_certainty(most)})"
+    of = counted(most.conclusive, f"conclusive {unit}")
+    runs_of_most = f"{most.conclusive_lossy} of {of} ({_certainty(most, unit)})"
     if cells == 1:
         return f"{finding.found} in {runs_of_most}."
     where = f"{finding.found} in {len(lossy)} of {cells} cells"
@@ -123,16 +140,20 @@ def _bare(finding: PrimaryFinding) -> str:
 
 
 def _share(cell: CampaignCell) -> float:
-    return cell.lossy_share.estimate or 0.0
+    return cell.lossy_share.shown or 0.0
 
 
-def _certainty(cell: CampaignCell) -> str:
-    """The interval of a cell's share; if many runs do not count, from best to worst case."""
+def _certainty(cell: CampaignCell, unit: str) -> str:
+    """The interval of a cell's share; from best to worst case where `_has_bounds`."""
     lossy = cell.lossy_share
-    if has_many_others(cell):
+    if _has_bounds(cell):
         low, high = share(lossy.best_case.low), share(lossy.worst_case.high)
-        return f"95 % interval from best to worst case of all runs: {low} to {high}"
+        return f"95 % interval from best to worst case of all {unit}s: {low} to {high}"
     return f"95 % interval: {interval(lossy)}"
+
+
+def _has_bounds(cell: CampaignCell) -> bool:
+    return has_many_others(cell) or cell.lossy_share.chosen_by_outcome
 
 
 def _in_common(lossy: Cells, clean: Cells) -> str:
@@ -150,7 +171,7 @@ def _in_common(lossy: Cells, clean: Cells) -> str:
     return f", all of them with {' and '.join(shared)}"
 
 
-def _where_not(lossy: Cells, clean: Cells, finding: PrimaryFinding) -> str:
+def _where_not(lossy: Cells, clean: Cells, finding: PrimaryFinding, unit: str) -> str:
     if not clean:
         return (
             f"No cell was without {finding.noun}."
@@ -159,44 +180,42 @@ def _where_not(lossy: Cells, clean: Cells, finding: PrimaryFinding) -> str:
         )
     runs, allowed = sorted(cell.conclusive for cell in clean), sorted(map(_allowed, clean))
     of = f"{number(runs[0])} to {number(runs[-1])}" if runs[0] < runs[-1] else number(runs[0])
-    runs_each = f"{of} conclusive {plural('run', runs[-1])}"
+    runs_each = f"{of} conclusive {plural(unit, runs[-1])}"
     where = f"{clean[0].name}, {runs_each}"
     if len(clean) > 1:
         where = f"{len(clean)} cells of {runs_each} each"
-    up_to = f"up to {share(allowed[-1])} of runs"
+    up_to = f"up to {share(allowed[-1])} of {unit}s"
     if allowed[-1] > _SAME * allowed[0]:
         up_to = (
-            f"up to {share(allowed[0])} of runs in the cell with the most evidence, and up to "
+            f"up to {share(allowed[0])} of {unit}s in the cell with the most evidence, and up to "
             f"{share(allowed[-1])} in the one with the least,"
         )
     assumed = (
-        f", with all other runs counted as {finding.adjective}"
-        if any(map(has_many_others, clean))
+        f", with all other {unit}s counted as {finding.adjective}"
+        if any(map(_has_bounds, clean))
         else ""
     )
     wrong = sum(cell.verdicts[WRONG] for cell in clean)
-    but = (
-        f"; {counted(wrong, 'run')} there {is_(wrong)} invalid for another reason" if wrong else ""
-    )
+    but = f"; {counted(wrong, unit)} there {is_(wrong)} invalid for another reason" if wrong else ""
     nothing = f"Nothing was {finding.head} in {where}"
     return f"{nothing}; {up_to} may still {finding.can} (95 %){assumed}{but}."
 
 
 def _allowed(cell: CampaignCell) -> float:
     lossy = cell.lossy_share
-    return (lossy.worst_case if has_many_others(cell) else lossy).high or 0.0
+    return (lossy.worst_case if _has_bounds(cell) else lossy).high or 0.0
 
 
 def _what_was_paid(lossy: Cells, clean: Cells, document: CampaignDocument) -> str:
     groups = [("without", clean), ("with", lossy)]
     known = [(name, cells) for name, cells in groups if _range(_gaps_s(cells))]
     if not known:
-        return "No run recorded how long clients waited, or how many writes failed."
+        return f"No {document.unit} recorded how long clients waited, or how many writes failed."
     (name, first), *others = known
     gap, failed = _range(_gaps_s(first)), _range(_failed(first))
     noun = document.finding.noun
     where = f"In cells {name} {noun} the" if len(document.cells) > 1 else "The"
-    sentence = f"{where} median run went {gap} s without an acknowledgement"
+    sentence = f"{where} median {document.unit} went {gap} s without an acknowledgement"
     sentence += f" and had {failed} failed writes" if failed else ""
     for name, cells in others:
         sentence += f"; in cells {name} {noun}, {_range(_gaps_s(cells))} s"
@@ -242,3 +261,115 @@ def _range(medians: Iterable[float | None]) -> str:
 
 def _short(value: float) -> str:
     return number(float(f"{value:.2g}")) if value < 100 else f"{value:,.0f}"
+
+
+def closing(
+    document: CampaignDocument, folder: CampaignDir, campaign: Campaign, progress: Progress
+) -> str:
+    """The sentence that the campaign ends with: what its cells decide, and what would decide it."""
+    finding, unit = document.finding, document.unit
+    cells = [cell for cell in document.cells if cell.conclusive]
+    if not cells:
+        return f"No {unit} is conclusive: nothing is decided."
+    if not any(cell.conclusive_lossy or cell.inconclusive_lossy for cell in cells):
+        runs, allowed = counted(_runs(cells), f"conclusive {unit}"), max(map(_allowed, cells))
+        each = "" if len(cells) == 1 else f" of {len(cells)} cells"
+        within = "" if len(cells) == 1 else " of any cell"
+        excluded = f"a share above {share(allowed)}{within} is excluded (95 %)"
+        wrong = sum(cell.verdicts[WRONG] for cell in cells)
+        but = f"; {counted(wrong, unit)} {is_(wrong)} invalid for another reason" if wrong else ""
+        return f"{finding.none} in {runs}{each}: {excluded}{but}."
+    known = [each for each in document.comparisons if each.difference is not None]
+    if not known:
+        most = max(cells, key=_share)
+        name = f"{most.name}: " if len(cells) > 1 else ""
+        return f"{name}{finding.head} in {most.lossy_share.in_words} (95 %)."
+    pair = max(known, key=lambda each: (abs(each.difference or 0.0), -(each.p or 0.0)))
+    by_key = {tuple(cell.key.items()): cell for cell in cells}
+    a, b = by_key[tuple(pair.a.items())], by_key[tuple(pair.b.items())]
+    if not pair.difference:
+        pairs = f"{pair.a[str(pair.axis)]} and {pair.b[str(pair.axis)]}"
+        counts = f"{_counts(a)} and {_counts(b)}"
+        return f"No two cells differ: {pair.axis} {pairs} {finding.head} in {counts}."
+    axis, worse_first = str(pair.axis), (b, a) if pair.difference > 0 else (a, b)
+    others = ", ".join(f"{key}={label}" for key, label in a.key.items() if key != axis)
+    first, second = worse_first
+    found = (
+        f"{axis}={first.key[axis]} {finding.head} in {_counts(first)}, "
+        f"{axis}={second.key[axis]} in {_counts(second)}"
+    )
+    found = f"{others}: {found}" if others else found
+    tests = sum(each.p is not None for each in known)
+    p = "" if pair.p_adjusted is None else f"p = {p_value(pair.p_adjusted)}".replace("= <", "<")
+    p += f", corrected for {tests} pairs of cells" if tests > 1 else ""
+    if differs(pair):
+        return f"{found}: decided, {p}."
+    if pair.doubtful:
+        return f"{found}: doubtful ({p}), since {unit}s that do not count could reverse it."
+    would = _what_would_do(pair, (a, b), known, folder, campaign, progress)
+    return f"{found}: not yet decided, {p}; {would}."
+
+
+def _counts(cell: CampaignCell) -> str:
+    others = f" ({cell.inconclusive_lossy} of {cell.inconclusive} others)"
+    chosen = cell.lossy_share.chosen_by_outcome
+    return f"{cell.conclusive_lossy} of {cell.conclusive}{others if chosen else ''}"
+
+
+def _what_would_do(
+    pair: Comparison,
+    cells: tuple[CampaignCell, CampaignCell],
+    known: Sequence[Comparison],
+    folder: CampaignDir,
+    campaign: Campaign,
+    progress: Progress,
+) -> str:
+    """The runs of each cell that would probably decide it, their time, and the command."""
+    significant = sum(each.is_significant for each in known)
+    level = ALPHA * min(1.0, (significant + 1) / max(1, sum(e.p is not None for e in known)))
+    if pair.pairs.complete:
+        needed = pairs_needed(pair.pairs, alpha=level)
+        counts = pair.pairs.complete / (pair.pairs.complete + pair.pairs.incomplete)
+    else:
+        share_a, share_b = (cell.lossy_share.estimate or 0.0 for cell in cells)
+        needed = runs_needed(share_a, share_b, alpha=level)
+        counts = min(cell.conclusive / cell.runs for cell in cells)
+    planned = max(cell.planned for cell in cells)
+    most = max(math.ceil((needed or 1) / counts), min(cell.runs for cell in cells) + 1)
+    more = {each.name: max(0, most - each.repetitions) for each in campaign.possible}
+    command = f"ackloss campaign resume {shlex.quote(str(folder.path))}"
+    if most <= planned:
+        return f"the {planned} planned a cell would do: `{command}`"
+    time = about(_seconds_of(progress, more))
+    would = f"{number(most)} a cell would do, {time}: `{command} --repetitions {most}`"
+    if not pair.pairs.complete and (shared := if_shared(campaign)) is not None:
+        times = round(shared[0] / shared[1])
+        part = "half" if times == 2 else f"1/{times} of"
+        would += (
+            f'; a campaign with `share = "auto"` would take {part} the time, as cells that share '
+            "runs are compared as pairs; where loss is a race, an absolute share then holds only "
+            "for cells side by side (docs/cells.md)"
+        )
+    return would
+
+
+def _seconds_of(progress: Progress, more: Mapping[str, int]) -> float:
+    """The time of so many further runs of each cell on as many workers, by the measured ones: a run
+    that cells shared takes as long as its slowest cell."""
+    took: dict[str, list[Run]] = {}
+    for run in progress.runs.values():
+        if run.seconds:
+            took.setdefault(run.execution, []).append(run)
+    each_s: dict[str, list[float]] = {}
+    for runs in took.values():
+        for run in runs:
+            each_s.setdefault(run.cell, []).append(max(r.seconds or 0.0 for r in runs) / len(runs))
+    known = [second for every in each_s.values() for second in every]
+    if not known:
+        return 0.0
+    usual_s = sum(known) / len(known)
+    total = sum(
+        number * (sum(each_s[cell]) / len(each_s[cell]) if cell in each_s else usual_s)
+        for cell, number in more.items()
+    )
+    return total / (progress.workers or 1)

@@ -20,6 +20,7 @@ from analysis.statistics.eligibility import is_conclusive
 from analysis.statistics.samples import CLASSES, HARNESS_FAILURE, LOSS, WRONG, verdict_class
 from analysis.statistics.shares import Share, share_in_words
 from analysis.visible import visible
+from analysis.wording import unit
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign
 from harness.campaigns.policy import Tally, breaking
@@ -49,6 +50,7 @@ class Junit:
     _classes: dict[str, str] = field(default_factory=dict)
     _conclusive: set[str] = field(default_factory=set)
     _versions: dict[str, set[str]] = field(default_factory=dict)
+    _unit: str = "run"
 
     @cached_property
     def _finding(self) -> PrimaryFinding:
@@ -74,6 +76,7 @@ class Junit:
             self._versions.setdefault(name, set()).update(versions)
 
     def _suite(self, progress: Progress) -> ET.Element:
+        self._unit = unit(progress.ended_runs, progress.executed)
         by_cell: dict[str, list[Run]] = {cell.name: [] for cell in self.campaign.cells}
         for run in progress.runs.values():
             if run.run_id in self._classes:
@@ -114,23 +117,26 @@ class Junit:
         conclusive = [run for run in runs if run.run_id in self._conclusive]
         lossy = self._counts(conclusive)[LOSS]
         case = xml.test_case("loss", name, sum(run.seconds or 0 for run in runs))
-        share = _in_words(Share(lossy, len(conclusive)))
-        summary = f"{self._finding.head} / conclusive runs: {share} (95 %, Clopper-Pearson)"
-        if others := len(runs) - len(conclusive):
+        others = Share(counts[LOSS] - lossy, len(runs) - len(conclusive))
+        share = _in_words(Share(lossy, len(conclusive)), others, head=self._finding.head)
+        summary = (
+            f"{self._finding.head} / conclusive {self._unit}s: {share} (95 %, Clopper-Pearson)"
+        )
+        if others.whole:
             summary += (
-                f"\n{counts[LOSS] - lossy} of the {others} that do not count {self._finding.some}"
+                f"\n{others.part} of the {others.whole} that do not count {self._finding.some}"
             )
         if is_broken:
             xml.result(case, "failure", f"breaks the policy: {summary}", type="policy")
         elif why := self._impossible.get(name):
             xml.element("skipped", case).text = visible(f"impossible: {why}")
         elif not conclusive and (runs or over):
-            message = f"no conclusive run of {len(runs)}: nothing is known of this cell"
+            message = f"no conclusive {self._unit} of {len(runs)}: nothing is known of this cell"
             xml.result(case, "error", message, type="nothing conclusive")
         elif not conclusive:
-            xml.element("skipped", case).text = "no run has ended"
+            xml.element("skipped", case).text = f"no {self._unit} has ended"
         classes = ", ".join(f"{kind.replace('_', ' ')} {n}" for kind, n in counts.items() if n)
-        xml.element("system-out", case).text = f"{summary}\nruns: {classes or 'none yet'}"
+        xml.element("system-out", case).text = f"{summary}\n{self._unit}s: {classes or 'none yet'}"
         return case
 
     def _harness(self, name: str, runs: Sequence[Run]) -> ET.Element:

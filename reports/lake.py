@@ -12,11 +12,11 @@ from analysis.comparison.figure import draw_trend
 from analysis.comparison.model import Side, Trend, TrendPoint
 from analysis.comparison.sampled import CampaignSummary
 from analysis.lake.overview.model import AtVersion, Group, Overview, Pool
+from analysis.wording import counted, do
 from harness.history.run_folder import write_atomically
 from harness.protocols import PrimaryFinding
 from reports import formatting, html, markdown
 from reports.formatting import NOTHING, SIMULATED
-from reports.wording import counted, do
 
 _PANELS_AT_MOST: Final = 24
 """Panels of all pictures of a page: each takes 10 KB and some time to draw."""
@@ -113,15 +113,24 @@ def as_markdown(overview: Overview) -> str:
         markdown.bullets(overview.notes),
     ]
     for view in _views(overview, pictures=False):
-        adjective = view.finding.adjective
-        parts += [f"## {markdown.text(view.head)}", f"### Share of {adjective} runs by version"]
+        adjective, unit = view.finding.adjective, view.group.unit
+        parts += [
+            f"## {markdown.text(view.head)}",
+            f"### Share of {adjective} {unit}s by version",
+        ]
         heads = ("setting", *map(markdown.text, view.group.versions))
         rates = (
             (row.name, *(at_version(row.at(version), view) for version in view.group.versions))
             for row in view.group.settings
         )
         parts += [markdown.table(heads, rates), "### Trend"]
-        heads = ("cell", "campaign", f"{adjective} runs", *measures(view), "do not count")
+        heads = (
+            "cell",
+            "campaign",
+            f"{adjective} {unit}s",
+            *measures(view),
+            "do not count",
+        )
         parts.append(markdown.table(heads, _points(view)))
         parts += [markdown.text(f"{view.shortened}.")] if view.first else []
     return "\n\n".join(parts) + "\n"
@@ -145,7 +154,7 @@ def headline(overview: Overview) -> str:
     cells = sum(len(group.trend) for group in overview.groups)
     runs = sum(pool.runs for group in overview.groups for pool in group.pools)
     campaigns = counted(len(overview.campaigns), "campaign")
-    found = f"{campaigns}, {counted(cells, 'cell')}, {counted(runs, 'result')}"
+    found = f"{campaigns}, {counted(cells, 'cell')}, {counted(runs, overview.unit)}"
     return f"Simulated: {found}" if overview.simulated else found
 
 
@@ -156,8 +165,9 @@ def share(side: Side) -> tuple[str, str]:
 
 
 def others(side: Side, finding: PrimaryFinding) -> str:
-    """How many runs do not count, and what was seen in them; empty: all count."""
-    if not side.inconclusive:
+    """How many runs do not count, and what was seen in them; empty: all count, or the share says
+    it."""
+    if not side.inconclusive or side.lossy_share.chosen_by_outcome:
         return ""
     seen = f", {side.inconclusive_lossy} of them {finding.adjective}"
     return (
@@ -261,7 +271,7 @@ def _moving(trend: Sequence[Trend]) -> list[Trend]:
     """The cells that have a trend, those whose share moved most first."""
 
     def moved(line: Trend) -> float | None:
-        shares = [point.lossy_share.estimate for point in line.campaigns if point.conclusive]
+        shares = [point.lossy_share.shown for point in line.campaigns if point.conclusive]
         known = [share for share in shares if share is not None]
         return max(known) - min(known) if len(known) > 1 else None
 

@@ -74,6 +74,7 @@ def run_table(view: CampaignView, listed: Listing) -> Mapping[str, Any]:
         "classes": [name for name, _ in view.classes.values()],
         "kinds": list(view.classes),
         "countsLosses": view.counts_losses,
+        "unit": view.document.unit,
         "all": len(view.rows),
         "runs": {
             "id": [row["run_id"] for row in rows],

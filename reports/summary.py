@@ -10,6 +10,7 @@ from analysis.statistics.cells import MedianAndMax, median_and_max
 from analysis.statistics.resampling import Floats, spread
 from analysis.statistics.samples import CLASSES, LOSS, Sample, sample_of
 from analysis.statistics.shares import share_in_words
+from analysis.wording import counted, unit
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign
 from harness.campaigns.policy import Tally, breaking, inconclusive_in_words
@@ -43,7 +44,11 @@ def _parts(
     nothing = inconclusive_in_words(campaign.plan.policy, tallies)
     done = sum(sample.runs for sample in samples.values())
     planned = sum(cell.repetitions for cell in campaign.cells)
-    part = f"{done:,} of {planned:,} runs"
+    executions = progress.executed
+    word = unit(done, executions)
+    part = f"{done:,} of {planned:,} {word}s"
+    if executions < done:
+        part += f", of {counted(executions, 'shared run')}"
     result = _result(campaign, broken, nothing, unfinished="" if done >= planned else part)
     yield f"## {markdown.text(campaign.plan.name)}: {markdown.text(result)}"
     if campaign.simulated:
@@ -52,7 +57,7 @@ def _parts(
         yield markdown.text(f"{nothing}.")
     finding = of_campaign(campaign)
     impossible = {cell.name: cell.impossible for cell in campaign.cells}
-    heads = ("", "cell", f"{finding.head} / conclusive runs", "runs that do not count")
+    heads = ("", "cell", f"{finding.head} / conclusive {word}s", f"{word}s that do not count")
     measured = ("loss rate, median", "worst", "longest gap, median", "worst")
     found = any(sample.unacknowledged_success.any() for sample in samples.values())
     unacknowledged = ("unacknowledged success, median",) if found else ()
@@ -65,7 +70,7 @@ def _parts(
                 name,
                 f"impossible: {why}"
                 if (why := impossible.get(name))
-                else share_in_words(sample.lossy),
+                else share_in_words(sample.lossy, sample.others, head=sample.head),
                 _others(sample, finding),
                 *_in_words(median_and_max(sample.loss_rate), formatting.share),
                 *_in_words(median_and_max(sample.longest_gap_s), formatting.seconds),

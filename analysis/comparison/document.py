@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from functools import partial
+from itertools import combinations
 
 from analysis.comparison import sentences
 from analysis.comparison.differences import differences
@@ -22,15 +24,17 @@ from analysis.comparison.model import (
     CampaignComparison,
     ComparedCell,
     Equivalent,
+    unit_of,
 )
 from analysis.comparison.sampled import CellId, InTrend, SampledCampaign, sampled
 from analysis.comparison.trend import side_of, trend
 from analysis.primary import of_campaign
 from analysis.statistics.comparisons import Comparison, Tested, compared, corrected
-from analysis.statistics.contrasts import exact_test
+from analysis.statistics.contrasts import ALPHA, adjusted, exact_test
 from analysis.statistics.equivalence import equivalence
 from analysis.statistics.samples import CLASSES, LOSS, NONE, WRONG, Sample
 from analysis.statistics.shares import Share
+from analysis.wording import counted
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
 from harness.protocols import PrimaryFinding
@@ -41,14 +45,16 @@ def compare_campaigns(
 ) -> CampaignComparison:
     """Compare at least two campaigns, oldest first; the trend begins with the `earlier` ones.
 
-    Raises HistoryError if a folder cannot be read, some are simulated and others real, or the last
-    two have no cell in common.
+    Raises HistoryError if a folder cannot be read, some are simulated and others real, two have a
+    run in common, or the last two have no cell in common.
     """
     campaigns = [sampled(folder) for folder in folders]
     _refuse_mixed(campaigns)
+    _refuse_same_runs(campaigns)
     baseline, current = campaigns[-2:]
     finding = of_campaign(*(each.campaign for each in campaigns))
-    cells = cells_compared(baseline, current, finding)
+    summaries = [each.summary() for each in (*earlier, *campaigns)]
+    cells = cells_compared(baseline, current, finding, unit_of(summaries))
     if not cells:
         raise HistoryError(
             "these two campaigns have no cell in common",
@@ -57,7 +63,7 @@ def compare_campaigns(
         )
     before, now = baseline.cells, current.cells
     comparison = CampaignComparison(
-        campaigns=[each.summary() for each in (*earlier, *campaigns)],
+        campaigns=summaries,
         baseline=baseline.id,
         current=current.id,
         differs=differences(baseline, current),
@@ -80,29 +86,43 @@ def _refuse_mixed(campaigns: Sequence[SampledCampaign]) -> None:
         )
 
 
+def _refuse_same_runs(campaigns: Sequence[SampledCampaign]) -> None:
+    """A run in two campaigns, such as of a copy that was continued, is one observation."""
+    for one, other in combinations(campaigns, 2):
+        if same := sorted(one.progress.executions.keys() & other.progress.executions.keys()):
+            raise HistoryError(
+                f"have {counted(len(same), 'run')} in common (the first is {same[0]}), and tests "
+                "need campaigns that are independent",
+                file=f"{one.folder.path}, {other.folder.path}",
+                hint="is one a copy of the other, or its continuation? name campaigns that ran "
+                "separately",
+            )
+
+
 def cells_compared(
-    baseline: SampledCampaign, current: SampledCampaign, finding: PrimaryFinding
+    baseline: SampledCampaign, current: SampledCampaign, finding: PrimaryFinding, unit: str = "run"
 ) -> list[ComparedCell]:
     """Every cell that both campaigns have, tested and corrected over all of them."""
     common = [key for key in current.cells if key in baseline.cells]
     pairs = [(baseline.samples[key], current.samples[key]) for key in common]
+    equivalent = _equivalences(pairs)
     tests = corrected(
         [
             compared(current.cells[key].key, old, current.cells[key].key, new)
             for key, (old, new) in zip(common, pairs, strict=True)
         ]
     )
-    return [
-        _in_words(_cell(current.cells[key].name, old, new, test), finding, cells=len(common))
-        for key, (old, new), test in zip(common, pairs, tests, strict=True)
+    cells = [
+        _cell(current.cells[key].name, old, new, test, same)
+        for key, (old, new), test, same in zip(common, pairs, tests, equivalent, strict=True)
     ]
+    in_words = partial(sentences.cell_in_words, finding=finding, cells=len(cells), unit=unit)
+    return [replace(cell, in_words=in_words(cell)) for cell in cells]
 
 
-def _in_words(cell: ComparedCell, finding: PrimaryFinding, *, cells: int) -> ComparedCell:
-    return replace(cell, in_words=sentences.cell_in_words(cell, finding, cells=cells))
-
-
-def _cell(name: str, old: Sample, new: Sample, test: Comparison) -> ComparedCell:
+def _cell(
+    name: str, old: Sample, new: Sample, test: Comparison, same: Equivalent | None
+) -> ComparedCell:
     tested = {field.name: getattr(test, field.name) for field in fields(Tested)}
     return ComparedCell(
         name=name,
@@ -112,7 +132,7 @@ def _cell(name: str, old: Sample, new: Sample, test: Comparison) -> ComparedCell
         new=side_of(new),
         **tested,
         p_unknown_against=test.bounds.p_against_adjusted,
-        equivalence=_equivalence(old, new),
+        equivalence=same,
         p_least=_p_least(old.lossy, new.lossy),
         new_classes=[name for name in CLASSES if new.verdicts[name] and not old.verdicts[name]],
         vanished_classes=[
@@ -136,18 +156,35 @@ def _status(test: Comparison) -> str:
     return REGRESSION if test.difference > 0 else IMPROVEMENT
 
 
-def _equivalence(old: Sample, new: Sample) -> Equivalent | None:
-    """Whether the shares are the same within a margin. It is doubtful unless it also holds over all
-    runs, with the runs that do not count as far apart as possible."""
-    if not (old.lossy.whole and new.lossy.whole):
-        return None
-    test = equivalence(old.lossy, new.lossy)
-    extremes = [
-        (old.lossy_at_best, new.lossy_at_worst),
-        (old.lossy_at_worst, new.lossy_at_best),
-    ]
-    holds = test.equivalent and all(equivalence(*pair).equivalent for pair in extremes)
-    return Equivalent(**vars(test), doubtful=test.equivalent and not holds)
+def _equivalences(pairs: Sequence[tuple[Sample, Sample]]) -> list[Equivalent | None]:
+    """Whether the shares of each cell are the same within a margin, corrected for the number of
+    cells as differences are. It is doubtful unless it also holds over all runs, with the runs that
+    do not count as far apart as possible."""
+    judged = [pair for pair in pairs if all(side.lossy.whole for side in pair)]
+    tests = [equivalence(old.lossy, new.lossy) for old, new in judged]
+    for_all = adjusted([test.p for test in tests])
+    against = adjusted(
+        [
+            1.0 if p is None or p > ALPHA else _p_apart(*pair)
+            for p, pair in zip(for_all, judged, strict=True)
+        ]
+    )
+    found = iter(
+        Equivalent(
+            **{**vars(test), "equivalent": p <= ALPHA},
+            p_adjusted=p,
+            doubtful=p <= ALPHA < p_against,
+        )
+        for test, p, p_against in zip(tests, for_all, against, strict=True)
+        if p is not None and p_against is not None
+    )
+    return [next(found) if all(side.lossy.whole for side in pair) else None for pair in pairs]
+
+
+def _p_apart(old: Sample, new: Sample) -> float:
+    """The p-value of the equivalence with the runs that do not count as far apart as possible."""
+    extremes = (old.lossy_at_best, new.lossy_at_worst), (old.lossy_at_worst, new.lossy_at_best)
+    return max(equivalence(*pair).p for pair in extremes)
 
 
 def _p_least(old: Share, new: Share) -> float | None:

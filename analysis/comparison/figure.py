@@ -55,7 +55,7 @@ def _draw_cell(panel: Axes, cell: Trend, colours: Mapping[str, str]) -> None:
     for stretch in _unbroken(cell.campaigns):
         places = [each.campaign for each in stretch]
         shares = [each.lossy_share for each in stretch]
-        numbers = [(share.low, share.high, share.estimate) for share in shares]
+        numbers = [(share.shown_low, share.shown_high, share.shown) for share in shares]
         low, high, estimates = np.array(numbers, np.float64).T
         panel.fill_between(places, low, high, color=colours["survived"], alpha=0.25, lw=0)
         panel.vlines(places, low, high, color=colours["survived"], lw=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -11,11 +11,18 @@ from analysis.comparison.sampled import CampaignSummary
 from analysis.statistics.cells import LossyShare, MedianAndMax
 from analysis.statistics.comparisons import Tested
 from analysis.statistics.equivalence import Equivalence
+from analysis.wording import unit
 from harness.protocols import PrimaryFinding
 
 SCHEMA_VERSION: Final = 1
 REGRESSION, IMPROVEMENT = "regression", "improvement"
 DOUBTFUL, NOT_SHOWN, NOT_JUDGED = "doubtful", "no difference shown", "not judged"
+
+
+def unit_of(campaigns: Iterable[CampaignSummary]) -> str:
+    """What is counted in these campaigns: `run`, or `result` where cells of one shared runs."""
+    units = {unit(each.runs, each.executions) for each in campaigns}
+    return "result" if "result" in units else "run"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +58,10 @@ class Trend:
 
 @dataclass(frozen=True, kw_only=True)
 class Equivalent(Equivalence):
-    """Whether the shares are the same within a margin. `doubtful`: the runs that do not count could
-    refute it."""
+    """Whether the shares are the same within a margin, with `p_adjusted` for all cells together.
+    `doubtful`: the runs that do not count could refute it."""
 
+    p_adjusted: float
     doubtful: bool
 
 
@@ -99,6 +107,11 @@ class CampaignComparison:
     def simulated(self) -> bool:
         """Whether nothing real was tested: in all campaigns, or in none."""
         return any(campaign.simulated for campaign in self.campaigns)
+
+    @property
+    def unit(self) -> str:
+        """What is counted: `run`, or `result` where cells of a campaign shared runs."""
+        return unit_of(self.campaigns)
 
     @property
     def regressions(self) -> int:

@@ -20,7 +20,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignSummary:
-    """An entry of `campaigns[]`."""
+    """An entry of `campaigns[]`. `runs` are results; `executions` counts a shared run once."""
 
     id: str
     folder: str
@@ -30,6 +30,7 @@ class CampaignSummary:
     ended: str | None
     workers: int | None
     runs: int
+    executions: int
     versions: Mapping[str, Sequence[str]]
     simulated: bool = False
     clients: Sequence[str] = ()
@@ -85,6 +86,7 @@ class SampledCampaign:
             ended=self.progress.ended,
             workers=self.progress.workers,
             runs=sum(sample.runs for sample in self.samples.values()),
+            executions=self.progress.executed,
             versions=dict(self.versions),
             simulated=self.campaign.simulated,
             clients=self.clients,

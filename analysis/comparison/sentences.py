@@ -16,13 +16,16 @@ from analysis.comparison.model import (
     Side,
 )
 from analysis.statistics.contrasts import ALPHA, POWER
+from analysis.wording import counted, do
 from harness.percent import points
 from harness.protocols import PrimaryFinding
 
 Cells = Sequence[ComparedCell]
 
 
-def cell_in_words(cell: ComparedCell, finding: PrimaryFinding, *, cells: int) -> str:
+def cell_in_words(
+    cell: ComparedCell, finding: PrimaryFinding, *, cells: int, unit: str = "run"
+) -> str:
     """The result of one cell, which was tested together with all `cells`."""
     old, new = cell.old, cell.new
     shares = f"{_lossy(old, finding)} before, {_lossy(new, finding)} now"
@@ -30,7 +33,7 @@ def cell_in_words(cell: ComparedCell, finding: PrimaryFinding, *, cells: int) ->
         which = " and ".join(
             name for name, side in (("before", old), ("now", new)) if not side.conclusive
         )
-        return f"cannot be compared: no conclusive run {which}; {shares}"
+        return f"cannot be compared: no conclusive {unit} {which}; {shares}"
     p = f"{_p(cell.p_adjusted)}, {cell.test}'s test{_corrected_for(cells)}"
     if cell.status == REGRESSION:
         return f"{finding.does} more often: {shares} ({p}); {_interval(cell)}"
@@ -41,17 +44,17 @@ def cell_in_words(cell: ComparedCell, finding: PrimaryFinding, *, cells: int) ->
         others = old.inconclusive + new.inconclusive
         against = _p(1.0 if cell.p_unknown_against is None else cell.p_unknown_against)
         return (
-            f"doubtful whether it {finding.does} {more} often, since {counted(others, 'run')} that "
+            f"doubtful whether it {finding.does} {more} often, since {counted(others, unit)} that "
             f"{do(others)} not count may explain the difference: {shares} ({p}; "
-            f"{against} with those runs counted against it)"
+            f"{against} with those {unit}s counted against it)"
         )
-    limits = f"{_interval(cell)}{_equivalent(cell)}{_more_runs(cell, cells)}"
+    limits = f"{_interval(cell)}{_equivalent(cell, cells, unit)}{_more_runs(cell, cells, unit)}"
     return f"no difference shown: {shares} ({p}); {limits}"
 
 
 def conclusion(comparison: CampaignComparison) -> list[str]:
     """The sentences at the top: what changed, what else changed, and what remains open."""
-    cells, finding = comparison.cells, comparison.finding
+    cells, finding, unit = comparison.cells, comparison.finding, comparison.unit
     by_status: dict[str, list[str]] = {}
     for cell in cells:
         by_status.setdefault(cell.status, []).append(cell.name)
@@ -63,14 +66,16 @@ def conclusion(comparison: CampaignComparison) -> list[str]:
     if better := by_status.get(IMPROVEMENT):
         found.append(f"{_of(better, cells, finding)} less often: {_names(better)}")
     if doubtful := by_status.get(DOUBTFUL):
-        found.append(f"Runs that do not count leave a change in doubt: {_names(doubtful)}")
+        found.append(
+            f"{unit.capitalize()}s that do not count leave a change in doubt: {_names(doubtful)}"
+        )
     if unjudged := by_status.get(NOT_JUDGED):
         found.append(
-            f"Nothing is known of {_names(unjudged)}: one of the two has no conclusive run"
+            f"Nothing is known of {_names(unjudged)}: one of the two has no conclusive {unit}"
         )
     found += _only_in_one(comparison)
-    found += _new_classes(cells, finding)
-    found += _limits(by_status.get(NOT_SHOWN, []), cells, finding)
+    found += _new_classes(cells, finding, unit)
+    found += _limits(by_status.get(NOT_SHOWN, []), cells, finding, unit)
     found.append(_causes(comparison))
     return [f"{sentence}." for sentence in found]
 
@@ -97,32 +102,37 @@ def _only_in_one(comparison: CampaignComparison) -> Iterable[str]:
         yield f"Only the current campaign has {_names(new)}: nothing to compare"
 
 
-def _new_classes(cells: Cells, finding: PrimaryFinding) -> Iterable[str]:
+def _new_classes(cells: Cells, finding: PrimaryFinding, unit: str) -> Iterable[str]:
     """New verdict classes, which the test of shares does not cover."""
+    units = f"{unit.capitalize()}s"
     classes = {
-        "wrong": f"Runs that are invalid for another reason than {finding.noun} are new",
+        "wrong": f"{units} that are invalid for another reason than {finding.noun} are new",
         "harness_failure": "Failures of the harness are new",
-        "vacuous": "Runs in which nothing was put to the test are new",
+        "vacuous": f"{units} in which nothing was put to the test are new",
     }
     for name, sentence in classes.items():
         if names := [cell.name for cell in cells if name in cell.new_classes]:
             yield f"{sentence}: {_names(names)}"
 
 
-def _limits(names: Sequence[str], cells: Cells, finding: PrimaryFinding) -> Iterable[str]:
+def _limits(
+    names: Sequence[str], cells: Cells, finding: PrimaryFinding, unit: str
+) -> Iterable[str]:
     """A difference that is not shown may still exist: how large it can be."""
     unshown = [cell for cell in cells if cell.name in names]
     few = [cell.name for cell in unshown if _too_few(cell)]
     if few:
         yield (
-            f"Too few runs are conclusive in {_names(few)}: no difference could be significant, "
-            f"not even between no {finding.adjective} run and only {finding.adjective} runs"
+            f"Too few {unit}s are conclusive in {_names(few)}: no difference could be significant, "
+            f"not even between no {finding.adjective} {unit} and only {finding.adjective} {unit}s"
         )
-    rises = [cell.high for cell in unshown if cell.name not in few and cell.high is not None]
+    rises = [
+        cell.shown_high for cell in unshown if cell.name not in few and cell.shown_high is not None
+    ]
     if rises:
         yield (
             "A difference that is not shown may still exist: in cells with enough conclusive "
-            f"runs, the share of {finding.adjective} runs may have risen by up to "
+            f"{unit}s, the share of {finding.adjective} {unit}s may have risen by up to "
             f"{points(max(rises)).removeprefix('+')} points"
         )
 
@@ -149,14 +159,14 @@ def _causes(comparison: CampaignComparison) -> str:
     )
 
 
-def _more_runs(cell: ComparedCell, cells: int) -> str:
+def _more_runs(cell: ComparedCell, cells: int, unit: str) -> str:
     if _too_few(cell):
-        return "; so few runs cannot show a difference"
+        return f"; so few {unit}s cannot show a difference"
     if cell.runs_needed is None:
         return ""
     single = f", before the correction for {cells} cells" if cells > 1 else ""
     return (
-        f"; if these shares are true, {cell.runs_needed:,} runs per campaign would show it with "
+        f"; if these shares are true, {cell.runs_needed:,} {unit}s per campaign would show it with "
         f"{POWER * 100:.0f} % power{single}"
     )
 
@@ -167,19 +177,21 @@ def _too_few(cell: ComparedCell) -> bool:
     return cell.p_least is not None and cell.p_least > ALPHA
 
 
-def _equivalent(cell: ComparedCell) -> str:
+def _equivalent(cell: ComparedCell, cells: int, unit: str) -> str:
     """The equivalence within a margin, if it is shown."""
     test = cell.equivalence
     if test is None or not test.equivalent:
         return ""
     within = f"equivalent within {test.margin * 100:g} points"
     if test.doubtful:
-        return f"; {within}, but doubtful: the runs that do not count could refute it"
-    return f"; {within} ({_p(test.p)}, two one-sided exact tests)"
+        return f"; {within}, but doubtful: the {unit}s that do not count could refute it"
+    return f"; {within} ({_p(test.p_adjusted)}, two one-sided exact tests{_corrected_for(cells)})"
 
 
 def _interval(cell: ComparedCell) -> str:
-    return f"{points(cell.low or 0.0)} to {points(cell.high or 0.0)} points (95 %)"
+    over = ", over all runs" if cell.chosen_by_outcome else ""
+    low, high = points(cell.shown_low or 0.0), points(cell.shown_high or 0.0)
+    return f"{low} to {high} points (95 %{over})"
 
 
 def _lossy(side: Side, finding: PrimaryFinding) -> str:
@@ -194,28 +206,12 @@ def _lossy(side: Side, finding: PrimaryFinding) -> str:
     return f"{counted} and {side.inconclusive} that {do(side.inconclusive)} not count{lossy}"
 
 
-def do(runs: int) -> str:
-    """The verb for so many."""
-    return "does" if runs == 1 else "do"
-
-
 def _p(p: float) -> str:
     return f"p = {p:.2g}" if p >= 0.0001 else "p < 0.0001"
 
 
 def _corrected_for(cells: int) -> str:
     return f", corrected for {cells} cells" if cells > 1 else ""
-
-
-def counted(number: int, what: str) -> str:
-    """`3 runs`; `2 keys of the plan`."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {_plural(what)}"
-
-
-def _plural(what: str) -> str:
-    """The plural of "cell", and of "key of the plan"."""
-    noun, space, rest = what.partition(" of ")
-    return ("axes" if noun == "axis" else f"{noun}s") + space + rest
 
 
 def _names(names: Iterable[str]) -> str:

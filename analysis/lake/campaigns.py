@@ -54,6 +54,7 @@ class StoredCampaign:
             ended=self.campaign.ended,
             workers=self.campaign.workers,
             runs=sum(sample.runs for sample in self.samples.values()),
+            executions=len(self.versions_of_runs),
             versions=self._versions(),
             simulated=self.campaign.simulated,
         )

@@ -21,9 +21,17 @@ Key = Mapping[str, object]
 class LossyShare(Estimate):
     """The share of conclusive runs that lost writes, also as a sentence. `best_case` and
     `worst_case` cover all runs of the cell: a run that does not count is one without loss in the
-    best case, unless it lost writes, and one with loss in the worst case."""
+    best case, unless it lost writes, and one with loss in the worst case.
+
+    `shown`, `shown_low` and `shown_high` are what pages print: estimate and interval; or, if the
+    outcome chose the runs that count (`chosen_by_outcome`: the estimate is below that of the best
+    case), the bounds, from the lower limit of the best case to the upper one of the worst."""
 
     in_words: str
+    chosen_by_outcome: bool
+    shown: float | None
+    shown_low: float | None
+    shown_high: float | None
     best_case: Estimate
     worst_case: Estimate
 
@@ -98,12 +106,18 @@ def summary(key: Key, sample: Sample) -> CellStatistics:
 
 
 def lossy_share(sample: Sample) -> LossyShare:
-    """The share of conclusive runs with loss."""
+    """The share of conclusive runs with loss, and the bounds over all runs."""
+    seen, chosen = share_estimate(sample.lossy), sample.chosen_by_outcome
+    best, worst = share_estimate(sample.lossy_at_best), share_estimate(sample.lossy_at_worst)
     return LossyShare(
-        **asdict(share_estimate(sample.lossy)),
-        in_words=share_in_words(sample.lossy),
-        best_case=share_estimate(sample.lossy_at_best),
-        worst_case=share_estimate(sample.lossy_at_worst),
+        **asdict(seen),
+        in_words=share_in_words(sample.lossy, sample.others, head=sample.head),
+        chosen_by_outcome=chosen,
+        shown=best.estimate if chosen else seen.estimate,
+        shown_low=best.low if chosen else seen.low,
+        shown_high=worst.high if chosen else seen.high,
+        best_case=best,
+        worst_case=worst,
     )
 
 

@@ -30,6 +30,7 @@ from analysis.statistics.contrasts import (
     adjusted,
     difference,
     exact_test,
+    newcombe,
     runs_needed,
 )
 from analysis.statistics.eligibility import Outcome
@@ -43,12 +44,14 @@ from analysis.statistics.pairs import (
     paired_difference,
     pairs_needed,
     share_runs,
+    tango,
 )
 from analysis.statistics.resampling import mean_difference, mean_of_differences
 from analysis.statistics.samples import Sample, sample_of
-from analysis.statistics.shares import Estimate, Share
+from analysis.statistics.shares import CONFIDENCE, Estimate, Share
 
 _ABSENT = object()
+_NEAR = 1e-9
 
 Places = Sequence[Sequence[Hashable | None]]
 """Where each run of each cell took place."""
@@ -56,11 +59,14 @@ Places = Sequence[Sequence[Hashable | None]]
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """The least and the greatest difference over all runs, or all pairs, and the p-value with those
-    that do not count against the claim (1 if they reverse it)."""
+    """The least and the greatest difference over all runs, or all pairs, the lower limit of the one
+    and the upper limit of the other, and the p-value with those that do not count against the claim
+    (1 if they reverse it)."""
 
     least: float | None = None
     greatest: float | None = None
+    low: float | None = None
+    high: float | None = None
     p_against: float | None = None
     p_against_adjusted: float | None = None
 
@@ -82,6 +88,9 @@ class Tested:
     rates. `runs_needed`: runs of each cell for a power of 80 % at 0.05, if the observed shares
     are true: before the correction for the number of comparisons.
     `doubtful`: significant, but the runs that do not count could reverse it.
+    `chosen_by_outcome`: the difference, or the share of one of the cells, lies outside its bounds
+    over all runs: pages then print the limits of the bounds (`shown_low`, `shown_high`) instead of
+    the interval.
     """
 
     difference: float | None
@@ -94,6 +103,9 @@ class Tested:
     test: str | None
     runs_needed: int | None
     doubtful: bool
+    chosen_by_outcome: bool
+    shown_low: float | None
+    shown_high: float | None
     bounds: Bounds
     loss_rate: Estimate
 
@@ -140,7 +152,10 @@ def compared(
     the corrected p-values, and whether the difference is doubtful."""
     as_pairs = share_runs(a.shared, a.runs, b.shared, b.runs)
     contrast = contrast_of_pairs(paired(a.shared, b.shared)) if as_pairs else contrast_of(a, b)
-    apart, test = contrast.difference, contrast.test
+    apart, test, over_all = contrast.difference, contrast.test, contrast.bounds
+    chosen = a.chosen_by_outcome or b.chosen_by_outcome
+    if apart.estimate is not None and over_all.least is not None and over_all.greatest is not None:
+        chosen |= not over_all.least - _NEAR <= apart.estimate <= over_all.greatest + _NEAR
     return Comparison(
         a=dict(key_a),
         b=dict(key_b),
@@ -155,7 +170,10 @@ def compared(
         test=test.test,
         runs_needed=contrast.runs_needed,
         doubtful=False,
-        bounds=contrast.bounds,
+        chosen_by_outcome=chosen,
+        shown_low=over_all.low if chosen else apart.low,
+        shown_high=over_all.high if chosen else apart.high,
+        bounds=over_all,
         loss_rate=contrast.loss_rate,
         pairs=contrast.pairs,
     )
@@ -220,11 +238,9 @@ def bounds(a: Sample, b: Sample) -> Bounds:
         against = _p_of(a.lossy_at_worst, b.lossy_at_best, rising=True)
     else:
         against = _p_of(a.lossy_at_best, b.lossy_at_worst, rising=False)
-    return Bounds(
-        least=_apart(a.lossy_at_worst, b.lossy_at_best),
-        greatest=_apart(a.lossy_at_best, b.lossy_at_worst),
-        p_against=against,
-    )
+    least, low, _ = newcombe(a.lossy_at_worst, b.lossy_at_best, CONFIDENCE)
+    greatest, _, high = newcombe(a.lossy_at_best, b.lossy_at_worst, CONFIDENCE)
+    return Bounds(least=least, greatest=greatest, low=low, high=high, p_against=against)
 
 
 def _bounds_of_pairs(every: Sequence[Both], seen: float | None) -> Bounds:
@@ -235,17 +251,17 @@ def _bounds_of_pairs(every: Sequence[Both], seen: float | None) -> Bounds:
     worst = [(a.lossy or not a.conclusive, b.lossy or not b.conclusive) for a, b in every]
     least = [(a, b) for (a, _), (_, b) in zip(worst, best, strict=True)]
     greatest = [(a, b) for (a, _), (_, b) in zip(best, worst, strict=True)]
-    against, sign = (least, 1) if seen > 0 else (greatest, -1)
-    only_a, only_b = against.count((True, False)), against.count((False, True))
+    (a_least, b_least), (a_most, b_most) = (
+        (pairs.count((True, False)), pairs.count((False, True))) for pairs in (least, greatest)
+    )
+    only_a, only_b, sign = (a_least, b_least, 1) if seen > 0 else (a_most, b_most, -1)
     return Bounds(
-        least=_mean_apart(least),
-        greatest=_mean_apart(greatest),
+        least=(b_least - a_least) / len(every),
+        greatest=(b_most - a_most) / len(every),
+        low=tango(a_least, b_least, len(every))[0],
+        high=tango(a_most, b_most, len(every))[1],
         p_against=mcnemar(only_a, only_b).p if sign * (only_b - only_a) > 0 else 1.0,
     )
-
-
-def _mean_apart(pairs: Sequence[tuple[bool, bool]]) -> float:
-    return (pairs.count((False, True)) - pairs.count((True, False))) / len(pairs)
 
 
 def _apart(a: Share, b: Share) -> float:

@@ -33,7 +33,7 @@ from analysis.statistics.eligibility import FailedRun, Outcome, is_conclusive
 from analysis.statistics.measures import Measured, measured
 from analysis.statistics.pairs import Shared, SharedResult
 from analysis.statistics.resampling import Floats
-from analysis.statistics.shares import Share
+from analysis.statistics.shares import Share, chosen_by_outcome
 from harness.history.documents import RunResult
 from harness.protocols import DOUBTS, INVALID, VALID
 
@@ -49,8 +49,9 @@ class Sample:
     """The runs of one cell; arrays hold one number for each conclusive run.
 
     `lossy`: the runs with loss among the conclusive ones; `others`: the runs that lost writes among
-    those that do not count; `clusters`: the runs of `lossy` by cluster, where the cluster is known;
-    `shared`: the results in runs that other cells shared, by the id of the shared run.
+    those that do not count; `head`: what such a run did; `clusters`: the runs of `lossy` by
+    cluster, where the cluster is known; `shared`: the results in runs that other cells shared, by
+    the id of the shared run.
     `lost` and `acknowledged` cover the runs without cells of the plan's own, and `fault_lost` and
     `fault_s` those of them in which a proven fault was in force; `why_no_rate`: why none has a loss
     rate; `None`: some have, or no run is conclusive. `recovery_s` is infinite for a run that had
@@ -60,6 +61,7 @@ class Sample:
     verdicts: Mapping[str, int]
     lossy: Share
     others: Share
+    head: str
     clusters: Mapping[Hashable, Share]
     shared: Shared
     lost: Floats
@@ -78,6 +80,11 @@ class Sample:
     def runs(self) -> int:
         """All runs, whatever their class."""
         return sum(self.verdicts.values())
+
+    @property
+    def chosen_by_outcome(self) -> bool:
+        """Whether the conclusive share lies outside the bounds over all runs."""
+        return chosen_by_outcome(self.lossy, self.others)
 
     @property
     def lossy_at_best(self) -> Share:
@@ -131,6 +138,7 @@ def sample_of(
         clusters=_by_cluster(every, clusters),
         shared=_by_shared_run(every, shared),
         others=Share(classes.count(LOSS) - lossy, len(every) - len(counts)),
+        head=next((of_result(each).head for each in every if isinstance(each, RunResult)), "lost"),
         lost=_floats(result.counts.lost_acknowledged for result in rated),
         acknowledged=_floats(result.counts.acknowledged for result in rated),
         loss_rate=loss_rate,

@@ -69,12 +69,37 @@ def bounds(share: Share, *, method: str, confidence: float) -> tuple[float, floa
     return float(interval.low), float(interval.high)
 
 
-def share_in_words(share: Share) -> str:
-    """The share and its exact interval as a sentence, so that "0 of 50" is not "never"."""
+def chosen_by_outcome(share: Share, others: Share) -> bool:
+    """Whether the runs that do not count, of which `others.part` were seen to be lossy, are lossy
+    more often than those that do. Exactly then the share lies outside its bounds over all runs."""
+    return others.part * share.whole > share.part * others.whole and share.whole > 0
+
+
+def limits_over_all(share: Share, others: Share) -> tuple[float, float]:
+    """The lower limit if each other run that was not seen to be lossy is not, and the upper one if
+    each is."""
+    best, worst = (
+        bounds(
+            Share(share.part + lossy, share.whole + others.whole),
+            method=CLOPPER_PEARSON,
+            confidence=CONFIDENCE,
+        )
+        for lossy in (others.part, others.whole)
+    )
+    return best[0], worst[1]
+
+
+def share_in_words(share: Share, others: Share = Share(0, 0), *, head: str = "lost") -> str:
+    """The share and its exact interval as a sentence, so that "0 of 50" is not "never". Where the
+    outcome chose the runs that count, the bounds over all runs stand instead of the interval."""
     if not share.whole:
         return NONE_CONCLUSIVE
     low, high = bounds(share, method=CLOPPER_PEARSON, confidence=CONFIDENCE)
     of = f"{share.part} of {share.whole}"
+    if chosen_by_outcome(share, others):
+        low, high = limits_over_all(share, others)
+        seen, every = f"{others.part} of {others.whole} others {head}", share.whole + others.whole
+        return f"{of}; {seen}: {percent(low)} to {percent(high)} of all {every}"
     if not share.part:
         return f"{of}: at most {percent(high)}"
     if share.part == share.whole:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import psutil
@@ -34,6 +34,16 @@ class Estimate:
     seconds: float
     session_s: float
     disk_mb: float
+
+
+def if_shared(campaign: Campaign, workers: int | None = None) -> tuple[float, float] | None:
+    """The seconds of all runs as the campaign's `share` has them and with "auto", where that takes
+    at most two thirds of the time; else `None`."""
+    if campaign.plan.share != "never":
+        return None
+    shared = replace(campaign, plan=campaign.plan.model_copy(update={"share": "auto"}))
+    alone_s, shared_s = (estimate(each, workers=workers).seconds for each in (campaign, shared))
+    return (alone_s, shared_s) if shared_s <= alone_s * 2 / 3 else None
 
 
 def estimate(

@@ -80,7 +80,9 @@ class CampaignDir:
         file, base_file = str(self.file), str(self.base)
         base = read_plan(self.base)
         campaign = campaign_of(plan, text, base, file=file, base_file=base_file)
-        self._refuse_changed(campaign, self.progress())
+        progress = self.progress()
+        campaign = campaign.with_repetitions(progress.raised)
+        self._refuse_changed(campaign, progress)
         return campaign
 
     def progress(self) -> Progress:

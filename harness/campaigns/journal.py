@@ -3,7 +3,7 @@
 Every line is on disk before what it announces happens. So after any crash the journal says which
 runs are finished (they are never repeated) and which began and broke off (they are repeated).
 
-    {"type": "session", "workers", "plan_hash", "at"}                a process begins to run it
+    {"type": "session", "workers", "plan_hash", "repetitions", "at"} a process begins to run it
     {"type": "begun",   "cell", "repetition", "run_id", "worker", "shared", "at"}
     {"type": "done",    "run_id", "verdict", "seconds", "at"}        executed and judged
     {"type": "failed",  "run_id", "error", "at"}                     the harness failed, not Kafka
@@ -12,8 +12,8 @@ runs are finished (they are never repeated) and which began and broke off (they 
     {"type": "ended",   "why", "at"}                                 the session is over
 
 `shared` is equal for the cells of one run, and null for a run of one cell. `plan_hash` is that of
-the campaign. Journals of earlier versions do not have them, and have `lane` and `lanes` instead of
-`worker` and `workers`.
+the campaign; `repetitions` are those to which `resume --repetitions` raised it, else null. Journals
+of earlier versions do not have them, and have `lane` and `lanes` instead of `worker` and `workers`.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ class SessionBegun(Entry):
     type: ClassVar[str] = "session"
     workers: int | None = None
     plan_hash: str | None = None
+    repetitions: Annotated[int, Field(ge=1)] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

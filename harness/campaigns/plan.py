@@ -11,7 +11,7 @@ import itertools
 import tomllib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import orjson
@@ -214,13 +214,22 @@ class Cell:
 @dataclass(frozen=True)
 class Campaign:
     """A campaign file with its cells. `text` is the content of the file; `digest` is a hash of
-    everything that determines the runs."""
+    everything that determines the runs; `raised`: the repetitions that a resumed session added to,
+    whatever the file says."""
 
     plan: CampaignPlan
     text: str
     base: Document
     cells: tuple[Cell, ...]
     digest: str
+    raised: int | None = None
+
+    def with_repetitions(self, number: int | None) -> Campaign:
+        """The same campaign with at least so many runs of each cell; `None`: unchanged."""
+        if number is None:
+            return self
+        cells = (replace(each, repetitions=max(each.repetitions, number)) for each in self.cells)
+        return replace(self, cells=tuple(cells), raised=number)
 
     @property
     def possible(self) -> tuple[Cell, ...]:

@@ -56,7 +56,7 @@ class Run:
 @dataclass
 class Progress:
     """The state of a campaign; `workers` and `ended` are of the last session, `plan_hash` is of the
-    first one that has it.
+    first one that has it, `raised` are the repetitions of the last one that raised them.
 
     A run whose state is `begun` is in progress, or broke off together with its process.
     `ended_runs` counts those that are not repeated; `executions` has the run ids of all cells of
@@ -72,6 +72,7 @@ class Progress:
     ended: str | None = None
     workers: int | None = None
     plan_hash: str | None = None
+    raised: int | None = None
 
     def is_over(self, execution: str) -> bool:
         """Whether all cells of an execution have ended."""
@@ -83,6 +84,11 @@ class Progress:
 
     def _states(self, execution: str) -> set[str]:
         return {run.state for run in self.of_execution(execution)}
+
+    @property
+    def executed(self) -> int:
+        """The runs that ended: one that cells shared counts once."""
+        return len({run.execution for run in self.runs.values() if run.is_finished})
 
     def finished(self) -> set[tuple[str, int]]:
         """Cells and repetitions that are not repeated."""
@@ -112,6 +118,7 @@ class Progress:
                 self.started = self.started or entry.at
                 self.ended, self.workers = None, entry.workers
                 self.plan_hash = self.plan_hash or entry.plan_hash
+                self.raised = entry.repetitions or self.raised
             case SessionEnded():
                 self.ended = entry.why
             case Remark():

@@ -112,7 +112,13 @@ class Scheduler:
         groups = groups_of_campaign(self.campaign)
         self._order = Order(groups, self._keys, progress.finished(), self.first)
         self._ends_s = self.now_s() + (self.campaign.plan.budget.hours or 1e6) * 3600
-        self._enter(SessionBegun(workers=self.workers, plan_hash=self.campaign.digest))
+        self._enter(
+            SessionBegun(
+                workers=self.workers,
+                plan_hash=self.campaign.digest,
+                repetitions=self.campaign.raised,
+            )
+        )
         why, at_once = "interrupted", True
         try:
             why = self._run_all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -168,6 +169,7 @@ def plan(out: Output, file: Path, **chosen: Any) -> None:
 
 @click.command()
 @click.argument("folder", type=_FOLDER)
+@click.option("--repetitions", type=click.IntRange(1, 100_000), help="More runs of each cell.")
 @_with_workers
 @_with_inventories
 @_with_archive
@@ -176,6 +178,7 @@ def plan(out: Output, file: Path, **chosen: Any) -> None:
 def resume(
     out: Output,
     folder: Path,
+    repetitions: int | None,
     workers: int | None,
     inventories: tuple[Path, ...],
     archive: str | None,
@@ -186,6 +189,13 @@ def resume(
 
     where = CampaignDir.open(folder)
     campaign = where.campaign()
+    has = min(cell.repetitions for cell in campaign.possible)
+    if repetitions is not None and repetitions < has:
+        raise click.UsageError(
+            f"--repetitions is {repetitions}, but the campaign has {has} of each cell: it only "
+            "raises them"
+        )
+    campaign = campaign.with_repetitions(repetitions)
     _check_inventories(inventories, workers)
     command = _command(campaign, client, str(where.file))
     given = _Given(command, inventories, _folder_at(archive, folder))
@@ -335,13 +345,13 @@ def _schedule(
     archive: Archive | None,
 ) -> str:
     """Run what is left; returns why the session ended."""
+    from analysis.wording import counted
     from checkers.judging.one_run import judge_run
     from harness.campaigns.estimate import estimate
     from harness.campaigns.scheduler import Scheduler
     from reports.formatting import SIMULATED
     from reports.junit import Junit
     from reports.summary import write_summary
-    from reports.wording import counted
 
     workers = len(given.inventories) or workers
     left = estimate(campaign, where.progress().finished(), workers)
@@ -436,5 +446,6 @@ def _write_page(out: Output, where: CampaignDir, found: Answer | None) -> None:
         if found is not None:
             write_run_pages(where, found.pages)
         out.say(write_campaign(where, out.note))
+        out.say(json.loads(where.result.read_bytes())["closing"], style="bold")
     except AcklossError as error:
         out.say(f"no page: {error}", style="yellow")

@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.cli.output import Output, about, plain, with_output
+from analysis.wording import about
+from harness.cli.output import Output, plain, with_output
 
 if TYPE_CHECKING:
     from harness.campaigns.demands import Along
@@ -91,10 +92,10 @@ def status(out: Output, folder: Path) -> None:
 
 def print_plan(out: Output, campaign: Campaign) -> None:
     """Print the cells of a campaign, the number of runs, and an estimate of their time and disk."""
+    from analysis.wording import counted
     from harness.campaigns.demands import sharing_by_axis
-    from harness.campaigns.estimate import estimate
+    from harness.campaigns.estimate import estimate, if_shared
     from harness.campaigns.sharing import groups_of_campaign
-    from reports.wording import counted
 
     estimated, groups = estimate(campaign), groups_of_campaign(campaign)
     group_of = {cell.name: group for group in groups for cell in group}
@@ -114,6 +115,12 @@ def print_plan(out: Output, campaign: Campaign) -> None:
     if not out.json:
         _print_cells(out, campaign, groups)
         _print_sharing(out, by_axis)
+        if (shared := if_shared(campaign)) is not None:
+            out.progress(
+                f'share = "auto" would take {about(shared[1])}, not {about(shared[0])}; cells '
+                "are then compared as pairs; their absolute shares may differ from those of "
+                "cells alone (docs/cells.md)"
+            )
     count = len(campaign.cells) - len(campaign.possible)
     impossible = f", {count} of them impossible" if count else ""
     runs = counted(estimated.runs, "run")

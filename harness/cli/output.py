@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import functools
-import math
 import os
 import sys
 import traceback
@@ -33,13 +32,6 @@ def plain(text: object) -> str:
     """Text from any source as one line, safe for a terminal: control characters and line ends are
     shown, not sent."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
-
-
-def about(seconds: float) -> str:
-    """An estimated time: minutes, from an hour on hours."""
-    if seconds < 3600:
-        return f"about {math.ceil(seconds / 60)} min"
-    return f"about {seconds / 3600:.1f} h"
 
 
 class _Stream:

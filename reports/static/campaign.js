@@ -152,8 +152,8 @@
     const in_all = chosen.length < runs.id.length ? ` (${listed} in all)` : "";
     const of = runs.id.length < data.all ? ` (${listed} listed, of ${count(data.all)})` : in_all;
     status.textContent = shown.length
-      ? `Showing ${count(first + 1)} to ${count(first + shown.length)} of ${count(chosen.length)} runs${of}.`
-      : `No run matches${of}.`;
+      ? `Showing ${count(first + 1)} to ${count(first + shown.length)} of ${count(chosen.length)} ${data.unit}s${of}.`
+      : `No ${data.unit} matches${of}.`;
     previous.disabled = first === 0;
     next.disabled = first + PAGE_ROWS >= chosen.length;
   }

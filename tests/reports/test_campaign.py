@@ -23,8 +23,11 @@ from harness.cli import main
 from harness.errors import EnvironmentFailure, HistoryError
 from reports import campaign, run_table
 from reports.campaign import write_campaign, write_run_pages
+from reports.junit import write_junit
+from reports.summary import write_summary
 from tests.fixtures import campaign_folder, result_documents
 from tests.fixtures.long import LONG
+from tests.fixtures.result_documents import FAILED
 from tests.fixtures.synthetic_campaign import (
     ONE_AXIS,
     Chances,
@@ -433,3 +436,51 @@ def test_the_page_of_every_version_with_14800_runs_is_below_700_kilobytes(tmp_pa
     assert data_of(page)["all"] == 14_800
     assert folder.report.stat().st_size < 700_000
     assert len(gzip.compress((folder.tables / "runs.csv").read_bytes())) < 600_000
+
+
+def test_every_table_prints_the_bounds_where_the_others_lost_more_often(tmp_path: Path) -> None:
+    unmet, unknown = (
+        result_documents.lossy(doubts=("unmet",)),
+        result_documents.run("unknown", doubts=("unmet",)),
+    )
+    folder = campaign_folder.build(
+        tmp_path / "c",
+        {
+            campaign_folder.ON: [result_documents.run()] * 44 + [unmet] * 3 + [unknown] * 3,
+            campaign_folder.OFF: [result_documents.run()] * 44 + [unknown] * 6,
+        },
+    )
+    page = Parsed(write_campaign(folder).read_text(encoding="utf-8"))
+    write_summary(folder)
+    write_junit(folder)
+    selected = "0 of 44; 3 of 6 others lost: 1.3 % to 24.3 % of all 50"
+    on, off = json.loads(folder.result.read_bytes())["cells"]
+    assert on["lossy_share"]["in_words"] == selected
+    assert (on["lossy_share"]["shown"], off["lossy_share"]["shown"]) == (0.06, 0)
+    assert [cell["lossy_share"]["chosen_by_outcome"] for cell in (on, off)] == [True, False]
+    labels = [a["aria-label"] for a in page.named("a") if "data-cell" in a]
+    assert any(selected in (label or "") for label in labels)
+    assert "at least 6.0 %" in page.words
+    assert "3 of 6 others lost" in page.words
+    for file in (folder.summary, folder.junit, folder.tables / "cells.csv"):
+        text = file.read_text(encoding="utf-8")
+        assert selected in text
+        assert "0 of 44: at most 8.0 %" in text, "and the interval where nothing selects"
+
+
+def test_cells_that_share_runs_have_results(tmp_path: Path) -> None:
+    runs = {campaign_folder.ON: [result_documents.lossy()] * 3, campaign_folder.OFF: [FAILED] * 3}
+    for shared, words, wrong in (
+        (True, "results all 6 planned results, of 3 shared runs", "conclusive run"),
+        (False, "runs all 6 planned runs", "conclusive result"),
+    ):
+        folder = campaign_folder.build(
+            tmp_path / str(shared), runs, head="repetitions = 3", shared=shared
+        )
+        page = Parsed(write_campaign(folder).read_text(encoding="utf-8"))
+        write_summary(folder)
+        assert words in page.words
+        document = json.loads(folder.result.read_bytes())
+        assert (document["runs"], document["executions"]) == (6, 3 if shared else 6)
+        for text in (page.words, folder.summary.read_text(), document["closing"]):
+            assert wrong not in text

@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from analysis.campaign import CampaignCell, CampaignDocument
+from analysis.campaign import CampaignCell, CampaignDocument, results_of, summarised
 from analysis.statistics.cells import MedianAndMax, cell_of
 from analysis.statistics.clusters import Resemblance
 from analysis.statistics.comparisons import comparisons_of
 from checkers.loss import Loss
 from checkers.register import Register
-from reports.conclusions import conclusions
+from reports.conclusions import closing, conclusions
+from tests.fixtures import campaign_folder, result_documents
 from tests.fixtures.synthetic_results import FAILED, lossy, run
 
 Key = dict[str, str]
@@ -48,6 +50,7 @@ def campaign(*cells: tuple[Key, Sequence[Any]], planned: int | None = None) -> C
         resemblance={},
         finding=Loss().primary,
         runs=runs,
+        executions=runs,
         planned=runs if planned is None else planned,
         versions={"target": ["4.3.1"]},
         mixed_versions={},
@@ -255,6 +258,78 @@ def test_failures_vacuous_runs_and_versions_are_cautions() -> None:
     document = campaign((TRUE, [run()] * 40 + [FAILED] * 5 + [VACUOUS] * 5))
     document = replace(document, mixed_versions={"target": ["4.3.0", "4.3.1"]})
     found = " ".join(conclusions(document).cautions)
-    assert "5 of 50 runs failed, more than 5 % of the runs of 1 cell: the harness failed" in found
+    assert "5 of 50 runs failed, more than 5 % of those of 1 cell: the harness failed" in found
     assert "5 of 50 runs are vacuous" in found
     assert "Runs of one cell differ in their version of target: 4.3.0, 4.3.1." in found
+
+
+def ended(tmp_path: Path, on: Sequence[Any], off: Sequence[Any], **more: Any) -> str:
+    """The closing sentence of a campaign of these two cells."""
+    tmp_path.mkdir(exist_ok=True)
+    folder = campaign_folder.build(
+        tmp_path / "c", {campaign_folder.ON: on, campaign_folder.OFF: off}, **more
+    )
+    progress, planned = folder.progress(), folder.campaign()
+    document = summarised(folder, progress, list(results_of(folder, progress)))
+    return closing(document, folder, planned, progress).replace(str(folder.path), "C")
+
+
+LOSSY, SAFE = result_documents.lossy(), result_documents.run()
+
+
+def test_a_campaign_ends_with_what_would_decide_it(tmp_path: Path) -> None:
+    sentence = ended(tmp_path, [LOSSY] * 3 + [SAFE] * 7, [SAFE] * 10)
+    assert sentence.startswith(
+        "unclean=true lost in 3 of 10, unclean=false in 0 of 10: not yet decided, p = 0.088; 22 a "
+        "cell would do, about 5 min: `ackloss campaign resume C --repetitions 22`"
+    )
+    assert '`share = "auto"` would take half the time' in sentence, "it is not shared"
+    assert "only for cells side by side" in sentence
+
+
+def test_a_campaign_that_is_decided_or_doubtful_says_so(tmp_path: Path) -> None:
+    sentence = ended(tmp_path, [LOSSY] * 9 + [SAFE], [SAFE] * 10)
+    assert re.fullmatch(
+        r"unclean=true lost in 9 of 10, unclean=false in 0 of 10: decided, p (= 0.0\d+|< 0.0001)\.",
+        sentence,
+    )
+    unknown = result_documents.run("unknown", doubts=("unmet",))
+    sentence = ended(tmp_path / "x", [LOSSY] * 6 + [SAFE] * 2, [SAFE] * 8 + [unknown] * 8)
+    assert "doubtful (p = 0.0" in sentence
+    assert "runs that do not count could reverse it" in sentence
+
+
+def test_a_campaign_without_loss_says_what_its_runs_exclude(tmp_path: Path) -> None:
+    assert ended(tmp_path, [SAFE] * 10, [SAFE] * 10) == (
+        "No acknowledged write was lost in 20 conclusive runs of 2 cells: a share above 30.8 % of "
+        "any cell is excluded (95 %)."
+    )
+    failed = {"error": "no disk"}
+    assert ended(tmp_path / "x", [failed], [failed]) == "No run is conclusive: nothing is decided."
+
+
+def test_the_closing_sentence_counts_results_of_pairs_and_what_the_others_showed(
+    tmp_path: Path,
+) -> None:
+    unmet = result_documents.lossy(doubts=("unmet",))
+    sentence = ended(tmp_path, [LOSSY] * 3 + [SAFE] * 7, [SAFE] * 8 + [unmet] * 2, shared=True)
+    assert sentence.startswith(
+        "unclean=true lost in 3 of 10, unclean=false in 0 of 8 (2 of 2 others): not yet decided"
+    )
+    assert "share =" not in sentence, "it is shared"
+    assert ended(tmp_path / "x", [SAFE] * 3, [SAFE] * 3, shared=True).startswith(
+        "No acknowledged write was lost in 6 conclusive results of 2 cells"
+    )
+
+
+def test_cells_in_which_the_outcome_chose_the_runs_are_shown_with_bounds() -> None:
+    unmet = [lossy(doubts=("unmet",))] * 6 + [run("unknown", doubts=("unmet",))] * 6
+    document = campaign((TRUE, [lossy()] * 2 + [run()] * 86 + unmet), (FALSE, [run()] * 100))
+    found = conclusions(document)
+    assert (
+        "2 of 88 conclusive runs (95 % interval from best to worst case of all runs: 3.5 %"
+        in (found.sentences[0])
+    )
+    assert any("the bounds over all runs stand there instead" in each for each in found.cautions)
+    fair = campaign((TRUE, [lossy()] * 50 + [run()] * 38 + unmet), (FALSE, [run()] * 100))
+    assert not any("stand there instead" in each for each in conclusions(fair).cautions)

@@ -85,6 +85,11 @@ class Group:
     unpooled: Sequence[str]
 
     @property
+    def unit(self) -> str:
+        """What is counted: `run`, or `result` where runs held several cells."""
+        return "result" if any(pool.in_run > 1 for pool in self.pools) else "run"
+
+    @property
     def pools(self) -> list[Pool]:
         """All pools of its settings."""
         return [pool for row in self.settings for at in row.versions for pool in at.pools]
@@ -100,6 +105,11 @@ class Overview:
     copies: Sequence[Copy]
     groups: Sequence[Group]
     notes: Sequence[str] = ()
+
+    @property
+    def unit(self) -> str:
+        """What is counted: `run`, or `result` where runs of any group held several cells."""
+        return "result" if any(group.unit == "result" for group in self.groups) else "run"
 
     def json(self) -> Mapping[str, Any]:
         """The JSON document."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from analysis.comparison.sampled import CampaignSummary
-from analysis.comparison.sentences import counted, do
 from analysis.lake.overview.model import Group, Overview, Pool
 from analysis.primary import ANY
+from analysis.wording import counted, do
 
 
 def notes(overview: Overview) -> list[str]:
     """All of them, those about every number first."""
     pools = [pool for group in overview.groups for pool in group.pools]
     found = [
-        *_others(overview.groups, pools),
+        *_others(overview, pools),
         *_left_out(overview),
         *_pooled(overview, [pool for pool in pools if len(pool.campaigns) > 1]),
         *_apart(overview.groups),
@@ -23,21 +23,29 @@ def notes(overview: Overview) -> list[str]:
     return [f"{sentence}." for sentence in found]
 
 
-def _others(groups: Sequence[Group], pools: Sequence[Pool]) -> Iterator[str]:
+def _others(overview: Overview, pools: Sequence[Pool]) -> Iterator[str]:
     """The runs that do not count, and pools in which no run does."""
     runs, others = sum(pool.runs for pool in pools), sum(pool.inconclusive for pool in pools)
-    findings = {group.finding for group in groups}
+    findings, unit = {group.finding for group in overview.groups}, overview.unit
     finding = findings.pop() if len(findings) == 1 else ANY
     if others:
         lossy = sum(pool.inconclusive_lossy for pool in pools)
         seen = f"; {lossy:,} of them {finding.some}" if lossy else ""
         yield (
-            f"Shares and rates are over conclusive runs alone. {others:,} of "
-            f"{counted(runs, 'result')} {do(others)} not count, and are not results without "
+            f"Shares and rates are over conclusive {unit}s alone. {others:,} of "
+            f"{counted(runs, unit)} {do(others)} not count, and are not {unit}s without "
             f"{finding.noun}{seen}"
         )
     else:
-        yield "Shares and rates are over conclusive runs alone: here all runs are conclusive"
+        yield (
+            f"Shares and rates are over conclusive {unit}s alone: here all of them are conclusive"
+        )
+    if chosen := sum(pool.lossy_share.chosen_by_outcome for pool in pools):
+        yield (
+            f"In {counted(chosen, 'rate')} a larger share of the {unit}s that do not count "
+            f"{finding.some} than of those that do: the bounds over all of them stand instead of "
+            "the interval"
+        )
     if silent := sum(not pool.conclusive for pool in pools):
         yield f"{counted(silent, 'rate')} {'has' if silent == 1 else 'have'} no conclusive run: " \
               "nothing is known there"  # fmt: skip

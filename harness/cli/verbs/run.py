@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from harness.cli.output import Output, about, with_client_option, with_output, with_plan_options
+from analysis.wording import about
+from harness.cli.output import Output, with_client_option, with_output, with_plan_options
 from harness.cli.own_settings import CommandWithSettingsFiles, print_own, taken
 from harness.cli.plan_requirements import (
     require_clusters_to_keep,

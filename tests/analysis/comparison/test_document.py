@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -168,7 +169,9 @@ def test_a_small_difference_does_not_read_0() -> None:
         (0.003, 0.04, "; +0.3 to +4.0 points (95 %)"),
         (-0.003, 0.004, "; −0.3 to +0.4 points (95 %)"),
     ):
-        assert text in cell_in_words(replace(cell, low=low, high=high), Loss().primary, cells=1)
+        assert text in cell_in_words(
+            replace(cell, shown_low=low, shown_high=high), Loss().primary, cells=1
+        )
 
 
 def test_new_and_vanished_verdict_classes_and_flaky_cells() -> None:
@@ -361,3 +364,27 @@ def test_another_client_is_a_difference_and_the_same_command_may_be_another_prog
     assert "from your client if its program is another one" in repeated.conclusion[-1]
     plain = compare_campaigns([written(tmp_path / "d"), written(tmp_path / "e")])
     assert "your client" not in plain.conclusion[-1]
+
+
+def test_campaigns_that_share_runs_are_refused(tmp_path: Path) -> None:
+    """A copy that was continued is not a second sample: 20 runs each would be 30."""
+    first = build(tmp_path / "first", {ON: [run()] * 3, OFF: [run()] * 3})
+    shutil.copytree(first.path, tmp_path / "copy")
+    copy = CampaignDir(tmp_path / "copy")
+    for pair in ([first, copy], [first, first]):
+        with pytest.raises(HistoryError, match="have 6 runs in common"):
+            compare_campaigns(pair)
+    compare_campaigns([first, build(tmp_path / "second", {ON: [run()] * 3, OFF: [run()] * 3})])
+
+
+def test_equivalence_is_corrected_for_the_number_of_cells() -> None:
+    """At 59 runs each, two cells without loss are equivalent at p = 0.048 alone."""
+    alone = compared({"0": runs(0, 59)}, {"0": runs(0, 59)})["0"].equivalence
+    assert alone.equivalent
+    assert alone.p_adjusted == alone.p
+    others = {str(n): runs(10, 10) for n in range(1, 4)}
+    cell = compared({"0": runs(0, 59), **others}, {"0": runs(0, 59), **others})["0"]
+    assert cell.equivalence.p == alone.p
+    assert cell.equivalence.p_adjusted == pytest.approx(4 * alone.p)
+    assert not cell.equivalence.equivalent
+    assert "equivalent" not in cell.in_words

@@ -162,7 +162,7 @@ def test_a_result_that_is_damaged_later_replaces_no_rows(tmp_path: Path) -> None
     (damaged / "result.json").write_bytes(whole[:40])
     (again / "result.json").write_bytes(orjson.dumps({**lossy(5), "run_id": again.name}))
     done = ackloss("lake", "build", folder.path, "--to", path)
-    assert "the rows of the run 00000-r stay as they were" in done.stderr.replace("\n", " ")
+    assert f"the rows of the run {damaged.name} stay as they were" in done.stderr.replace("\n", " ")
     built = build(place_of(path), folder)
     assert (built.added, built.replaced, list(built.kept)) == (0, 0, [damaged.name])
     assert "result.json" in built.kept[damaged.name]

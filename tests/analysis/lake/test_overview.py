@@ -190,7 +190,7 @@ def test_a_lake_that_has_a_run_twice_is_refused(tmp_path: Path) -> None:
     shutil.copy(tmp_path / "lake" / part["path"], tmp_path / "lake" / again)
     document["campaigns"][0]["parts"]["cells"].append({**part, "path": again})
     manifest.write_bytes(orjson.dumps(document))
-    with pytest.raises(HistoryError, match="has the run 00000-r twice"):
+    with pytest.raises(HistoryError, match="has the run 00000-a twice"):
         overview(tmp_path)
 
 

@@ -96,3 +96,34 @@ def test_one_cell_of_two_campaigns() -> None:
     assert pair["difference"] == pytest.approx(0.36)
     assert pair["loss_rate"]["low"] > 0
     assert orjson.loads(orjson.dumps(pair)) == pair
+
+
+def test_a_difference_is_printed_over_all_runs_where_the_outcome_chose_those_that_count() -> None:
+    """Six losses among twelve that do not count: 30 points are not what the campaign found."""
+    unmet = [lossy(doubts=("unmet",))] * 6 + [run("unknown", doubts=("unmet",))] * 6
+    (pair,) = comparisons.comparisons_of(
+        [({"a": "x"}, [run()] * 88 + unmet), ({"a": "y"}, [lossy()] * 30 + [run()] * 70)]
+    )
+    assert pair.difference == pytest.approx(0.3)
+    assert pair.chosen_by_outcome
+    assert (pair.bounds.least, pair.bounds.greatest) == pytest.approx((0.18, 0.24))
+    assert pair.shown_low == pair.bounds.low < pair.bounds.least
+    assert pair.shown_high == pair.bounds.high > pair.bounds.greatest
+    fair = [run("unknown", doubts=("unmet",))] * 12
+    (pair,) = comparisons.comparisons_of(
+        [({"a": "x"}, [run()] * 88 + fair), ({"a": "y"}, [lossy()] * 30 + [run()] * 70)]
+    )
+    assert not pair.chosen_by_outcome
+    assert (pair.shown_low, pair.shown_high) == (pair.low, pair.high)
+
+
+def test_pairs_are_printed_over_all_shared_runs_where_the_outcome_chose_them() -> None:
+    at = [f"run-{n}" for n in range(50)]
+    a = [run()] * 40 + [lossy(doubts=("unmet",))] * 10
+    b = [lossy()] * 20 + [run()] * 30
+    (pair,) = comparisons.comparisons_of([({"a": "x"}, a), ({"a": "y"}, b)], shared=[at, at])
+    assert pair.test == "McNemar"
+    assert pair.chosen_by_outcome
+    assert pair.difference == pytest.approx(0.5), "of complete pairs"
+    assert pair.bounds.least == pair.bounds.greatest == pytest.approx(0.2)
+    assert pair.shown_low < 0.2 < pair.shown_high < 0.5

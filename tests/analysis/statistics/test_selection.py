@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from bench.selection import KINDS, simulated
+import pytest
+
+from bench.selection import KINDS, Kind, simulated
 
 OF = {kind.name: kind for kind in KINDS}
 
@@ -28,3 +30,17 @@ def test_starvation_that_depends_on_the_outcome_is_doubtful_at_most() -> None:
 def test_a_difference_is_found_if_few_runs_starve() -> None:
     rates = simulated(OF["B loses more: 1 in 20, in both"], campaigns=60)
     assert rates["called"] >= 0.9
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name.startswith("a cause")])
+def test_what_is_printed_covers_where_one_cause_loses_writes_and_prevents_the_condition(
+    kind: Kind,
+) -> None:
+    rates = simulated(kind, campaigns=200, rules=False)
+    assert rates["interval"] < 0.9, "it was printed, and selected runs by what they lost"
+    assert rates["printed"] >= 0.93
+
+
+def test_what_is_printed_covers_where_nothing_selects_runs() -> None:
+    for name in ("no run is starved", "1 in 10, in both", "half of B"):
+        assert simulated(OF[name], campaigns=200, rules=False)["printed"] >= 0.93

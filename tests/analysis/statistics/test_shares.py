@@ -10,6 +10,9 @@ from analysis.statistics.shares import (
     CLOPPER_PEARSON,
     WILSON,
     Share,
+    bounds,
+    chosen_by_outcome,
+    limits_over_all,
     share_estimate,
     share_in_words,
 )
@@ -112,3 +115,27 @@ def test_coverage(share: float, runs: int) -> None:
 def test_coverage_over_all_shares(runs: int) -> None:
     assert wilson_on_average(runs) >= WILSON_ON_AVERAGE
     assert min(reckoned(share / 200, runs, CLOPPER_PEARSON) for share in range(1, 200)) >= 0.95
+
+
+def test_where_the_others_are_lossy_more_often_the_bounds_stand_instead_of_the_interval() -> None:
+    """The published case: 0 of 88, and 6 of the other 12 lost."""
+    low, high = limits_over_all(Share(0, 88), Share(6, 12))
+    assert (low, high) == pytest.approx((0.0223, 0.2002), abs=1e-4)
+    assert low == bounds(Share(6, 100), method=CLOPPER_PEARSON, confidence=0.95)[0]
+    assert high == bounds(Share(12, 100), method=CLOPPER_PEARSON, confidence=0.95)[1]
+    words = share_in_words(Share(0, 88), Share(6, 12))
+    assert words == "0 of 88; 6 of 12 others lost: 2.2 % to 20.0 % of all 100"
+    inconsistent = share_in_words(Share(0, 88), Share(6, 12), head="inconsistent")
+    assert "6 of 12 others inconsistent" in inconsistent
+
+
+def test_where_the_others_are_not_lossy_more_often_the_interval_stands() -> None:
+    for share, others in (
+        (Share(0, 88), Share(0, 12)),
+        (Share(44, 88), Share(6, 12)),
+        (Share(80, 88), Share(1, 12)),
+        (Share(0, 0), Share(6, 12)),
+    ):
+        assert not chosen_by_outcome(share, others)
+        assert share_in_words(share, others) == share_in_words(share)
+    assert chosen_by_outcome(Share(43, 88), Share(6, 12))

@@ -126,7 +126,7 @@ COMMANDS = [
     ["campaign", "prune", "--keep", "1"],
     ["lake", "build", "--to", "lake"],
 ]
-LACKS = "does not name 4 of the runs in runs/ (the first is 00000-r), which would be missing"
+LACKS = "does not name 4 of the runs in runs/ (the first is 00000-c), which would be missing"
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -155,9 +155,9 @@ def made_by(run: RunDir, campaign: dict[str, object] | None) -> None:
 
 
 def test_one_run_that_the_journal_lacks_is_refused(folder: CampaignDir) -> None:
-    made_by(folder.run("00003-r"), {"name": "c", "repetition": 1, "cell": OFF})
+    made_by(folder.run("00003-c"), {"name": "c", "repetition": 1, "cell": OFF})
     lines = folder.journal.read_text().splitlines(keepends=True)
-    folder.journal.write_text("".join(line for line in lines if "00003-r" not in line))
+    folder.journal.write_text("".join(line for line in lines if "00003-c" not in line))
     with pytest.raises(HistoryError, match=r"does not name 1 of the runs in runs/ \(the first is "):
         folder.progress()
 
@@ -175,7 +175,7 @@ def test_a_campaign_that_was_killed_around_the_begin_of_a_run_goes_on(
     folder: CampaignDir, made: bool
 ) -> None:
     """The line is on disk before the folder is made; the next line was being written."""
-    begun = RunBegun(cell=ON, repetition=2, run_id="00004-r", worker=1)
+    begun = RunBegun(cell=ON, repetition=2, run_id="00004-c", worker=1)
     journal = Journal(folder.journal)
     journal.write(begun)
     journal.close()
@@ -185,7 +185,7 @@ def test_a_campaign_that_was_killed_around_the_begin_of_a_run_goes_on(
         made_by(run, {"name": "c", "repetition": 2, "cell": ON})
     with folder.journal.open("ab") as file:
         file.write(b'{"type":"begun","cell":"uncl')
-    assert [run.run_id for run in folder.progress().in_state("begun")] == ["00004-r"]
+    assert [run.run_id for run in folder.progress().in_state("begun")] == ["00004-c"]
 
 
 def test_a_campaign_that_has_just_begun_has_no_runs(folder: CampaignDir) -> None:

@@ -56,7 +56,7 @@ def test_of_several_campaigns_each_is_pruned_and_the_totals_are_reported(tmp_pat
     first, second = build(tmp_path / "a", RUNS), build(tmp_path / "b", {ON: [run()] * 3})
     document = prune(first, str(second.path), "--keep", "2")
     assert pruned(first) == [f"{n:05}-r" for n in (*range(12, 16), *range(19, 26))]
-    assert pruned(second) == ["00000-r"]
+    assert pruned(second) == ["00000-b"]
     assert (document["runs"], document["kept"]) == (11 + 1, 17 + 2)
 
 
@@ -68,7 +68,7 @@ def test_failures_and_the_newest_of_each_cell_stay_complete(tmp_path: Path) -> N
     assert (document["runs"], document["kept"]) == (11, 17)
     names = {path.name for path in (folder.runs / "00012-r").iterdir()}
     assert names == KEPT
-    assert {path.name for path in (folder.runs / "00000-r").iterdir()} == KEPT | BULK
+    assert {path.name for path in (folder.runs / "00000-c").iterdir()} == KEPT | BULK
 
 
 def test_the_freed_bytes_existed_and_a_second_time_frees_nothing(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_nothing_outside_the_runs_of_its_journal_is_touched(tmp_path: Path) -> N
     mine = add(folder, journal, ON, 0, run())
     not_in_journal = folder.runs / "stranger" / "history"
     not_in_journal.mkdir(parents=True)
-    (folder.runs / "link").symlink_to(inner.runs / "00000-r")
+    (folder.runs / "link").symlink_to(inner.runs / "00000-other")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "precious").write_text("p")
@@ -118,7 +118,7 @@ def test_a_journal_whose_ids_lead_out_of_the_runs_is_refused(tmp_path: Path) -> 
     (folder.runs / "stranger" / "history").mkdir(parents=True)
     content = folder.journal.read_bytes()
     cells = ("stranger.", "stranger..", "stranger...", "stranger.../other")
-    paths = ("../../other/runs/00001-r", str(inner.runs / "00002-r"), "..", ".", "")
+    paths = ("../../other/runs/00001-other", str(inner.runs / "00002-other"), "..", ".", "")
     before = everything(tmp_path)
     for run_id in (*paths, *cells):
         folder.journal.write_bytes(content)
@@ -140,7 +140,7 @@ def test_a_link_in_place_of_the_runs_is_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 5
     assert "symbolic link" in done.output
-    assert (tmp_path / "moved" / "00000-r" / "history").is_dir()
+    assert (tmp_path / "moved" / "00000-c" / "history").is_dir()
 
 
 def test_the_cells_of_a_plan_are_pruned_with_their_run(tmp_path: Path) -> None:
@@ -178,4 +178,4 @@ def test_a_run_that_only_began_is_left_to_resume(tmp_path: Path) -> None:
     folder.journal.write_bytes(b"".join(lines[:-1]))  # its `done` was never written
     assert read_progress(folder.journal).runs[run_id].state == "begun"
     prune(folder, "--keep", "0")
-    assert pruned(folder) == ["00000-r"]
+    assert pruned(folder) == ["00000-c"]

@@ -111,6 +111,23 @@ def test_the_time_left_is_that_of_the_runs_so_far() -> None:
     now = datetime(2026, 11, 27, 10, 1, 10, tzinfo=UTC)
     left = estimate(campaign, progress.finished(), 1).executions
     assert left_s(campaign, progress, 1, now) == pytest.approx(30 * left - 10)
+def test_more_repetitions_are_run_and_the_journal_says_so(finished: CampaignDir) -> None:
+    begun = set(finished.progress().runs)
+    done = resume(finished, "--repetitions", "2")
+    assert done.exit_code == 1, done.output
+    progress = finished.progress()
+    assert begun < set(progress.runs)
+    assert progress.finished() == {(f"defect={on}", n) for on in ("on", "off") for n in (0, 1)}
+    assert finished.journal.read_text().count('"repetitions":2') == 1
+    document = json.loads(finished.result.read_bytes())
+    assert document["planned"] == document["runs"] == 4
+    assert document["repetitions_raised"] == 2
+    assert "raised to 2 after results were seen" in finished.report.read_text()
+    assert _words(done).count(document["closing"]) == 1
+    assert "0 runs are left" in resume(finished).stdout, "it stays at two without the option"
+    fewer = resume(finished, "--repetitions", "1")
+    assert fewer.exit_code == 2
+    assert "--repetitions is 1, but the campaign has 2 of each cell" in _words(fewer)
 
 
 @pytest.mark.parametrize("way", ["", "inside", "..", "../link/inside", "runs/x"])

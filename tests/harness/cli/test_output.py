@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.output import about
+from analysis.wording import about
 from tests.fixtures.command_line import ackloss
 
 SHORT = ("--set", "workload.duration_s=2", "--set", "faults=[]")

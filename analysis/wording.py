@@ -1,0 +1,57 @@
+"""Counts and verbs in sentences, and what is counted: runs, or results of shared runs."""
+
+from __future__ import annotations
+
+import math
+
+
+def counted(count: int, noun: str) -> str:
+    """`3 runs`; `2 keys of the plan`."""
+    return f"{count:,} {plural(noun, count)}"
+
+
+def plural(noun: str, count: int) -> str:
+    """The noun for so many: "cells", "keys of the plan", "axes"."""
+    first, space, rest = noun.partition(" of ")
+    many = "axes" if first == "axis" else f"{first}s"
+    return noun if count == 1 else many + space + rest
+
+
+def has(count: int) -> str:
+    """The verb for so many."""
+    return "has" if count == 1 else "have"
+
+
+def do(count: int) -> str:
+    """The verb for so many."""
+    return "does" if count == 1 else "do"
+
+
+def them(count: int) -> str:
+    """The pronoun for so many."""
+    return "it" if count == 1 else "them"
+
+
+def is_(count: int) -> str:
+    """The verb for so many."""
+    return "is" if count == 1 else "are"
+
+
+def unit(results: int, executions: int) -> str:
+    """What so many results of so many executed runs are called: cells that share a run have one
+    result each, and none of these is a run."""
+    return "result" if executions < results else "run"
+
+
+def of_runs(results: int, executions: int) -> str:
+    """`35 runs`; `2,640 results of 220 shared runs`."""
+    if executions < results:
+        return f"{counted(results, 'result')} of {counted(executions, 'shared run')}"
+    return counted(results, "run")
+
+
+def about(seconds: float) -> str:
+    """An estimated time: minutes, from an hour on hours."""
+    if seconds < 3600:
+        return f"about {math.ceil(seconds / 60)} min"
+    return f"about {seconds / 3600:.1f} h"

@@ -1,0 +1,202 @@
+"""The published tables follow the rules of today: what they print of each share is computed again.
+
+    python scripts/published.py            check: 1 where a file differs from what would be written
+    python scripts/published.py --write    write
+
+The runs of published campaigns are not kept, but `tables/cells.csv` has the counts that a share and
+its bounds need. Computed again are the share's columns there, its column in `summary.md`, and the
+tables of versions in README.md and docs/results/README.md. Tables of the first versions, which
+lack these counts, stay as they are.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+
+from analysis.statistics.shares import (
+    CLOPPER_PEARSON,
+    CONFIDENCE,
+    Share,
+    bounds,
+    chosen_by_outcome,
+    limits_over_all,
+    share_in_words,
+)
+from reports import markdown
+
+ROOT: Final = Path(__file__).parents[1]
+VERSIONS: Final = ROOT / "docs/results/2026-11-26-versions/tables/cells.csv"
+BEGIN, END = "<!-- written by scripts/published.py -->\n", "<!-- to here -->\n"
+HEADS: Final = {"docs/results/2026-11-24-delivery": "skipped"}
+COUNTS: Final = ("conclusive_lossy", "conclusive", "inconclusive_lossy", "inconclusive")
+NAMES: Final = {"3.9.2-zookeeper": "3.9.2, ZooKeeper", "3.9.2-kraft": "3.9.2, KRaft"}
+Row = Mapping[str, Any]
+
+
+def counts(row: Row) -> tuple[Share, Share]:
+    """The share of the conclusive runs of a cell, and that of the others."""
+    lossy, conclusive, others_lossy, others = (int(row[name]) for name in COUNTS)
+    return Share(lossy, conclusive), Share(others_lossy, others)
+
+
+def shown(share: Share, others: Share) -> dict[str, object]:
+    """The columns of the share that pages print."""
+    chosen = chosen_by_outcome(share, others)
+    low, high, at = None, None, share.value
+    if chosen:
+        low, high = limits_over_all(share, others)
+        at = (share.part + others.part) / (share.whole + others.whole)
+    elif share.whole:
+        low, high = bounds(share, method=CLOPPER_PEARSON, confidence=CONFIDENCE)
+    limits = {"shown": at, "shown_low": low, "shown_high": high}
+    return {"chosen_by_outcome": chosen, **limits}
+
+
+def with_shares(file: Path) -> tuple[str, dict[str, str]]:
+    """The text of a cells.csv with what is printed of each share, and the words by cell."""
+    cells = pd.read_csv(file, dtype=str, keep_default_na=False)
+    if "inconclusive_lossy" not in cells:
+        return file.read_text(encoding="utf-8"), {}
+    head = HEADS.get(file.parents[1].relative_to(ROOT).as_posix(), "lost")
+    rows = [row for _, row in cells.iterrows()]
+    words = [share_in_words(*counts(row), head=head) for row in rows]
+    cells["lossy_share.in_words"] = words
+    for name in ("chosen_by_outcome", "shown", "shown_low", "shown_high"):
+        column = [_text(shown(*counts(row))[name]) for row in rows]
+        place = list(cells).index("lossy_share.in_words") + 1
+        cells = cells.drop(columns=f"lossy_share.{name}", errors="ignore")
+        cells.insert(min(place, cells.shape[1]), f"lossy_share.{name}", column)
+    names = {row["name"]: text for row, text in zip(rows, words, strict=True) if row["runs"] != "0"}
+    return _csv(cells), names
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else f"{value:.17g}"
+
+
+def _csv(cells: pd.DataFrame) -> str:
+    def row(values: list[str]) -> str:
+        return ",".join(
+            value if _is_number(value) else f'"{value.replace(chr(34), chr(34) * 2)}"'
+            for value in values
+        )
+
+    return "".join(f"{row(values)}\n" for values in [list(cells), *cells.to_numpy().tolist()])
+
+
+def _is_number(text: str) -> bool:
+    return (
+        text in ("true", "false", "")
+        or text.replace("-", "").replace("e", "").replace(".", "").isdigit()
+    )
+
+
+def with_words(summary: str, words: Mapping[str, str]) -> str:
+    """A summary.md with these words of the share of each cell."""
+    lines = []
+    for line in summary.splitlines(keepends=True):
+        parts = line.split(" | ")
+        if len(parts) > 3 and (text := _named(parts[1], words)) is not None:
+            line = " | ".join([*parts[:2], markdown.text(text), *parts[3:]])
+        lines.append(line)
+    return "".join(lines)
+
+
+def _named(shown_name: str, words: Mapping[str, str]) -> str | None:
+    return next((text for name, text in words.items() if markdown.text(name) == shown_name), None)
+
+
+def table(*, acks: str, unclean: str, full: bool) -> Iterator[str]:
+    """The rows of one table of versions."""
+    cells = pd.read_csv(VERSIONS)
+    for version in dict.fromkeys(cells["key.version"]):
+        name = NAMES.get(version, version.replace("-elr", " with ELR"))
+        row = [cell(cells, version, acks, unclean, least, full=full) for least in ("1", "2", "3")]
+        yield f"| {name} | {' | '.join(row)} |"
+
+
+def cell(
+    cells: pd.DataFrame, version: str, acks: str, unclean: str, least: str, *, full: bool
+) -> str:
+    """One cell: counts, and if `full` interval, median loss rate and longest gap."""
+    keys = {"version": version, "acks": acks, "unclean": unclean, "min_isr": least}
+    found = cells[cells["name"].map(lambda name: all(f"{k}={v}" in name for k, v in keys.items()))]
+    found = found[found["key.version"] == version]
+    if not len(found) or found.iloc[0]["impossible"] == found.iloc[0]["impossible"]:
+        return "—"
+    row = found.iloc[0]
+    (share, others), limits = counts(row), shown(*counts(row))
+    text = f"{share.part} of {share.whole}"
+    if limits["chosen_by_outcome"]:
+        text += f"; {others.part} of {others.whole} others"
+    if full:
+        text += f" ({100 * limits['shown_low']:.0f} to {100 * limits['shown_high']:.0f} %)"
+    text = f"**{text}**" if share.part or limits["chosen_by_outcome"] else text
+    if not full and others.part and not limits["chosen_by_outcome"]:
+        text += " †"
+    if full and row["loss_rate.median"] > 0:
+        text += f"; {100 * row['loss_rate.median']:.0f} %"
+    return f"{text}; {row['longest_gap_s.median']:.1f} s" if full else text
+
+
+def readme() -> Iterator[str]:
+    """The table of README.md."""
+    heads = [
+        (acks, unclean, least)
+        for acks, unclean in (("all", "true"), ("all", "false"), ("1", "false"))
+        for least in ("1", "2")
+    ]
+    words = [f"acks={a}, unclean {'on' if u == 'true' else 'off'}, min {m}" for a, u, m in heads]
+    yield f"| Kafka | {' | '.join(words)} |"
+    yield f"|{'---|' * (len(heads) + 1)}"
+    cells = pd.read_csv(VERSIONS)
+    for version in dict.fromkeys(cells["key.version"]):
+        name = NAMES.get(version, version.replace("-elr", " with ELR"))
+        row = [cell(cells, version, a, u, least, full=False) for a, u, least in heads]
+        yield f"| {name} | {' | '.join(row)} |"
+
+
+def results() -> Iterator[str]:
+    """The four tables of docs/results/README.md."""
+    for acks, unclean in (("all", "true"), ("all", "false"), ("1", "true"), ("1", "false")):
+        yield f"acks={acks}, unclean election {'on' if unclean == 'true' else 'off'}:\n"
+        heads = (f"`min.insync.replicas` {least}" for least in (1, 2, 3))
+        yield f"| Kafka | {' | '.join(heads)} |\n|---|---|---|---|"
+        yield "\n".join(table(acks=acks, unclean=unclean, full=True)) + "\n"
+
+
+def written() -> Iterator[tuple[Path, str]]:
+    """Every file, as it should be."""
+    for file in sorted((ROOT / "docs/results").glob("*/tables/cells.csv")):
+        text, words = with_shares(file)
+        yield file, text
+        summary = file.parents[1] / "summary.md"
+        yield summary, with_words(summary.read_text(encoding="utf-8"), words)
+    for name, lines in (("README.md", readme()), ("docs/results/README.md", results())):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        before, _, rest = text.partition(BEGIN)
+        _, _, after = rest.partition(END)
+        yield ROOT / name, before + BEGIN + "\n".join(lines).rstrip() + "\n" + END + after
+
+
+def main(arguments: list[str]) -> int:
+    """Check or write; 1 where something differs."""
+    differing = [
+        (file, text) for file, text in written() if file.read_text(encoding="utf-8") != text
+    ]
+    for file, text in differing:
+        print(file.relative_to(ROOT))
+        if arguments == ["--write"]:
+            file.write_text(text, encoding="utf-8")
+    return int(bool(differing) and arguments != ["--write"])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
