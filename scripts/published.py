@@ -35,16 +35,15 @@ BEGIN, END = "<!-- written by scripts/published.py -->\n", "<!-- to here -->\n"
 HEADS: Final = {"docs/results/2026-11-24-delivery": "skipped"}
 COUNTS: Final = ("conclusive_lossy", "conclusive", "inconclusive_lossy", "inconclusive")
 NAMES: Final = {"3.9.2-zookeeper": "3.9.2, ZooKeeper", "3.9.2-kraft": "3.9.2, KRaft"}
-Row = Mapping[str, Any]
 
 
-def counts(row: Row) -> tuple[Share, Share]:
+def counts(row: Any) -> tuple[Share, Share]:
     """The share of the conclusive runs of a cell, and that of the others."""
     lossy, conclusive, others_lossy, others = (int(row[name]) for name in COUNTS)
     return Share(lossy, conclusive), Share(others_lossy, others)
 
 
-def shown(share: Share, others: Share) -> dict[str, object]:
+def shown(share: Share, others: Share) -> dict[str, Any]:
     """The columns of the share that pages print."""
     chosen = chosen_by_outcome(share, others)
     low, high, at = None, None, share.value
@@ -63,7 +62,7 @@ def with_shares(file: Path) -> tuple[str, dict[str, str]]:
     if "inconclusive_lossy" not in cells:
         return file.read_text(encoding="utf-8"), {}
     head = HEADS.get(file.parents[1].relative_to(ROOT).as_posix(), "lost")
-    rows = [row for _, row in cells.iterrows()]
+    rows = cells.to_dict("records")
     words = [share_in_words(*counts(row), head=head) for row in rows]
     cells["lossy_share.in_words"] = words
     for name in ("chosen_by_outcome", "shown", "shown_low", "shown_high"):

@@ -345,7 +345,7 @@ def _schedule(
     archive: Archive | None,
 ) -> str:
     """Run what is left; returns why the session ended."""
-    from analysis.wording import counted
+    from analysis.wording import counted, of_runs
     from checkers.judging.one_run import judge_run
     from harness.campaigns.estimate import estimate
     from harness.campaigns.scheduler import Scheduler
@@ -357,7 +357,7 @@ def _schedule(
     left = estimate(campaign, where.progress().finished(), workers)
     cells = counted(len(campaign.possible), "cell")
     out.progress(f"{campaign.plan.name}  {cells}  {where.path}", style="bold")
-    out.progress(f"{left.runs:,} runs are left, {time_in_words(left)}")
+    out.progress(f"{of_runs(left.runs, left.executions)} are left, {time_in_words(left)}")
     if campaign.simulated:
         out.progress(SIMULATED, style="yellow")
     with interrupts.raising():

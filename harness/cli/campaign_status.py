@@ -92,7 +92,7 @@ def status(out: Output, folder: Path) -> None:
 
 def print_plan(out: Output, campaign: Campaign) -> None:
     """Print the cells of a campaign, the number of runs, and an estimate of their time and disk."""
-    from analysis.wording import counted
+    from analysis.wording import counted, of_runs
     from harness.campaigns.demands import sharing_by_axis
     from harness.campaigns.estimate import estimate, if_shared
     from harness.campaigns.sharing import groups_of_campaign
@@ -123,9 +123,7 @@ def print_plan(out: Output, campaign: Campaign) -> None:
             )
     count = len(campaign.cells) - len(campaign.possible)
     impossible = f", {count} of them impossible" if count else ""
-    runs = counted(estimated.runs, "run")
-    if estimated.executions < estimated.runs:
-        runs += f" in {counted(estimated.executions, 'execution')}"
+    runs = of_runs(estimated.runs, estimated.executions)
     out.say(
         f"{campaign.plan.name}: {counted(len(campaign.cells), 'cell')}{impossible}, {runs}, "
         f"{time_in_words(estimated)} on {counted(estimated.workers, 'worker')}, "
@@ -199,7 +197,7 @@ def print_progress(
         _print_answer(out, answer)
     left = sum(cell.left for cell in cells)
     state = "is running" if current.alive else "is not running"
-    out.say(f"{left:,} runs are left; the campaign {state}")
+    out.say(f"{left:,} {word}s are left; the campaign {state}")
 
 
 def _print_answer(out: Output, answer: Answer) -> None:

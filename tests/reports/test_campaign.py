@@ -27,7 +27,6 @@ from reports.junit import write_junit
 from reports.summary import write_summary
 from tests.fixtures import campaign_folder, result_documents
 from tests.fixtures.long import LONG
-from tests.fixtures.result_documents import FAILED
 from tests.fixtures.synthetic_campaign import (
     ONE_AXIS,
     Chances,
@@ -469,7 +468,10 @@ def test_every_table_prints_the_bounds_where_the_others_lost_more_often(tmp_path
 
 
 def test_cells_that_share_runs_have_results(tmp_path: Path) -> None:
-    runs = {campaign_folder.ON: [result_documents.lossy()] * 3, campaign_folder.OFF: [FAILED] * 3}
+    runs = {
+        campaign_folder.ON: [result_documents.lossy()] * 3,
+        campaign_folder.OFF: [result_documents.run()] * 3,
+    }
     for shared, words, wrong in (
         (True, "results all 6 planned results, of 3 shared runs", "conclusive run"),
         (False, "runs all 6 planned runs", "conclusive result"),

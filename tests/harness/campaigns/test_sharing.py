@@ -282,7 +282,7 @@ def test_campaign_plan_shows_which_cells_share_a_run(tmp_path: Path) -> None:
     shown = CliRunner().invoke(main, ["campaign", "plan", file])
     assert shown.exit_code == 0
     assert shown.output.count("one run for 4 cells:") == 2
-    assert "8 cells, 24 runs in 6 executions, about" in " ".join(shown.output.split())
+    assert "8 cells, 24 results of 6 shared runs, about" in " ".join(shown.output.split())
     document = json.loads(CliRunner().invoke(main, ["campaign", "plan", file, "--json"]).stdout)
     assert document["executions"] == 6
     assert [len(each["shares_with"]) for each in document["cells"]] == [3] * 8
@@ -292,7 +292,7 @@ def test_campaign_plan_shows_which_cells_share_a_run(tmp_path: Path) -> None:
 def test_campaign_plan_without_shared_runs_says_nothing_of_them(tmp_path: Path) -> None:
     shown = CliRunner().invoke(main, ["campaign", "plan", str(file_of(tmp_path, ""))])
     assert "one run for" not in shown.output
-    assert "executions" not in shown.output
+    assert "results" not in shown.output
 
 
 def test_campaign_plan_says_in_one_line_along_which_axes_runs_are_shared(tmp_path: Path) -> None:

@@ -27,10 +27,10 @@ def test_it_prints_the_rates_and_writes_the_requested_files(lake: Path, tmp_path
         "lake", "report", "--lake", lake, "--html", files["p.html"], "--markdown", files["p.md"]
     )
     assert done.exit_code == 0, done.output
-    assert done.stdout.startswith("2 campaigns, 2 cells, 5 results\n")
+    assert done.stdout.startswith("2 campaigns, 2 cells, 5 runs\n")
     assert f"  {ON}, 4.3.1: 2 of 4: 50.0 % (6.8 % to 93.2 %)" in done.stdout
     assert files["p.html"].read_text().startswith("<!DOCTYPE html>")
-    assert files["p.md"].read_text().startswith("# 2 campaigns, 2 cells, 5 results")
+    assert files["p.md"].read_text().startswith("# 2 campaigns, 2 cells, 5 runs")
 
 
 def test_json_is_the_document_and_nothing_else(lake: Path) -> None:
