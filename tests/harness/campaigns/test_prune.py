@@ -55,7 +55,7 @@ def test_every_count_stays_exactly_what_it_was(tmp_path: Path) -> None:
 def test_of_several_campaigns_each_is_pruned_and_the_totals_are_reported(tmp_path: Path) -> None:
     first, second = build(tmp_path / "a", RUNS), build(tmp_path / "b", {ON: [run()] * 3})
     document = prune(first, str(second.path), "--keep", "2")
-    assert pruned(first) == [f"{n:05}-r" for n in (*range(12, 16), *range(19, 26))]
+    assert pruned(first) == [f"{n:05}-a" for n in (*range(12, 16), *range(19, 26))]
     assert pruned(second) == ["00000-b"]
     assert (document["runs"], document["kept"]) == (11 + 1, 17 + 2)
 
@@ -64,9 +64,9 @@ def test_failures_and_the_newest_of_each_cell_stay_complete(tmp_path: Path) -> N
     folder = build(tmp_path / "c", RUNS)
     document = prune(folder, "--keep", "2")
     # Of the first cell runs 12 to 15 are pruned, of the second the first 7 of 9.
-    assert pruned(folder) == [f"{n:05}-r" for n in (*range(12, 16), *range(19, 26))]
+    assert pruned(folder) == [f"{n:05}-c" for n in (*range(12, 16), *range(19, 26))]
     assert (document["runs"], document["kept"]) == (11, 17)
-    names = {path.name for path in (folder.runs / "00012-r").iterdir()}
+    names = {path.name for path in (folder.runs / "00012-c").iterdir()}
     assert names == KEPT
     assert {path.name for path in (folder.runs / "00000-c").iterdir()} == KEPT | BULK
 

@@ -31,7 +31,8 @@ def test_the_exit_code_is_1_only_when_a_cell_got_worse(tmp_path: Path) -> None:
     assert worse.exit_code == 1, worse.output
     assert "1 regression" in worse.output
     assert compare(new, old).exit_code == 0
-    assert compare(old, old).exit_code == 0
+    assert compare(old, build(tmp_path / "same", QUIET).path).exit_code == 0
+    assert compare(old, old).exit_code == 4, "one campaign is not two samples"
 
 
 def test_of_three_campaigns_the_last_two_are_compared(tmp_path: Path) -> None:
