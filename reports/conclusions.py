@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 from analysis.campaign import CampaignCell, CampaignDocument
@@ -33,10 +34,10 @@ from analysis.statistics.pairs import pairs_needed
 from analysis.statistics.samples import WRONG
 from analysis.statistics.shares import Estimate
 from analysis.wording import about, counted, do, is_, plural
-from harness.campaigns.estimate import if_shared
+from harness.campaigns.estimate import if_shared, left_s
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign
-from harness.campaigns.progress import Progress, Run
+from harness.campaigns.progress import Progress
 from harness.protocols import PrimaryFinding
 from reports.cautions import cautions, differs, has_many_others
 from reports.formatting import number, p_value, share
@@ -336,11 +337,11 @@ def _what_would_do(
         counts = min(cell.conclusive / cell.runs for cell in cells)
     planned = max(cell.planned for cell in cells)
     most = max(math.ceil((needed or 1) / counts), min(cell.runs for cell in cells) + 1)
-    more = {each.name: max(0, most - each.repetitions) for each in campaign.possible}
     command = f"ackloss campaign resume {shlex.quote(str(folder.path))}"
     if most <= planned:
         return f"the {planned} planned a cell would do: `{command}`"
-    time = about(_seconds_of(progress, more))
+    more = campaign.with_repetitions(most)
+    time = about(left_s(more, progress, progress.workers or 1, datetime.now(UTC)))
     would = f"{number(most)} a cell would do, {time}: `{command} --repetitions {most}`"
     if not pair.pairs.complete and (shared := if_shared(campaign)) is not None:
         times = round(shared[0] / shared[1])
@@ -351,25 +352,3 @@ def _what_would_do(
             "for cells side by side (docs/cells.md)"
         )
     return would
-
-
-def _seconds_of(progress: Progress, more: Mapping[str, int]) -> float:
-    """The time of so many further runs of each cell on as many workers, by the measured ones: a run
-    that cells shared takes as long as its slowest cell."""
-    took: dict[str, list[Run]] = {}
-    for run in progress.runs.values():
-        if run.seconds:
-            took.setdefault(run.execution, []).append(run)
-    each_s: dict[str, list[float]] = {}
-    for runs in took.values():
-        for run in runs:
-            each_s.setdefault(run.cell, []).append(max(r.seconds or 0.0 for r in runs) / len(runs))
-    known = [second for every in each_s.values() for second in every]
-    if not known:
-        return 0.0
-    usual_s = sum(known) / len(known)
-    total = sum(
-        number * (sum(each_s[cell]) / len(each_s[cell]) if cell in each_s else usual_s)
-        for cell, number in more.items()
-    )
-    return total / (progress.workers or 1)

@@ -446,6 +446,7 @@ def _write_page(out: Output, where: CampaignDir, found: Answer | None) -> None:
         if found is not None:
             write_run_pages(where, found.pages)
         out.say(write_campaign(where, out.note))
-        out.say(json.loads(where.result.read_bytes())["closing"], style="bold")
+        if found is None:  # which says it otherwise
+            out.say(json.loads(where.result.read_bytes())["closing"], style="bold")
     except AcklossError as error:
         out.say(f"no page: {error}", style="yellow")

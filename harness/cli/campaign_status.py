@@ -190,8 +190,9 @@ def print_progress(
         return
     if campaign.simulated:
         out.say(SIMULATED, style="yellow")
+    word = "result" if any(run.shared for run in progress.runs.values()) else "run"
     if answer is None:
-        names = ("cell", "runs", *_VERDICTS, "failed", "left")
+        names = ("cell", f"{word}s", *_VERDICTS, "failed", "left")
         out.table(names, (vars(cell).values() for cell in cells))
     else:
         _print_answer(out, answer)

@@ -307,7 +307,7 @@ def test_campaign_plan_says_in_one_line_along_which_axes_runs_are_shared(tmp_pat
     file = str(file_of(tmp_path, 'share = "auto"'))
     shown = CliRunner().invoke(main, ["campaign", "plan", file])
     assert "shared runs: along unclean, acks; not along version\n" in shown.output
-    assert "shared runs" not in CliRunner().invoke(main, ["campaign", "plan", file, "-q"]).output
+    assert "shared runs:" not in CliRunner().invoke(main, ["campaign", "plan", file, "-q"]).output
 
 
 def with_share(axes: str, *names: str) -> str:
