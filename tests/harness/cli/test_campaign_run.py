@@ -111,6 +111,8 @@ def test_the_time_left_is_that_of_the_runs_so_far() -> None:
     now = datetime(2026, 11, 27, 10, 1, 10, tzinfo=UTC)
     left = estimate(campaign, progress.finished(), 1).executions
     assert left_s(campaign, progress, 1, now) == pytest.approx(30 * left - 10)
+
+
 def test_more_repetitions_are_run_and_the_journal_says_so(finished: CampaignDir) -> None:
     begun = set(finished.progress().runs)
     done = resume(finished, "--repetitions", "2")
