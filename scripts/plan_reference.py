@@ -37,7 +37,8 @@ plan schema` prints it as JSON Schema. `ackloss plan validate FILE` checks a pla
 --dry-run FILE` shows what it would do. `--set KEY=VALUE` changes a key for one run:
 `--set target.version=3.9.2`, `--set topic.settings.min.insync.replicas=2` (below a table of
 settings, the rest is one key; TOML's `topic.settings."min.insync.replicas"` means the same), `--set
-faults.kill.at_s=3` (the step whose `id` is `kill`).
+faults.kill.at_s=3` (the step whose `id` is `kill`). What Kafka's topics, brokers and clients may be
+set to: [settings.md](settings.md), `ackloss list settings`.
 """
 
 TABLES = {

@@ -223,11 +223,11 @@ def why_unknown(name: str, level: Level, version: str | None) -> Unknown | None:
         return Unknown(what=f"went after Kafka {span.last}")
     if known is not None:
         others = [each for each in PLACES if each in known.levels]
-        hint = f"use {PLACES[others[0]]}"
+        hint = f"it belongs in {PLACES[others[0]]}"
         if level == "topic" and known.topic:
             hint = f"a topic calls it {known.topic!r}"
         elif level == "broker" and (called := of_brokers().get(name)):
-            hint = f"brokers call it {called!r}, and {hint} is for the plan's topic"
+            hint += f", or brokers call it {called!r}"
         return Unknown(
             what=f"is a setting of {' and '.join(f'{each}s' for each in others)}", hint=hint
         )
@@ -242,9 +242,8 @@ def why_unknown(name: str, level: Level, version: str | None) -> Unknown | None:
 @cache
 def of_brokers() -> Mapping[str, str]:
     """What brokers call a topic's setting, in its own unit."""
-    return {
-        each.topic: each.name for each in definitions().values() if each.topic and each.factor == 1
-    }
+    every = reversed(definitions().values())  # of two names the first goes before
+    return {each.topic: each.name for each in every if each.topic and each.factor == 1}
 
 
 def why_refused(name: str, level: Level = "broker", library: Library = "librdkafka") -> str | None:

@@ -15,6 +15,7 @@ from targets.kafka.definitions import (
     minor,
     names,
     needed_by,
+    of_brokers,
     of_topic,
     why_refused,
     why_unknown,
@@ -52,9 +53,27 @@ def test_what_a_version_knows(name: str, level: Level, version: str | None) -> N
         ("delivery.timeout.ms", "producer", "2.0.1", "came with Kafka 2.1", None),
         ("retention.sm", "topic", "4.3.1", "is known to no", "did you mean 'retention.ms'?"),
         ("log.retention.ms", "topic", "4.3.1", "is a setting of br", "a topic calls it 'retent"),
-        ("retention.ms", "broker", "4.3.1", "of topics", "brokers call it 'log.retention.ms'"),
-        ("linger.ms", "topic", "4.3.1", "is a setting of producers", "use workload.producer"),
-        ("num.partitions", "topic", "4.3.1", "is a setting of brokers", "use target.settings"),
+        (
+            "retention.ms",
+            "broker",
+            "4.3.1",
+            "of topics",
+            "it belongs in topic.settings, or brokers call it 'log.retention.ms'",
+        ),
+        (
+            "linger.ms",
+            "topic",
+            "4.3.1",
+            "is a setting of producers",
+            "it belongs in workload.producer",
+        ),
+        (
+            "num.partitions",
+            "topic",
+            "4.3.1",
+            "is a setting of brokers",
+            "it belongs in target.settings",
+        ),
         ("vendor.balancer.enable", "broker", "4.3.1", "is known to no version of Kafka", None),
         ("vendor.balancer.enable", "broker", None, "is known to no version of Kafka", None),
     ],
@@ -113,6 +132,12 @@ def test_which_names_hold_secrets(name: str, secret: bool) -> None:
 )
 def test_what_a_topic_calls_it(name: str, value: str, topic: tuple[str, str] | None) -> None:
     assert of_topic(name, value) == topic
+
+
+def test_what_brokers_call_it() -> None:
+    assert of_brokers()["retention.ms"] == "log.retention.ms"
+    assert of_brokers()["flush.ms"] == "log.flush.interval.ms", "not that of the scheduler"
+    assert "remote.storage.enable" not in of_brokers()
 
 
 def test_what_does_nothing_without_a_class() -> None:
