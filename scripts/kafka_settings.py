@@ -67,13 +67,14 @@ class Row:
 
     def rest(self, name: str) -> str:
         """Its line in the table behind the name; of what a plan sets in no form, only what tells
-        whether a version knows it and whether it is a secret."""
+        whether a version knows it, whether it is a secret, and what it is where nobody sets it."""
         spans = {level: _span(self.versions[level]) for level in LEVELS if level in self.versions}
         levels = " ".join(f"{level}:{span}" for level, span in spans.items())
         why = [why_refused(name, level, "java") or "" for level in spans]
         if all(why) and not any(each.startswith(OPTION) for each in why):
             kind = self.type if self.type in ("password", *OPEN) else "string"
-            return "\t".join((levels, "int" if kind in OPEN else kind, "", "", "", ""))
+            default = self.default if "broker" in spans else ""
+            return "\t".join((levels, "int" if kind in OPEN else kind, default, "", "", ""))
         return "\t".join((levels, self.type, self.default, self.words, self.topic, self.help))
 
 
@@ -167,9 +168,10 @@ def _span(versions: list[str]) -> str:
 
 
 def _default(kind: str, default: str) -> str:
+    """A default as brokers report it."""
     if kind == "LIST":
-        default = default.strip("[]").replace(", ", ",")
-    return default if len(default) <= 40 and kind not in ("CLASS", "PASSWORD") else ""
+        return re.sub(r",\s*", ",", default.strip("[]"))
+    return default.removeprefix("class ")
 
 
 def _words(validator: str) -> str:

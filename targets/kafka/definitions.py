@@ -4,8 +4,8 @@
                  writes from the definitions in its jars, 0.8.0 to the newest. A line a setting:
                  name, levels with the first and last minor version that has it, type, default,
                  allowed words, the topic's setting that a broker's is the default of, and Kafka's
-                 first sentence about it; of what no plan sets in any form, levels and kind of type,
-                 for all names with the same in one line
+                 first sentence about it; of what no plan sets, only levels, type and default,
+                 all names with the same in one line
     CLIENTS      what a plan may set of producers and consumers, by the names of each library. A
                  plan may come from a stranger: `plugin.library.paths` alone would load a library
     why_refused  whether a plan may set it; why_unknown: whether a version knows it;
@@ -242,7 +242,7 @@ def why_unknown(name: str, level: Level, version: str | None) -> Unknown | None:
 @cache
 def of_brokers() -> Mapping[str, str]:
     """What brokers call a topic's setting, in its own unit."""
-    every = reversed(definitions().values())  # of two names the first goes before
+    every = reversed(tuple(definitions().values()))  # of two names the first goes before
     return {each.topic: each.name for each in every if each.topic and each.factor == 1}
 
 

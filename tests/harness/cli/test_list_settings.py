@@ -57,9 +57,3 @@ def test_people_see_why_no_plan_may_set_what_they_look_for() -> None:
     )
     _, output = ackloss("settings", "ssl")
     assert "others that no plan may set" in output
-
-
-def test_words_choose_among_settings_only() -> None:
-    code, output = ackloss("plans", "kafka")
-    assert code == 2
-    assert "words choose among settings" in output
