@@ -36,6 +36,9 @@ DIFFERS: Final = "differs"
 """The group of settings that differ from node to node, such as addresses and ids."""
 
 UNCHECKED: Final = "unchecked"
+DEFAULT: Final = "the system's default"
+CLUSTERS: Final = "your cluster"
+UNRECORDED: Final = "not recorded"
 _VERDICTS: Final = {"valid": "✓", "invalid": "✕", "unknown": "?", UNCHECKED: "?"}
 _OTHER_FINDINGS: Final = {
     "unexpected": "Values that were never written",
@@ -70,19 +73,23 @@ class Fate:
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting; `requested` is None if the plan leaves it at its default. `decisive`: it is one
-    of those that decide most losses."""
+    """One setting; `requested` is None if the plan does not set it. `decisive`: it is one of those
+    that decide most losses. `origin`: who decided it; `own`: the system's own value, if this one is
+    a shorter time-out."""
 
     group: str
     key: str
     requested: str | None
     effective: str | None
     decisive: bool = False
+    origin: str = DEFAULT
+    own: str | None = None
 
     @property
     def shown(self) -> bool:
         """Whether it is in the table, or in the folded list of defaults."""
-        return self.requested is not None or self.decisive
+        others = (DEFAULT, CLUSTERS, UNRECORDED)
+        return self.requested is not None or self.decisive or self.origin not in others
 
     @property
     def differs(self) -> bool:
@@ -194,8 +201,22 @@ class RunView:
         settings, features = self.metadata.settings, self.metadata.features
         requested = {**requested_settings(self.plan), **settings.asked, "features": features.asked}
         effective = {**settings.effective, "features": features.effective}
-        rows = list(_settings(requested, effective, _decisive(self.plan)))
+        rows = [
+            replace(
+                row,
+                origin=settings.origins.get(row.group, {}).get(
+                    row.key, _by_plan(row, recorded=bool(settings.origins))
+                ),
+                own=settings.shortened.get(row.group, {}).get(row.key),
+            )
+            for row in _settings(requested, effective, _decisive(self.plan))
+        ]
         return sorted(rows, key=lambda row: (not row.shown, row.requested is None))
+
+    @property
+    def shortened(self) -> list[Setting]:
+        """Time-outs that are shorter than the system's own."""
+        return [row for row in self.settings if row.own is not None]
 
     @property
     def sentence(self) -> str:
@@ -365,6 +386,13 @@ def _decisive(plan: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     """The settings that decide most losses, for a run of this plan."""
     target = target_of(plan)
     return target.decisive() if isinstance(target, DescribesRuns) else ()
+
+
+def _by_plan(row: Setting, *, recorded: bool) -> str:
+    """Who decided a setting about which run.json says nothing."""
+    if row.requested is not None:
+        return "the plan"
+    return DEFAULT if recorded else UNRECORDED
 
 
 def _settings(

@@ -19,6 +19,7 @@ _STYLES = {"valid": "bold green", "invalid": "bold red"}
 
 def print_result(out: Output, result: RunResult, rundir: RunDir) -> None:
     """Print the verdict, the counts and rates, the faults, and the path of the page."""
+    from harness.history.documents import read_run
     from reports.checks import counts_losses, in_short, shown
     from reports.formatting import SIMULATED
 
@@ -39,6 +40,8 @@ def print_result(out: Output, result: RunResult, rundir: RunDir) -> None:
             out.say(f"  {kind} with {counted}")
     _print_clients(out, result)
     _print_faults(out, result)
+    if sentence := read_run(rundir).settings.short_timeouts:
+        out.say(f"  {sentence}")
     seed = "" if result.seed is None else f"  seed {result.seed}"
     out.say(f"  page {rundir.report}{seed}")
 

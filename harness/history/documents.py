@@ -23,6 +23,7 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from harness.errors import HistoryError
 from harness.history.run_folder import RunDir
 from harness.models import LOG, MODELS
+from harness.plan.yours import Yours
 from harness.protocols.conduct import Conduct
 from harness.protocols.runs import DONE, FAILED, INT64, HasProof
 from harness.wrong_values import expected, first_of
@@ -327,6 +328,17 @@ class AskedAndEffective:
     origins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     shortened: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
+    @property
+    def short_timeouts(self) -> str | None:
+        """In a sentence, that time-outs are shorter than the system's own."""
+        keys = [key for of_group in self.shortened.values() for key in of_group]
+        if not keys:
+            return None
+        return (
+            f"{len(keys)} time-outs are shorter than the system's own, so times without "
+            "acknowledgements are too; --real-timeouts runs with the system's"
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class NodeRecord:
@@ -454,6 +466,7 @@ class StoredRun:
     campaign: CampaignOf | None = None
     promises: PromisesRecord = PromisesRecord()
     forced: tuple[ForcedSetting, ...] = ()
+    yours: Yours = field(default_factory=Yours)
     warnings: tuple[str, ...] = ()
     error: str | None = None
     process: RunProcess | None = None

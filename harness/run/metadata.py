@@ -69,6 +69,7 @@ class RunMetadata:
             timings={},
             warnings=[],
             forced=[{"key": each.key, "what": each.what, "source": each.source} for each in forced],
+            yours=plan.yours.model_dump(mode="json"),
             error=None,
             process=asdict(RunProcess.own()),
         )

@@ -68,8 +68,7 @@ _ASSIGNORS: Final = {
 def own_keys(plan: KafkaPlan, option: str, file: Path) -> list[OwnKey]:
     """See `harness.protocols.tools.TakesSettingsFiles`."""
     level: Level = option.removesuffix("-settings")  # type: ignore[assignment]
-    known = {*definitions.names(level), *definitions.same(level=level)}
-    read = read_settings(file, known.__contains__)
+    read = read_settings(file, {*definitions.definitions(), *definitions.same()}.__contains__)
     means = {"broker": _of_broker, "producer": _of_producer, "consumer": _of_consumer}[level]
     keys = []
     for key, value in {**read.values, **dict.fromkeys(read.unclear, "")}.items():

@@ -129,8 +129,8 @@ def test_the_result_comes_first(runs: dict[str, RunDir]) -> None:
         "1 found without acknowledgement, for 3,995 acknowledged",
         "Timeline", "Showing all 4,000 writes", "Lost writes", "first of 842", "last of 842",
         "Faults and their proof", "412 packets dropped", "Node logs during the run",
-        "Shrinking ISR from 3,1,2 to 3", "Requested and effective settings", "default",
-        "Availability", "3.50 s", "Run it again", "ackloss run --seed 2013",
+        "Shrinking ISR from 3,1,2 to 3", "Availability", "3.50 s",
+        "Settings and who decided them", "the plan", "Run it again", "ackloss run --seed 2013",
         "seed 2013", "confluent-kafka 2.16.1", "sha256:0f0f",
     ]  # fmt: skip
     place = text.index("Skip to the timeline")
@@ -264,8 +264,51 @@ def test_a_setting_with_another_effective_value_is_marked(tmp_path: Path) -> Non
     run.write_json(run.run, facts)
     write_report(run)
     page = parsed(run)
-    assert "min.insync.replicas 1 2 ✕ differs" in page.words
-    assert page.words.count("✕ differs") == 1
+    assert "min.insync.replicas 2 ✕ 1 was requested" in page.words
+    assert page.words.count("was requested") == 1
+
+
+def test_the_page_says_who_decided_each_setting_and_what_came_of_the_users_files(
+    tmp_path: Path,
+) -> None:
+    run = build(tmp_path, Story(rate_per_s=5))
+    facts = run.read_json(run.run)
+    facts["settings"]["effective"]["producer"]["message.timeout.ms"] = "8000"
+    facts["settings"] |= {
+        "origins": {
+            "topic": {"min.insync.replicas": "yours: server.properties"},
+            "producer": {"message.timeout.ms": "set by ackloss"},
+        },
+        "shortened": {"producer": {"message.timeout.ms": "120000"}},
+    }
+    facts["yours"] = {
+        "expected": "valid",
+        "files": [
+            {
+                "option": "broker-settings",
+                "file": "/etc/kafka/server.properties",
+                "keys": [
+                    {"key": "min.insync.replicas", "state": "used", "value": 1},
+                    {"key": "num.io.threads", "state": "overruled", "value": 9, "why": "--set"},
+                    {"key": "listeners", "state": "not applicable", "why": "ackloss sets it"},
+                    {"key": "vendor.x", "state": "unknown", "why": "no version has it"},
+                ],
+            }
+        ],
+    }
+    run.write_json(run.run, facts)
+    write_report(run)
+    words = parsed(run).words
+    for sentence in (
+        "server.properties: 1 key used, 1 overruled by --set, 1 not applicable, 1 unknown",
+        "Expected: nothing. The plan expects valid of its own settings",
+        "topic min.insync.replicas 1 yours: server.properties",
+        "producer message.timeout.ms 8000 set by ackloss; default 120000",
+        "Time-outs are shorter here than the system's own",
+        "num.io.threads 9 overruled by --set",
+        "listeners not kept not applicable: ackloss sets it",
+    ):
+        assert sentence in words, sentence
 
 
 def test_all_lost_writes_are_in_the_csv(runs: dict[str, RunDir]) -> None:
