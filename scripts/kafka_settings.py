@@ -19,7 +19,7 @@ from typing import Final
 
 from harness.images import maven
 from harness.plan import number_of
-from targets.kafka.definitions import OPEN, OPTION, why_refused
+from targets.kafka.definitions import OPEN, OPTION, Level, why_refused
 from targets.kafka.versions import release_line
 
 HERE = Path(__file__).parent
@@ -37,7 +37,7 @@ _BEFORE_DEFINITIONS: Final = {
 }
 _NAME: Final = re.compile(rb"[a-z][a-z0-9]*(?:\.[a-z0-9]+)+")
 _ALONE: Final = {b"port"}
-LEVELS: Final = ("broker", "topic", "producer", "consumer")
+LEVELS: Final[tuple[Level, ...]] = ("broker", "topic", "producer", "consumer")
 _LONGEST: Final = 120
 _ENDED: Final = frozenset(
     {
@@ -56,26 +56,38 @@ _ENDED: Final = frozenset(
 
 @dataclass
 class Row:
-    """A setting: its versions by level, and what the newest one that has it says of it."""
+    """A setting: its versions and its default by level, and what else the newest version that has
+    it says of it, of brokers first."""
 
     versions: dict[str, list[str]] = field(default_factory=dict)
-    type: str = ""
-    default: str = ""
-    words: str = ""
-    help: str = ""
+    defaults: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     topic: str = ""
 
+    @property
+    def type(self) -> str:
+        """Its type."""
+        return self.facts[self.levels[0]][0]
+
+    @property
+    def levels(self) -> list[Level]:
+        """Its levels, in order."""
+        return [level for level in LEVELS if level in self.versions]
+
     def rest(self, name: str) -> str:
-        """Its line in the table behind the name; of what a plan sets in no form, only what tells
+        """Its line in the table behind the name; of what no plan sets in any form, only what tells
         whether a version knows it, whether it is a secret, and what it is where nobody sets it."""
-        spans = {level: _span(self.versions[level]) for level in LEVELS if level in self.versions}
-        levels = " ".join(f"{level}:{span}" for level, span in spans.items())
-        why = [why_refused(name, level, "java") or "" for level in spans]
+        levels = " ".join(f"{level}:{_span(self.versions[level])}" for level in self.levels)
+        defaults = [self.defaults[level] for level in self.levels]
+        default = "|".join(defaults) if len(set(defaults)) > 1 else defaults[0]
+        kind, words, _ = self.facts[self.levels[0]]
+        sentence = next(filter(None, (self.facts[level][2] for level in self.levels)), "")
+        why = [why_refused(name, level, "java") or "" for level in self.levels]
         if all(why) and not any(each.startswith(OPTION) for each in why):
-            kind = self.type if self.type in ("password", *OPEN) else "string"
-            default = self.default if "broker" in spans else ""
-            return "\t".join((levels, "int" if kind in OPEN else kind, default, "", "", ""))
-        return "\t".join((levels, self.type, self.default, self.words, self.topic, self.help))
+            kind = "int" if kind in OPEN else kind if kind == "password" else "string"
+            default = default if "broker" in self.levels else ""
+            return "\t".join((levels, kind, default, "", "", ""))
+        return "\t".join((levels, kind, default, words, self.topic, sentence))
 
 
 def printed(version: str, kept: Path) -> str:
@@ -142,10 +154,8 @@ def table(kept: Path) -> str:
             row.versions.setdefault(level, []).append(minor(version))
             if not kind:
                 old.add((level, name))
-            row.type = {"PASSWORD": "password"}.get(kind, kind.lower())
-            row.default = _default(kind, default)
-            row.words = _words(words)
-            row.help = _sentence(help_)
+            row.defaults[level] = _default(kind, default)
+            row.facts[level] = kind.lower(), _words(words), _sentence(help_)
     noise = [name for level, name in old if not rows[name].type and name not in _ENDED]
     assert not noise, f"constants of 0.8 that may be no settings: {sorted(noise)}"
     head = "# " + " ".join(map(minor, VERSIONS))

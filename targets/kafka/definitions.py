@@ -127,14 +127,14 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """A setting of Kafka's; `default` and `help` are those of the newest version that has it.
+    """A setting of Kafka's; defaults and `help` are those of the newest version that has it.
     `topic`: the topic's setting that this one of a broker is the default of, in its own unit
     `factor` of which make one."""
 
     name: str
     levels: Mapping[Level, Span]
     type: str
-    default: str
+    defaults: Mapping[Level, str]
     words: tuple[str, ...]
     topic: str | None
     factor: int
@@ -172,12 +172,14 @@ def versions() -> tuple[str, ...]:
 def _definitions(line: str) -> Iterator[Definition]:
     called, levels, kind, default, words, topic, sentence = line.split("\t")
     of_topic, _, factor = topic.partition("*")
+    spans = dict(map(_level, levels.split()))
+    defaults = default.split("|") if "|" in default else [default] * len(spans)
     for name in called.split():
         yield Definition(
             name=name,
-            levels=dict(map(_level, levels.split())),
+            levels=spans,
             type=kind,
-            default=default,
+            defaults=dict(zip(spans, defaults, strict=True)),
             words=tuple(filter(None, words.split(","))),
             topic=of_topic or None,
             factor=int(factor or 1),
@@ -526,7 +528,7 @@ def _of_clients(level: Level) -> Iterator[SettingHelp]:
             level=level,
             place=PLACES[level],
             values=words.get(each.kind, each.kind.replace(" ", ", ")),
-            default=known.default if known and span else "",
+            default=known.defaults[level] if known and span else "",
             since=span.since if span else None,
             last=span.last if span else None,
             names={library: name for library, name in called.items() if name},
@@ -545,7 +547,7 @@ def _of_kafka(level: Level) -> Iterator[SettingHelp]:
                 level=level,
                 place=PLACES[level],
                 values=", ".join(each.words) or each.type,
-                default=each.default,
+                default=each.defaults[level],
                 since=each.levels[level].since,
                 last=each.levels[level].last,
                 names={},

@@ -73,7 +73,7 @@ def origins(plan: KafkaPlan, found: Mapping[str, Mapping[str, Any]]) -> dict[str
             or (
                 definitions.why_refused(key)
                 and key in known
-                and value not in ("", None, known[key].default)
+                and value not in ("", None, known[key].defaults["broker"])
             )
         },
         "topic": {key: of_topic[key] for key in found["topic"] if key in of_topic},

@@ -46,7 +46,7 @@ def _shortened(
         known = definitions.definitions().get(of_clients.java if of_clients else key)
         if not _TIMEOUT.fullmatch(key) or known is None or level not in known.levels:
             continue
-        default = known.default
+        default = known.defaults[level]
         if version is not None and number_of(version)[:2] < _LONGER_SINCE:
             default = _BEFORE.get(key, default)
         if default.isdigit() and str(value).isdigit() and int(value) < int(default):

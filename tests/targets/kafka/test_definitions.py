@@ -134,6 +134,16 @@ def test_what_a_topic_calls_it(name: str, value: str, topic: tuple[str, str] | N
     assert of_topic(name, value) == topic
 
 
+def test_the_default_of_a_name_is_that_of_the_level() -> None:
+    assert definitions()["connections.max.idle.ms"].defaults["broker"] == "600000"
+    assert definitions()["connections.max.idle.ms"].defaults["producer"] == "540000"
+    assert definitions()["compression.type"].defaults == {
+        "broker": "producer",
+        "topic": "producer",
+        "producer": "none",
+    }
+
+
 def test_what_brokers_call_it() -> None:
     assert of_brokers()["retention.ms"] == "log.retention.ms"
     assert of_brokers()["flush.ms"] == "log.flush.interval.ms", "not that of the scheduler"
@@ -160,6 +170,7 @@ def test_the_table_is_of_every_release_line_and_sane() -> None:
     assert {minor(version) for version in ("0.8.2.2", "3.9.2")} == {"0.8.2", "3.9"}
     for each in definitions().values():
         assert each.levels
+        assert set(each.defaults) == set(each.levels)
         assert each.topic is None or "topic" in definitions()[each.topic].levels
 
 
