@@ -26,7 +26,7 @@ import orjson
 
 from checkers.transactional_log.columns import history_of
 from checkers.transactional_log.judging import Judged, judge
-from harness.history.json_lines import operations
+from harness.history.outside import operations
 from harness.models.micro_ops import POLL, SEND
 from harness.protocols import NULL, Ints, Operations
 from harness.protocols.runs import INVOKED, OK, Lists, Texts

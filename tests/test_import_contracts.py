@@ -55,7 +55,6 @@ LIBRARIES = {
         ["scipy"],
         ["analysis", "checkers.transactional_log"],
     ),
-    "EDN is read in one place": (["edn_format"], ["harness.history.edn"]),
     "jinja2 only in reports": (["jinja2"], ["reports"]),
     "docker only in clusters and images": (["docker"], ["harness.clusters", "harness.images"]),
     "paramiko only in clusters": (["paramiko"], ["harness.clusters"]),

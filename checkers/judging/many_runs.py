@@ -23,8 +23,8 @@ from typing import Any, Final, Generic, TypeVar
 
 from checkers.judging import tasks
 from checkers.judging.isolation import Answers, Isolated
-from checkers.judging.json_models import model_outside
 from checkers.judging.one_run import Checks, checker_of, judge_history
+from checkers.judging.outside import model_outside
 from checkers.judging.processes import Processes
 from checkers.judging.results import Document, Judged
 from checkers.judging.tasks import Answer, Judge, Stored, Task

@@ -18,9 +18,8 @@ from checkers.judging.broken import broken_by, named_by, nameless, raised, unjud
 from checkers.judging.cells import judge_cells
 from checkers.judging.contract import BrokenCheckerError, accepted
 from checkers.judging.errors import ErrorCodes
-from checkers.judging.json_models import convert_operations, model_outside
-from checkers.judging.jsonlines import convert
 from checkers.judging.leaders import leaders_of_run
+from checkers.judging.outside import convert, model_outside
 from checkers.judging.results import Document, Judged, fault_document, packed
 from checkers.judging.verdict import is_complete, judge
 from checkers.judging.watched_rows import WatchedRows
@@ -154,20 +153,12 @@ def judge_history(file: Path, checks: Checks) -> Document:
     begun_s = time.monotonic()
     try:
         with scratch() as folder:
-            facts = _converted(file, Path(folder), checks)
+            facts = convert(file, Path(folder), model_outside(checks))
             return _document(facts, examine(facts, checks), begun_s=begun_s)
     except AcklossError:
         raise
     except (Exception, SystemExit) as error:
         return broken_history(file, raised(error))
-
-
-def _converted(file: Path, folder: Path, checks: Checks) -> Facts:
-    """A history as Parquet, its operations read as those of a model that the checkers judge."""
-    model = model_outside(checks)
-    if model == LOG.name:
-        return convert(file, folder)
-    return convert_operations(file, folder, model)
 
 
 def broken_history(file: Path, why: str) -> Document:

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from checkers.judging.jsonlines import convert
 from checkers.judging.many_runs import check_runs
+from checkers.judging.outside import convert
 from checkers.judging.spark import FLAGS, context
 from harness.history import ENDS, MEMBERS
 from harness.history.run_folder import RunDir

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import ClassVar, Final, NamedTuple
 
 import pyarrow as pa
 
 from checkers.sets.columns import shard as shard_of
-from checkers.sets.judging import Tally, merge, opinion, tally
-from checkers.sets.pairing import paired
+from checkers.sets.judging import Tally, merge, of_all_keys, opinion, tally
+from checkers.sets.pairing import by_key, paired
 from harness.protocols import Checker, CheckResult, HasPrimaryFinding, PrimaryFinding, Run
 from harness.protocols.checkers import counted
 
@@ -63,13 +63,15 @@ class Set(Checker[Slice, Tally], HasPrimaryFinding):
 
     def check(self, run: Run, shard: Slice) -> Tally:
         """The outcome of the elements of one shard."""
-        history = paired(
-            run.operations(),
-            timed=run.facts.timed,
-            end_ns=run.facts.final_from_ns,
-            file=run.facts.source,
-        )
-        return tally(history if shard.of == 1 else shard_of(history, shard.number, of=shard.of))
+        facts, tallies = run.facts, list[Tally]()
+        for key, parts in by_key(run.operations()).items():
+            history = paired(
+                parts, timed=facts.timed, end_ns=facts.final_from_ns, file=facts.source
+            )
+            history = replace(history, key=key)
+            own = history if shard.of == 1 else shard_of(history, shard.number, of=shard.of)
+            tallies.append(tally(own))
+        return of_all_keys(tallies)
 
     def merge(self, run: Run, parts: Sequence[Tally]) -> CheckResult:
         """The counts, findings and statements of all shards together."""

@@ -13,7 +13,7 @@ apart, and only one fact concerns the complete history: which read is the final 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -65,7 +65,8 @@ class SetHistory:
 
     `final`: the row of the last read, `None` if there is none; `is_final`: it began after every
     add had completed, so every acknowledged element should be in it. `unanswered`: how many reads
-    there were at the end, if none of them was `ok`; else 0.
+    there were at the end, if none of them was `ok`; else 0. `key`: of the set, where sets have
+    keys.
     """
 
     adds: Adds
@@ -73,6 +74,7 @@ class SetHistory:
     final: int | None
     is_final: bool
     unanswered: int
+    key: str | None = None
 
 
 def history_of(
@@ -139,16 +141,14 @@ def shard(history: SetHistory, number: int, *, of: int) -> SetHistory:
         elements = reads.elements[start:stop]
         kept.append(elements[_shards(elements, of) == number])
     stops = np.cumsum([len(elements) for elements in kept], dtype=np.int64)
-    return SetHistory(
+    return replace(
+        history,
         adds=Adds._make(column[mine] for column in adds),
         reads=reads._replace(
             start=np.concatenate([np.zeros(1, np.int64), stops])[:-1],
             stop=stops,
             elements=np.concatenate([np.empty(0, np.int64), *kept]),
         ),
-        final=history.final,
-        is_final=history.is_final,
-        unanswered=history.unanswered,
     )
 
 

@@ -18,6 +18,7 @@ from harness.protocols.runs import FAIL, INFO, NULL, OK, Bools, Int32s, Ints
 FINDINGS: Final = pa.schema(
     [
         pa.field("kind", pa.string(), nullable=False),
+        pa.field("key", pa.string()),
         pa.field("value", pa.int64(), nullable=False),
         *(
             pa.field(name, pa.int64())
@@ -49,7 +50,7 @@ added; `read_*` is the read that proves it, by `kind`:
 _PLACES: Final = ("process", "invoke_index", "complete_index", "invoke_ns", "complete_ns")
 _NULLS: Final = (NOBODY, ABSENT, ABSENT, NULL, NULL)
 _TYPES: Final = ((OK, "ok"), (FAIL, "fail"), (INFO, "info"))
-_ORDER: Final = [("kind", "ascending"), ("value", "ascending")]
+_ORDER: Final = [(name, "ascending") for name in ("kind", "value", "key")]
 
 
 def findings(history: SetHistory, seen: Sightings, became: Outcomes) -> pa.Table:
@@ -91,6 +92,7 @@ def _rows(
     elements = np.flatnonzero(chosen)
     columns = {
         "kind": pa.array(np.repeat([kind], len(elements)), pa.string()),
+        "key": pa.array([history.key] * len(elements), pa.string()),
         "value": pa.array(seen.values[elements]),
         **_placed(history.adds, np.where(elements < seen.added, elements, -1), ""),
         "type": _types(history.adds, elements),

@@ -7,7 +7,7 @@ opinion(merge(tally(each)))           the same, with each shard of it tallied an
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Any, Final
@@ -119,6 +119,13 @@ def merge(tallies: Sequence[Tally]) -> Tally:
         lost_latencies=merged(each.lost_latencies for each in tallies),
         findings=ordered(each.findings for each in tallies),
     )
+
+
+def of_all_keys(tallies: Sequence[Tally]) -> Tally:
+    """What the sets of one history say together: each is to be read, and answered at the end."""
+    reads = [each.read for each in tallies]
+    read = None if None in reads else max(filter(None, reads), key=lambda read: read.index)
+    return replace(merge(tallies), read=read, unanswered=sum(each.unanswered for each in tallies))
 
 
 def opinion(tally: Tally, *, linearizable: bool = False) -> Judged:

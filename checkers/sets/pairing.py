@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.sets.columns import ABSENT, Adds, SetHistory, SetReads, history_of, refuse
+from harness.history.parquet_reader import some
 from harness.protocols.runs import (
     INFO,
     INVOKED,
@@ -27,6 +28,17 @@ from harness.protocols.runs import (
 )
 
 _ADD: Final = "add"
+
+
+def by_key(parts: Iterable[Operations]) -> dict[str | None, list[Operations]]:
+    """The operations of each set: one for every key that is named, and one for those without."""
+    sets: dict[str | None, list[Operations]] = {}
+    for part in parts:
+        names, codes = [*part.key.names, None], np.unique(part.key.codes).tolist()
+        for code in codes:
+            own = part if len(codes) == 1 else some(part, part.key.codes == code)
+            sets.setdefault(names[code], []).append(own)
+    return sets or {None: []}
 
 
 def paired(

@@ -1,22 +1,51 @@
-"""Histories that other tools recorded: files of JSON lines or EDN, and folders of Jepsen's store.
+"""Histories that other tools recorded: operations with Jepsen's names, one stream of them whatever
+the file is.
 
-Jepsen stores a run as `store/<test>/<time>/`, with its operations in `history.edn`, and links to
-the latest of them beside it. Neither `history.txt` (the same for people) nor `test.jepsen` and
-`*.fressian` (its binary formats) are read.
+A file holds JSON lines, a JSON array, or EDN (one operation a line, as Jepsen writes `history.edn`,
+spread over lines, or all in a vector); how it begins decides, and its name only where that leaves
+both. It may be compressed by gzip. An operation is a map, `{"index":0,"process":3,"type":"invoke",
+"f":"add","value":17,"time":123}`; `index` and `time` may be absent or null: the order of operations
+decides, and an `index` that contradicts it is bad input. What cannot be used is one HistoryError
+with the file, the line and the key.
+
+Jepsen stores a run as `store/<test>/<time>/`, and links to the latest of them beside it. Neither
+`history.txt` (the same for people) nor `test.jepsen` and `*.fressian` (its binary formats) are
+read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gzip
+import io
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import orjson
 
 from harness.errors import HistoryError
+from harness.history import SCHEMA_VERSION, edn
+from harness.protocols.runs import INT64
+
+TYPES: Final = ("invoke", "ok", "fail", "info")
 
 EDN: Final = "history.edn"
 _UNREAD: Final = ("history.txt", "test.jepsen", "test.fressian")
 _DEPTH: Final = 2
 """From the folder of a store down to that of a run."""
+
+_GZIP, _BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
+_HEAD_BYTES: Final = 2**16
+_BLANK: Final = re.compile(r"[\s,]*")
+_IS_EDN: Final = re.compile(rb"\s*[\[(]?[\s,]*(?:[;#(:]|\{[\s,]*[:;#])")
+_IS_JSON: Final = re.compile(rb'\s*\[?\s*\{\s*"(?:\\.|[^"\\])*"\s*:')
+
+
+Complain = Callable[[str, str | None], HistoryError]
+"""Makes the error of one line: what is wrong, and with which key."""
 
 
 def histories(path: Path) -> list[Path]:
@@ -38,8 +67,9 @@ def histories(path: Path) -> list[Path]:
 
 
 def _below(folder: Path, depth: int) -> Iterator[Path]:
-    if (folder / EDN).is_file():
-        yield folder / EDN
+    here = [folder / name for name in (EDN, f"{EDN}.gz") if (folder / name).is_file()]
+    if here:
+        yield here[0]
     elif depth:
         for each in sorted(folder.iterdir()):
             if each.is_dir() and not each.is_symlink():
@@ -48,7 +78,120 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
 
 def run_id_of(file: Path) -> str:
     """The name of a history: its test and time if it is Jepsen's, else the file's name."""
-    if file.name != EDN:
-        return file.stem
+    name = Path(file.name.removesuffix(".gz"))
+    if name.name != EDN:
+        return name.stem
     folder = file.absolute().resolve().parent
-    return "/".join(folder.parts[-2:]).lstrip("/") or file.stem
+    return "/".join(folder.parts[-2:]).lstrip("/") or name.stem
+
+
+def complaint(file: Path, line: int) -> Complain:
+    """What makes the errors of this line."""
+    return lambda what, key: HistoryError(what, file=f"{file}:{line}", key=key)
+
+
+def operations(file: Path, *, repeats: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line numbers and operations; raises HistoryError for a line that holds none. `repeats`: an
+    index may be that of the line before."""
+    number, before = 0, -1
+    try:
+        with file.open("rb") as raw:
+            form, values = _values(raw, file)
+            for line, op in values:
+                number += 1
+                complain = complaint(file, line)
+                if not isinstance(op, dict):
+                    raise complain(f"is not {form}: one operation a line is expected", None)
+                if op.get("schema", SCHEMA_VERSION) != SCHEMA_VERSION:
+                    raise complain(
+                        f"has schema {op['schema']!r}, this ackloss reads {SCHEMA_VERSION}",
+                        "schema",
+                    )
+                if op.get("type") not in TYPES:
+                    raise complain(f"{op.get('type')!r} is not one of {', '.join(TYPES)}", "type")
+                before = _in_order(op, before, complain, repeats=repeats)
+                yield line, op
+    except (EOFError, zlib.error) as error:
+        raise HistoryError(f"is cut off, or not gzip: {error}", file=str(file)) from error
+    except OSError as error:
+        raise HistoryError(f"cannot be read: {error.strerror or error}", file=str(file)) from error
+    if not number:
+        raise HistoryError("is empty: it holds no operation", file=str(file))
+
+
+def _values(raw: io.BufferedReader[Any], file: Path) -> tuple[str, Iterator[tuple[int, Any]]]:
+    """What an operation is in a file, and the values of the file, each with its line."""
+    if raw.peek(len(_GZIP)).startswith(_GZIP):
+        raw = io.BufferedReader(gzip.GzipFile(fileobj=raw), _HEAD_BYTES)
+    if raw.peek(len(_BOM)).startswith(_BOM):
+        raw.read(len(_BOM))
+    head = raw.peek(_HEAD_BYTES)
+    named = file.name.removesuffix(".gz").endswith(".edn")
+    if _IS_EDN.match(head) or (named and not _IS_JSON.match(head)):
+        return "an EDN map", edn.records(io.TextIOWrapper(raw, "utf-8"), str(file))
+    return "a JSON object", _json_values(raw, file)
+
+
+def _json_values(stream: io.BufferedReader[Any], file: Path) -> Iterator[tuple[int, Any]]:
+    """One value a line; from the first line on that is not one, values that are spread over lines,
+    or stand in an array."""
+    for line, text in enumerate(stream, start=1):
+        if text.isspace():
+            continue
+        try:
+            if not text.lstrip().startswith(b"["):
+                yield line, orjson.loads(text)
+                continue
+        except orjson.JSONDecodeError as error:
+            if not text.lstrip().startswith(b"{"):
+                raise complaint(file, line)(f"is not JSON: {error}", None) from error
+        yield from _spread(text + stream.read(), line, file)
+        return
+
+
+def _spread(content: bytes, line: int, file: Path) -> Iterator[tuple[int, Any]]:
+    at = done = 0
+    try:
+        text = content.decode()
+        is_array = text.lstrip().startswith("[")
+        at = text.index("[") + 1 if is_array else 0
+        while (at := _BLANK.match(text, at).end()) < len(text):  # type: ignore[union-attr]
+            if is_array and text[at] == "]":
+                is_array, at = False, at + 1
+                continue
+            line, done = line + text.count("\n", done, at), at
+            value, at = _DECODER.raw_decode(text, at)
+            yield line, value
+        if is_array:
+            raise complaint(file, line)("is cut off: its array is not closed", None)
+    except UnicodeDecodeError as error:
+        raise complaint(file, line)("is not JSON: it is not UTF-8", None) from error
+    except json.JSONDecodeError as error:
+        if "\n" not in text[error.pos :]:
+            raise complaint(file, line)("is cut off: its last line is incomplete", None) from error
+        raise complaint(file, line)(f"is not JSON: {error.msg}", None) from error
+
+
+_DECODER: Final = json.JSONDecoder()
+
+
+def _in_order(op: dict[str, Any], before: int, complain: Complain, *, repeats: bool) -> int:
+    """The index of an operation, or that `before` it where it has none (as -1, Jepsen's own)."""
+    index = op.get("index")
+    if index is None or index == -1:
+        return before
+    integer(index, "index", complain)
+    if index < before or (index == before and not repeats):
+        raise complain(
+            f"index {index} follows {before}: the order of lines decides which read is the last; "
+            "sort them by index",
+            "index",
+        )
+    return int(index)
+
+
+def integer(value: Any, key: str, complain: Complain) -> int:
+    """`value`, which is an integer of 64 bits. Raises HistoryError for anything else."""
+    if type(value) is not int or value not in INT64:
+        raise complain(f"{value!r:.80} is not an integer of 64 bits", key)
+    return value

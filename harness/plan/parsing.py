@@ -85,10 +85,10 @@ def read_plan(path: Path, changes: Iterable[str] = ()) -> dict[str, Any]:
     plan.json of a run's folder."""
     try:
         document = _read(path)
-    except tomllib.TOMLDecodeError as error:
-        raise PlanError(f"is not TOML: {error}", file=str(path)) from error
-    except orjson.JSONDecodeError as error:
-        raise PlanError(f"is not JSON: {error}", file=str(path)) from error
+    except (tomllib.TOMLDecodeError, orjson.JSONDecodeError) as error:
+        raise PlanError(
+            f"cannot be read: {error}", file=str(path), hint="a plan is TOML (docs/plan.md)"
+        ) from error
     except UnicodeDecodeError as error:
         raise PlanError("is not UTF-8 text", file=str(path)) from error
     except OSError as error:
@@ -105,6 +105,10 @@ def _read(path: Path) -> dict[str, Any]:
     if path.suffix != ".json":
         return tomllib.loads(text)
     document = orjson.loads(text)
-    if not isinstance(document, dict):
-        raise PlanError("is not a JSON object", file=str(path))
+    if not isinstance(document, dict) or "schema" not in document:
+        raise PlanError(
+            "is JSON, and not the plan.json of a run",
+            file=str(path),
+            hint="a plan is TOML (docs/plan.md)",
+        )
     return document

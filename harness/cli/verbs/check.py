@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -15,13 +16,14 @@ from harness.cli.options import PathOrUrl, key_and_value
 from harness.cli.output import Output, with_output
 from harness.cli.results import merged_exit_code, print_verdict
 from harness.errors import AcklossError
+from harness.machine.scratch import scratch
 from harness.urls import is_url
 
 if TYPE_CHECKING:
     from checkers.judging.processes import Processes
     from checkers.judging.tasks import Stored
 
-_PATH = click.Path(exists=True, path_type=Path)
+_PATH = click.Path(exists=True, allow_dash=True, path_type=Path)
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class _Spark:
     "histories",
     multiple=True,
     type=_PATH,
-    help="JSON lines, EDN, or a folder of Jepsen's store (repeatable).",
+    help="JSON, EDN, a folder of Jepsen's store, or - (repeatable).",
 )
 @click.option("--checker", default="loss", show_default=True, help="The checker for --history.")
 @click.option("--option", "options", multiple=True, metavar="K=V", help="The checker's options.")
@@ -151,12 +153,20 @@ def _check_histories(
 ) -> Sequence[Mapping[str, Any]]:
     from checkers.judging.many_runs import check_histories
 
-    return check_histories(
-        list(paths),
-        checker=checker,
-        options=options,
-        errors=errors,
-        master=spark.master,
-        conf=spark.conf,
-        processes=processes,
-    )
+    with scratch() as folder:  # for standard input, which other processes cannot read
+        stdin = Path(folder) / "stdin"
+        if Path("-") in paths:
+            with stdin.open("wb") as copy:
+                shutil.copyfileobj(sys.stdin.buffer, copy)
+        results = check_histories(
+            [stdin if path == Path("-") else path for path in paths],
+            checker=checker,
+            options=options,
+            errors=errors,
+            master=spark.master,
+            conf=spark.conf,
+            processes=processes,
+        )
+    for error in errors:
+        error.file = error.file and error.file.replace(str(stdin), "-")
+    return results

@@ -7,15 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from checkers.judging.json_models import MODELS_OUTSIDE
 from checkers.judging.one_run import checker_of, judge_history
+from checkers.judging.outside import MODELS_OUTSIDE
 from harness import registry
 from harness.errors import PlanError
 from harness.models import MODELS
 from tests.fixtures.command_line import ackloss
 
-WRITES = {"register": ("write", "read", 1)}
-"""The function that writes, that reads, and what a read returns, where it is not as of a set."""
+WRITES = {
+    "register": ("write", 1, "read", 1),
+    "kafka": ("send", [["send", 0, 1]], "poll", [["poll", {"0": [[0, 1]]}]]),
+}
+"""What is written and what is read, where they are not as of a set."""
 
 REFUSED = (
     "cannot judge a history from outside, only runs of ackloss; use loss, register, set, kafka"
@@ -24,8 +27,9 @@ REFUSED = (
 
 def history(folder: Path, checker: str = "") -> Path:
     """One write, and a read of it."""
-    write, read, result = WRITES.get(checker, ("add", "read", [1]))
-    ops = [(write, "invoke", 1), (write, "ok", 1), (read, "invoke", None), (read, "ok", result)]
+    write, value, read, result = WRITES.get(checker, ("add", 1, "read", [1]))
+    ops = [(write, kind, value) for kind in ("invoke", "ok")]
+    ops += [(read, "invoke", None), (read, "ok", result)]
     lines = [{"process": 0, "f": f, "type": kind, "value": value} for f, kind, value in ops]
     file = folder / "ops.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
-from checkers.judging.json_models import convert_operations
 from checkers.judging.one_run import checker_of, examine, judge_history
+from checkers.judging.outside import convert
 from checkers.register import Register
 from harness.errors import HistoryError, PlanError
 from harness.protocols import Promises
@@ -106,7 +106,7 @@ def test_a_time_that_no_clock_shows_is_refused(time: int, tmp_path: Path) -> Non
 def test_findings_name_the_keys_that_are_wrong_or_undecided(tmp_path: Path) -> None:
     right = done(0, "write", ["a", 1]) + done(1, "read", None, ["a", 1])
     wrong = done(0, "write", ["b", 5]) + done(1, "read", None, ["b", 6])
-    facts = convert_operations(written(tmp_path, right, wrong), tmp_path, "register")
+    facts = convert(written(tmp_path, right, wrong), tmp_path, "register")
     result = examine(facts, {"register": checker_of("register", {})}).results["register"]
     assert result.findings is not None
     assert result.findings.to_pylist() == [
@@ -152,7 +152,7 @@ def test_an_invocation_that_is_never_answered_is_unknown(tmp_path: Path) -> None
     open_ = [op(0, "invoke", "write", 1)]
     document = judged(tmp_path, open_, done(1, "read", None, 1))
     assert (document["counter_examples"], document["counts"]["unknown"]) == ([], 1)
-    again = judged(tmp_path, open_, done(0, "write", 2), done(1, "read", None, 1))
+    again = judged(tmp_path, open_, done(2, "write", 2), done(1, "read", None, 1))
     assert again["verdict"] == "valid"
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 import pyarrow.compute as pc
 
-from checkers.judging.json_models import convert_operations
+from checkers.judging.outside import convert
 from checkers.sets.columns import SetHistory
 from checkers.sets.judging import Judged, judge
 from checkers.sets.pairing import paired
@@ -63,7 +63,7 @@ def history(folder: Path, ops: list[Op]) -> SetHistory:
 
 def read_lines(file: Path) -> SetHistory:
     """The history that a file holds, by way of the rows of a run."""
-    facts = convert_operations(file, file.parent / "rows", "set")
+    facts = convert(file, file.parent / "rows", "set")
     return paired(Rows(facts).operations(), timed=facts.timed)
 
 

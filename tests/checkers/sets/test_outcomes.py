@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from checkers.judging.json_models import convert_operations
 from checkers.judging.one_run import checker_of, examine
+from checkers.judging.outside import convert
 from checkers.sets.outcomes import SetCounts
 from tests.checkers.sets.ops import (
     MS,
@@ -123,7 +123,7 @@ def test_info_adds_are_not_acknowledged(tmp_path: Path) -> None:
 
 
 def test_unknown_adds_that_are_read_are_recovered(tmp_path: Path) -> None:
-    answer = said(tmp_path, add(1), add(2, "info"), begin_add(3), add(4, "info"), read(1, 2, 3))
+    answer = said(tmp_path, add(1), add(2, "info"), begin_add(3), add(4, "info", 1), read(1, 2, 3))
     assert (answer.counts["recovered"], answer.counts["stable"]) == (2, 3)
     assert answer.counts["unacknowledged_found"] == 2
     assert answer.final["unknown_found"] == 2
@@ -272,7 +272,7 @@ def test_the_reads_at_the_end_of_a_run_are_those_of_its_final_scripts(
     from_ns: int, doubts: list[str], tmp_path: Path
 ) -> None:
     history(tmp_path, timed(add(1), read(1), read(end="fail")))
-    facts = convert_operations(tmp_path / "history.jsonl", tmp_path / "again", "set")
+    facts = convert(tmp_path / "history.jsonl", tmp_path / "again", "set")
     facts = replace(facts, final_from_ns=from_ns)
     result = examine(facts, {"set": checker_of("set", {})}).results["set"]
     assert [each.name for each in result.doubts] == doubts

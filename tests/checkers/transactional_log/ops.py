@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from checkers.judging.json_models import convert_operations
 from checkers.judging.one_run import checker_of, judge_history
+from checkers.judging.outside import convert
 from checkers.transactional_log.columns import History, history_of
 from harness.history.rows import Rows
 
@@ -64,7 +64,7 @@ def written(folder: Path, ops: Sequence[Mapping[str, Any]]) -> Path:
 
 def history(folder: Path, ops: Sequence[Mapping[str, Any]]) -> History:
     """What is read from a file of these operations."""
-    facts = convert_operations(written(folder, ops), folder, "transaction")
+    facts = convert(written(folder, ops), folder, "transaction")
     return history_of(Rows(facts).operations(), file=facts.source)
 
 

@@ -174,7 +174,7 @@ def test_offsets_of_what_may_not_have_committed_say_nothing(tmp_path: Path) -> N
 
 def test_a_rebalance_within_an_operation_excuses_its_keys(tmp_path: Path) -> None:
     micro = poll(**{"0": [B, A], "1": [[1, 21], [0, 20]]})
-    log = {"rebalance-log": [{"keys": [1]}]}
+    log = {"rebalance-log": [{"keys": ["1"]}]}
     ops = timed(sends(A, B), sends((0, 20), (1, 21), key="1"), op(5, micro, **log))
     result = said(tmp_path, ops)
     assert result["counts"]["int-nonmonotonic-poll"] == 1
@@ -292,12 +292,12 @@ def test_a_value_that_is_sent_twice_is_refused(tmp_path: Path) -> None:
 
 def found(folder: Path, ops: list[Op]) -> list[dict[str, Any]]:
     """The rows of the findings."""
-    from checkers.judging.json_models import convert_operations
+    from checkers.judging.outside import convert
     from checkers.transactional_log import TransactionalLog
     from harness.history.rows import Rows
     from tests.checkers.transactional_log.ops import written
 
-    run = Rows(convert_operations(written(folder, ops), folder, "transaction"))
+    run = Rows(convert(written(folder, ops), folder, "transaction"))
     checker = TransactionalLog()
     result = checker.merge(run, [checker.check(run, each) for each in checker.shards(run)])
     assert result.findings is not None
