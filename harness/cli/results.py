@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cli.output import EXIT_BY_VERDICT, Output
 from harness.errors import AcklossError
+from harness.protocols.checkers import DOUBTS
 
 if TYPE_CHECKING:
     from harness.history.documents import RunResult
@@ -14,19 +15,44 @@ if TYPE_CHECKING:
 
 _INCIDENTS = 5
 _RATES = ("ack", "loss", "unacknowledged_success")
+_MEANT = {
+    DOUBTS.failed: "ackloss or its cluster broke, not the system; run it again",
+    DOUBTS.vacuous: "nothing was put to the test, so nothing could be lost; see the faults below",
+    DOUBTS.unproven: "a fault that was requested had no effect that could be seen on its nodes, so "
+    "this run does not show what the system does under it; see NOT PROVEN below",
+    DOUBTS.unmet: "the fault began although the moment that the plan waits for never came: use a "
+    "longer within_s, or another condition",
+    DOUBTS.incomplete: "not all that was stored could be read back, or a file is missing: what was "
+    "not read may be lost or not",
+    DOUBTS.replicas: "what only a replica that is behind has lost, nobody has seen: a longer "
+    "final.settle_s gives it time",
+    DOUBTS.starved: "this machine was too busy to make the load that the plan requests: use a "
+    "lower rate, or run less beside it",
+    DOUBTS.not_yet_visible: "acknowledged writes may stand where consumers cannot read yet",
+    DOUBTS.readers: "two client libraries read different data, so neither is believed",
+    DOUBTS.client: "your clients broke their protocol; see the incidents below",
+    DOUBTS.undecided: "the search for a legal order was ended at its limit",
+    DOUBTS.checker: "a checker broke: that is a mistake in ackloss or in a plug-in",
+}
+"""What a doubt means for the user, and what to do."""
 _STYLES = {"valid": "bold green", "invalid": "bold red"}
 
 
 def print_result(out: Output, result: RunResult, rundir: RunDir) -> None:
     """Print the verdict, the counts and rates, the faults, and the path of the page."""
-    from harness.history.documents import read_run
+    from harness.history.documents import CONCLUSIVE, read_run
     from reports.checks import counts_losses, in_short, shown
     from reports.formatting import SIMULATED
 
     style = _STYLES.get(result.verdict, "bold yellow")
     out.say(f"{result.verdict.upper()}: {result.reason or 'no reason is recorded'}", style=style)
+    for doubt in result.doubts or () if result.verdict not in CONCLUSIVE else ():
+        if doubt in _MEANT:
+            out.say(f"  {doubt}: {_MEANT[doubt]}", style="yellow")
     if result.simulated:
         out.say(f"  {SIMULATED}", style="yellow")
+    if (gap_s := result.availability.longest_gap_s) is not None:
+        out.say(f"  longest time without an acknowledgement: {gap_s:.1f} s")
     if result.cells:
         _print_cells(out, result)
     elif counts_losses(result):
@@ -61,6 +87,9 @@ def _print_faults(out: Output, result: RunResult) -> None:
         of = f", {met}" if met else ""
         nemesis = fault.nemesis or "unknown nemesis"
         out.say(f"  fault {fault.id} ({nemesis}){on}: {fault.proof}{of}{writes}")
+        if not (fault.proven or fault.control or fault.claimed):
+            seen = "; ".join(fault.evidence) or "nothing of it was seen"
+            out.say(f"    {seen}: a fault counts only with an effect on the system", style="yellow")
     for caution in result.cautions:
         out.say(f"  caution: {caution}", style="yellow")
 
@@ -106,6 +135,7 @@ def _print_losses(out: Output, result: RunResult) -> None:
         f"  attempted {counts.attempted:,}  acknowledged {counts.acknowledged:,}"
         f"  survivors {counts.survivors:,}  lost {lost(result)}"
         f"  unacknowledged found {counts.unacknowledged_found:,}"
+        f"  duplicates {counts.duplicates:,}"
     )
     rates = {name: rate(getattr(result.rates, name)) for name in _RATES}
     rates["loss"] = loss_rate(result)

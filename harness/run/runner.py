@@ -74,6 +74,7 @@ class Status:
     recorders: list[Recorder] = field(default_factory=list)
     faults: Faults | None = None
     observer: Observer | None = None
+    schedule: Schedule | None = None
     on_phase: Callable[[str], None] = field(default=lambda _: None)
 
     def enter(self, phase: str) -> None:
@@ -265,6 +266,7 @@ def _play_load(
     first = cells[0].resolved.plan
     words = vocabulary_of(resolved.target)
     schedule = Schedule(first, resolved.steps, cluster.nodes, faults, observer, clock, words)
+    how.status.schedule = schedule
     healed = Meeting(clock, len(cells), schedule.finish)
     with record.timed("run_s"), _share(resolved, cells), schedule.running():
         together(clock, "load", [partial(cell.run, healed, how.interrupts.stop) for cell in cells])

@@ -61,6 +61,8 @@ class Schedule:
     clock: Clock
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     stop: threading.Event = field(default_factory=threading.Event)
+    next: FaultStep | None = None
+    """The step that is waited for."""
     _failure: Exception | None = None
     _met: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _since: Since | None = None
@@ -94,7 +96,9 @@ class Schedule:
                 if self._pause():
                     break
             for resolved in self.steps:
+                self.next = resolved.step
                 self._execute(resolved)
+            self.next = None
             while not self._pause():
                 pass
         except Exception as error:

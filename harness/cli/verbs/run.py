@@ -236,6 +236,8 @@ def _run_one(
     from harness.run.runner import RunOptions, Status, run_plan
 
     run_id, status = new_run_id(), Status()
+    cost = resolved.provider.cost(resolved.order, kept=False)
+    takes_s = None if resolved.provider.simulated else cost.seconds
     operations = "writes" if resolved.workload.model == LOG.name else "operations"
     clean_before(resolved.provider, partial(out.progress, style="yellow"))
     require(resolved.provider, resolved.order, runs=options.folder)
@@ -245,7 +247,7 @@ def _run_one(
     _announce(out, resolved, run_id)
     with (
         Interrupts(say=partial(out.progress, style="yellow")) as interrupts,
-        watching(out, resolved.plan, status, operations=operations),
+        watching(out, resolved.plan, status, operations=operations, takes_s=takes_s),
     ):
         how = RunOptions(
             run_id=run_id,
