@@ -64,7 +64,9 @@ def origins(plan: KafkaPlan, found: Mapping[str, Mapping[str, Any]]) -> dict[str
         for key, value in {**ours, **plan.target.settings}.items()
         if (name := definitions.of_topic(key, str(value)))
     }
-    aliases = {library.same.get(key, key): f"as {key}" for key in plan.workload.producer}
+    aliases = {
+        definitions.canonical(key, library.naming): f"as {key}" for key in plan.workload.producer
+    }
     return {
         "broker": {
             key: OURS

@@ -5,7 +5,6 @@ The final read begins with a reader of our own, which never writes (`targets.kaf
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar, Final, Protocol
 
 from harness.images.steps import Say
@@ -35,11 +34,6 @@ class Library(Protocol):
     def why_refused(self, key: str) -> str | None:
         """Why a plan may not set this producer setting; `None` when it may."""
         return definitions.why_refused(key, "producer", self.naming)
-
-    @property
-    def same(self) -> Mapping[str, str]:
-        """All names of producer settings that are taken, and what the library calls each."""
-        return definitions.same(self.naming)
 
     def check(self, plan: KafkaPlan) -> None:
         """Refuse, by PlanError, producer settings that a plan may not set or that are wrong."""

@@ -22,7 +22,7 @@ from targets.kafka.plan import KafkaPlan
 
 @dataclass(frozen=True)
 class Kraft:
-    """See `targets.kafka.modes.Mode`."""
+    """See `targets.kafka.modes`."""
 
     def defaults(self, plan: KafkaPlan) -> Mapping[str, Any]:
         """Short time-outs, and what a small cluster can do with."""

@@ -23,7 +23,7 @@ from targets.kafka.zookeeper.leadership import ZooKeeperLeadership
 
 @dataclass(frozen=True)
 class ZooKeeper:
-    """See `targets.kafka.modes.Mode`."""
+    """See `targets.kafka.modes`."""
 
     def defaults(self, plan: KafkaPlan) -> Mapping[str, Any]:
         """Short time-outs, and what a small cluster can do with."""
