@@ -43,6 +43,11 @@ def python(_: Path) -> Example:
     return Example((sys.executable, str(EXAMPLES / "kafka_python_client.py")), "kafka-python ")
 
 
+def confluent(_: Path) -> Example:
+    argv = (sys.executable, str(EXAMPLES / "confluent_kafka_client.py"))
+    return Example(argv, "confluent-kafka ")
+
+
 def java(folder: Path) -> Example:
     """Compiled with kafka-clients as Maven has it."""
     for file in (EXAMPLES / "java").iterdir():
@@ -78,6 +83,7 @@ def build(argv: list[str], folder: Path) -> None:
     scope="module",
     params=[
         python,
+        confluent,
         pytest.param(java, marks=pytest.mark.java),
         pytest.param(go, marks=pytest.mark.go),
         pytest.param(javascript, marks=pytest.mark.node),
