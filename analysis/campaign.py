@@ -22,8 +22,7 @@ from analysis.statistics.measures import counted
 from analysis.statistics.samples import LOSS, UNKNOWN, WRONG, verdict_class
 from analysis.wording import unit
 from harness.campaigns.folder import CampaignDir
-from harness.campaigns.plan import Campaign, Cell
-from harness.campaigns.policy import Tally
+from harness.campaigns.plan import Campaign, Cell, Tally
 from harness.campaigns.progress import Progress, Run
 from harness.errors import HistoryError
 from harness.history.documents import (

@@ -17,8 +17,7 @@ from typing import Final, TypeVar
 from analysis.campaign import Finished, RunRow, by_cell_of, tallies_of
 from analysis.statistics.shares import Share, share_estimate
 from analysis.wording import counted
-from harness.campaigns.plan import Campaign, Choice, cell_name
-from harness.campaigns.policy import BROKEN, INCONCLUSIVE, exit_code
+from harness.campaigns.plan import BROKEN, INCONCLUSIVE, Campaign, Choice, cell_name, exit_code
 from harness.history.documents import CONCLUSIVE
 from harness.plan.cells import dotted_keys
 from harness.plan.changes import dotted_parts

@@ -22,8 +22,7 @@ from analysis.statistics.shares import Share, share_in_words
 from analysis.visible import visible
 from analysis.wording import unit
 from harness.campaigns.folder import CampaignDir
-from harness.campaigns.plan import Campaign
-from harness.campaigns.policy import Tally, breaking
+from harness.campaigns.plan import Campaign, Tally, breaking
 from harness.campaigns.progress import Progress, Run
 from harness.history.run_folder import write_atomically
 from harness.protocols import PrimaryFinding

@@ -12,8 +12,7 @@ from analysis.statistics.samples import CLASSES, LOSS, Sample, sample_of
 from analysis.statistics.shares import share_in_words
 from analysis.wording import counted, unit
 from harness.campaigns.folder import CampaignDir
-from harness.campaigns.plan import Campaign
-from harness.campaigns.policy import Tally, breaking, inconclusive_in_words
+from harness.campaigns.plan import Campaign, Tally, breaking, inconclusive_in_words
 from harness.campaigns.progress import Progress
 from harness.history.run_folder import write_atomically
 from harness.protocols import PrimaryFinding

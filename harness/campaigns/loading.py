@@ -7,7 +7,6 @@ import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from harness.campaigns.demands import check_demands
 from harness.campaigns.plan import (
     Campaign,
     CampaignPlan,
@@ -15,6 +14,7 @@ from harness.campaigns.plan import (
     decided_by_axes,
     parse_campaign,
 )
+from harness.campaigns.sharing import check_demands
 from harness.errors import PlanError
 from harness.plan import read_plan
 from harness.plan.changes import dotted_parts, toml_of

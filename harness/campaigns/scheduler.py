@@ -32,10 +32,19 @@ from harness.campaigns.journal import (
 )
 from harness.campaigns.order import Order, Task
 from harness.campaigns.plan import Campaign, Cell
-from harness.campaigns.processes import Process, Start, remove_cluster, start_process
 from harness.campaigns.progress import Progress, Run
 from harness.campaigns.sharing import groups_of_campaign, shared_plan
-from harness.campaigns.worker import Answer, Assignment, Built, Judge, cluster_key
+from harness.campaigns.worker import (
+    Answer,
+    Assignment,
+    Built,
+    Judge,
+    Process,
+    Start,
+    cluster_key,
+    remove_cluster,
+    start_process,
+)
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
 from harness.history.run_folder import new_run_id
 from harness.plan import Plan

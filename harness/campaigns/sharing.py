@@ -3,21 +3,22 @@
 Cells share a run if their plans differ only in keys that the target lets a cell of a run change,
 such as the settings of its topic. Everything else (versions, settings of nodes, features, faults,
 load) is equal: these cells meet one fault at one instant, and their results are pairs
-(docs/statistics.md).
+(docs/statistics.md). A file that demands sharing, `share = "always"`, is refused where its plans
+do not allow it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import orjson
 
 from harness.campaigns.plan import Campaign, CampaignPlan, Cell, Document, Label
 from harness.errors import PlanError
-from harness.plan.cells import merged
+from harness.plan.cells import dotted_keys, merged
 from harness.plan.changes import dotted_parts
 from harness.protocols import HoldsCells
 
@@ -32,6 +33,12 @@ MOST_PROCESSES: Final = 20_000
 
 _OF_ANY_CELL: Final = ("expect",)
 """Keys that a cell may have separately, whatever its target."""
+
+Along = Literal["all", "some", "none"]
+"""How many of the cells that differ in one axis alone share their runs."""
+
+_NAMED: Final = 3
+"""Keys that a sentence names."""
 
 Group = tuple[Cell, ...]
 """Cells that share their runs; a cell that shares with no other is a group of one."""
@@ -181,3 +188,86 @@ def _in_all(owns: Sequence[Mapping[str, Any]]) -> Document:
             tables = all(isinstance(value, Mapping) for value in values)
             kept[key] = _in_all(values) if tables else values[0]
     return kept
+
+
+def check_demands(campaign: Campaign, *, file: str) -> None:
+    """Raise PlanError for an axis along which cells must share their runs and cannot."""
+    together = axes_together(campaign.plan)
+    every = campaign.plan.share == "always"
+    for axis in together:
+        _check(campaign, (axis,), f"axes.{axis}", file)
+    _check(campaign, together, "share" if every else "axes", file)
+
+
+def sharing_by_axis(campaign: Campaign, groups: Sequence[Group]) -> dict[str, Along]:
+    """For each axis in which cells differ, whether those that differ in it alone share a run."""
+    group_of = {cell.name: place for place, group in enumerate(groups) for cell in group}
+    found: dict[str, Along] = {}
+    for axis in campaign.plan.axes:
+        lines = [line for line in units_of(campaign.possible, (axis,)) if len(line) > 1]
+        places = [[group_of[cell.name] for cell in line] for line in lines]
+        if not places:
+            continue
+        if all(len(set(each)) == 1 for each in places):
+            found[axis] = "all"
+        else:
+            apart = all(len(set(each)) == len(each) for each in places)
+            found[axis] = "none" if apart else "some"
+    return found
+
+
+def _check(campaign: Campaign, together: Sequence[str], key: str, file: str) -> None:
+    for cells in units_of(campaign.possible, together):
+        if len(groups_of(cells, cell_keys)) > 1:
+            why, hint = _why_apart(campaign, cells)
+            which = "it" if len(together) == 1 else ", ".join(together)
+            raise PlanError(
+                f"cells that differ in {which} alone cannot share their runs, as "
+                f'`share = "always"` demands: {why}',
+                file=file,
+                key=key,
+                hint=hint,
+            )
+
+
+def _why_apart(campaign: Campaign, cells: Sequence[Cell]) -> tuple[str, str]:
+    """Why these cells do not share one run, and what would help."""
+    every = campaign.plan.share == "always"
+    leave_out = 'write `share = "auto"`' if every else "leave out the `share` of this axis"
+    if never := next(_never(campaign, cells), None):
+        return f'{never} has `share = "never"`', "use one of the two"
+    for cell in cells:
+        if why := why_without_cells(cell):
+            return why, leave_out
+    if not all(cell.resolved.plan.workload.rate_per_s for cell in cells):
+        return "their load has no limit (workload.rate_per_s = 0)", "set a rate, or " + leave_out
+    if differing := list(_differing(cells)):
+        more = f" and {len(differing) - _NAMED} more" if len(differing) > _NAMED else ""
+        allowed = ", ".join(cell_keys(cells[0]))
+        return (
+            f"they differ in {', '.join(differing[:_NAMED])}{more}",
+            f"{leave_out}: only these keys may differ between cells of one run: {allowed}",
+        )
+    load, fit = cells[0].resolved.plan.workload, min(MOST, bearable(cells[0]))
+    return (
+        f"with {load.rate_per_s:g} operations per second and {load.processes:,} processes each, "
+        f"one run has at most {fit} of these {len(cells)} cells",
+        f"a run has at most {MOST} cells, {MOST_PER_S:,} operations per second and "
+        f"{MOST_PROCESSES:,} processes",
+    )
+
+
+def _never(campaign: Campaign, cells: Sequence[Cell]) -> Iterator[str]:
+    """The choices of these cells that share no run."""
+    for cell in cells:
+        for axis, label in cell.key.items():
+            if campaign.plan.axes[axis].by_label()[label].share == "never":
+                yield f"the choice {axis}={label}"
+
+
+def _differing(cells: Sequence[Cell]) -> Iterator[str]:
+    """The keys in which these cells differ, of those that all cells of a run have in common."""
+    common = [dotted_keys(split(cell.document, cell_keys(cell))[0]) for cell in cells]
+    for key in dict.fromkeys(key for each in common for key in each):
+        if any(key not in each or each[key] != common[0].get(key) for each in common):
+            yield key

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from harness.campaigns.archive import Archive
     from harness.campaigns.folder import CampaignDir
     from harness.campaigns.plan import Campaign
-    from harness.campaigns.processes import Start
     from harness.campaigns.progress import Progress, Run
+    from harness.campaigns.worker import Start
     from harness.protocols import Provider
     from harness.run.client_process import ClientCommand
     from harness.run.interrupts import Interrupts
@@ -212,7 +212,7 @@ class _Given:
 
     def start(self) -> Start:
         """How workers begin."""
-        from harness.campaigns.processes import OnInventories, start_process
+        from harness.campaigns.worker import OnInventories, start_process
 
         if self.inventories:
             return OnInventories(self.inventories, self.client)
@@ -292,7 +292,7 @@ def _run(
     """Run what is left, report it, and end with the exit code of the policy; where that is 0, with
     that of the environment if a run was not copied to the archive."""
     from analysis.campaign import by_cell_of, results_of, rows_of, tallies_of
-    from harness.campaigns.policy import exit_code, inconclusive_in_words
+    from harness.campaigns.plan import exit_code, inconclusive_in_words
     from harness.errors import AcklossError, EnvironmentFailure
     from harness.run.interrupts import Interrupts
     from reports.answer import answer

@@ -19,12 +19,11 @@ from analysis.wording import about
 from harness.cli.output import Output, plain, with_output
 
 if TYPE_CHECKING:
-    from harness.campaigns.demands import Along
     from harness.campaigns.estimate import Estimate
     from harness.campaigns.folder import CampaignDir
     from harness.campaigns.plan import Campaign, Cell
     from harness.campaigns.progress import Progress
-    from harness.campaigns.sharing import Group
+    from harness.campaigns.sharing import Along, Group
     from reports.answer import Answer
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -93,9 +92,8 @@ def status(out: Output, folder: Path) -> None:
 def print_plan(out: Output, campaign: Campaign) -> None:
     """Print the cells of a campaign, the number of runs, and an estimate of their time and disk."""
     from analysis.wording import counted, of_runs
-    from harness.campaigns.demands import sharing_by_axis
     from harness.campaigns.estimate import estimate, if_shared
-    from harness.campaigns.sharing import groups_of_campaign
+    from harness.campaigns.sharing import groups_of_campaign, sharing_by_axis
 
     estimated, groups = estimate(campaign), groups_of_campaign(campaign)
     group_of = {cell.name: group for group in groups for cell in group}

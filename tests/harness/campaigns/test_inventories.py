@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.campaigns.processes import OnInventories
+from harness.campaigns.worker import OnInventories
 from harness.errors import HarnessFailure
 
 FIRST, SECOND = Path("a.toml"), Path("b.toml")

@@ -7,8 +7,8 @@ from typing import Literal
 import pytest
 
 from analysis.campaign import tally_of
-from harness.campaigns.plan import Policy
-from harness.campaigns.policy import (
+from harness.campaigns.plan import (
+    Policy,
     Tally,
     breaking,
     exit_code,
