@@ -12,15 +12,22 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from analysis.campaign import Finished, RunRow, by_cell_of, tallies_of
 from analysis.statistics.shares import Share, share_estimate
 from analysis.wording import counted
-from harness.campaigns.plan import BROKEN, INCONCLUSIVE, Campaign, Choice, cell_name, exit_code
+from harness.campaigns.plan import (
+    BROKEN,
+    INCONCLUSIVE,
+    Campaign,
+    Choice,
+    cell_name,
+    changes_of,
+    exit_code,
+)
 from harness.history.documents import CONCLUSIVE
-from harness.plan.cells import dotted_keys
-from harness.plan.changes import dotted_parts
+from harness.plan.yours import OwnFile, Yours
 from reports.formatting import number, share
 
 T = TypeVar("T")
@@ -91,6 +98,11 @@ class Answer:
     choices: Sequence[str]
     faults: Sequence[UnderFault]
     changes: Sequence[Change]
+    files: Sequence[OwnFile]
+
+    def json(self) -> dict[str, Any]:
+        """The JSON document."""
+        return {**vars(self), "files": [file.model_dump() for file in self.files]}
 
     @property
     def pages(self) -> list[str]:
@@ -116,6 +128,7 @@ def answer(
         choices=[asked.about(label) for label in _ends(asked.labels)],
         faults=asked.faults,
         changes=list(asked.changes()),
+        files=Yours.model_validate(campaign.base.get("yours", {})).files,
     )
 
 
@@ -213,7 +226,7 @@ class _Asked:
         if known:
             yield f"Longest time without an acknowledgement: {', '.join(known)}."
         if any(each.verdict == "invalid" for _, each in columns[subject]) and between:
-            of = {label: self.choices[label].set for label in between}
+            of = {label: changes_of(self.choices[label], self.campaign.base) for label in between}
             clean = [
                 label
                 for label in between
@@ -222,7 +235,7 @@ class _Asked:
             if clean and clean[0] != between[-1]:
                 fewest = min(len(of[label]) for label in clean)
                 ways = [
-                    " and ".join(f"{_last(key)}={_text(value)}" for key, value in of[label].items())
+                    " and ".join(f"{setting}={to}" for setting, (_, to) in of[label].items())
                     for label in clean
                     if len(of[label]) == fewest
                 ]
@@ -245,11 +258,9 @@ class _Asked:
 
     def changes(self) -> Iterator[Change]:
         """The settings in which the choice and the reference differ."""
-        cell = next(each for each in self.campaign.cells if each.key[self.axis] == self.labels[0])
-        own = {_last(key): _text(value) for key, value in dotted_keys(cell.document).items()}
-        for key, of in self.choices[self.labels[-1]].set.items():
-            if (value := own.get(_last(key))) != _text(of):
-                yield Change(setting=_last(key), value=value, reference=_text(of))
+        reference = self.choices[self.labels[-1]]
+        for setting, (value, to) in changes_of(reference, self.campaign.base).items():
+            yield Change(setting=setting, value=value, reference=to)
 
 
 def _found(column: Sequence[tuple[str, Tested]]) -> str:
@@ -284,14 +295,6 @@ def _longest(gaps_s: Iterable[float | None]) -> float | None:
 def _missed(runs: int) -> float:
     """The share of runs that may be lossy where none of so many was."""
     return share_estimate(Share(0, runs)).high or 0
-
-
-def _last(key: str) -> str:
-    return dotted_parts(key)[-1]
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _capital(text: str) -> str:

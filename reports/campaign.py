@@ -97,7 +97,7 @@ def write_campaign(folder: CampaignDir, note: Callable[[str], object] = lambda _
             },
             folder.tables,
         )
-    document = {**view.document.json(), "answer": view.answer}
+    document = {**view.document.json(), "answer": view.answer.json() if view.answer else None}
     write_atomically(folder.result, orjson.dumps(document, option=orjson.OPT_INDENT_2))
     write_atomically(folder.report, page)
     return folder.report

@@ -25,6 +25,7 @@ from harness.plan.explanations import explain
 from harness.run.by_hand import refuse_manual
 from harness.run.own_settings import Decided, Decider, blaming, lengthened
 from harness.run.resolving import ResolvedPlan, resolve
+from harness.wrong_values import dotted
 
 KEPT, BROKEN, INCONCLUSIVE = 0, 1, 3
 """Exit codes of a campaign that has ended."""
@@ -93,13 +94,31 @@ class Axis(Section):
         if not self.distinct:
             return by_label
         first, *between, last = by_label
-        plans = {name: dotted_keys(with_choices(base, {"": by_label[name]})) for name in by_label}
-        texts = {name: {k: str(v).lower() for k, v in plan.items()} for name, plan in plans.items()}
+        changes = {name: changes_of(choice, base) for name, choice in by_label.items()}
         kept = [first, last]
         for name in between:
-            if texts[name] not in [texts[each] for each in kept]:
+            if changes[name] not in [changes[each] for each in kept]:
                 kept.insert(-1, name)
         return {name: by_label[name] for name in kept}
+
+
+def changes_of(choice: Choice, base: Document) -> dict[str, tuple[str | None, str]]:
+    """What a choice changes of a base plan, by the setting: its value before, if it has one, and
+    after. A setting that a topic, say, lacks is that of the table that has it."""
+    keys = dotted_keys(base)
+    before = {dotted_parts(key)[-1]: value for key, value in keys.items()}
+    changed = {}
+    for key, value in choice.set.items():
+        parts = dotted_parts(key)
+        own = keys.get(dotted(tuple(parts)), before.get(parts[-1]))
+        pair = None if own is None else _text(own), _text(value)
+        if pair[0] != pair[1]:
+            changed[parts[-1]] = pair
+    return changed
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class Budget(Section):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 from rich.console import Console
@@ -60,7 +60,7 @@ class CampaignStatus:
     ended: str | None
     cells: list[CellStatus]
     said: list[str]
-    answer: Answer | None = None
+    answer: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +181,7 @@ def print_progress(
         ended=progress.ended,
         cells=cells,
         said=progress.said,
-        answer=answer,
+        answer=answer.json() if answer else None,
     )
     out.document(current)
     if out.json:

@@ -139,18 +139,21 @@ def _placed(
         if by := _who(parts, decided, target, plan):
             return each.model_copy(update={"state": OVERRULED, "why": by.who, "places": []})
     overruled: list[Decider] = []
-    for parts in places:
-        if by := _who(parts, others, target, plan):
+    names = []
+    for own_parts in places:
+        if by := _who(own_parts, others, target, plan):
             overruled.append(by)
-        meant = target.same_key(plan, parts)
-        if any(own != parts and target.same_key(plan, own) == meant for own in others):
-            continue  # under another name, and both would be there
+        meant = target.same_key(plan, own_parts)
+        # Under the name that others use, or both would be there.
+        parts = next((o for o in others if target.same_key(plan, o) == meant), own_parts)
+        names.append(dotted(parts))
         table: Any = document
         for part in parts[:-1]:
             table = table.setdefault(part, {})
         for name in [n for n in table if target.same_key(plan, (*parts[:-1], n)) == meant]:
             del table[name]
         table[parts[-1]] = each.value
+    each = each.model_copy(update={"places": names})
     if not overruled:
         return each
     who = ", ".join(by.who for by in overruled)

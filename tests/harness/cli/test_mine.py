@@ -10,6 +10,7 @@ from harness.campaigns.loading import load_campaign
 from harness.campaigns.plan import Campaign
 from harness.campaigns.sharing import groups_of_campaign
 from harness.plan.shipped import CAMPAIGNS, find
+from harness.run.own_settings import OwnSettings
 from tests.fixtures.command_line import ackloss, ackloss_json
 
 UNSAFE = {
@@ -66,8 +67,20 @@ def test_a_dry_run_shows_the_cells_and_what_of_the_files_is_not_used(tmp_path: P
 def test_ways_that_change_nothing_of_the_files_are_left_out(tmp_path: Path) -> None:
     document = ackloss_json("mine", *files(tmp_path, SAFE), "--dry-run")
     labels = {cell["key"]["settings"] for cell in document["cells"]}
-    assert {"yours", "safe"} <= labels
-    assert not labels & {"acks", "acks-clean", "acks-min-isr"}
+    assert labels == {"yours", "safe"}
+
+
+def test_a_setting_under_another_name_is_run_all_the_same(tmp_path: Path) -> None:
+    """librdkafka's name of acks: the axis decides in some cells only, and under its own name."""
+    (tmp_path / "p").write_text("request.required.acks=1\n")
+    own = OwnSettings(files={"producer-settings": tmp_path / "p"})
+    campaign = load_campaign(find(CAMPAIGNS, "mine"), only={"faults": ["kill"]}, own=own)
+    acks = {
+        cell.key["settings"]: dict(cell.document["workload"]["producer"])["acks"]  # type: ignore[index]
+        for cell in campaign.cells
+    }
+    assert acks["yours"] == acks["clean"] == 1
+    assert acks["acks"] == acks["safe"] == "all"
 
 
 def test_one_fault_and_fewer_runs(tmp_path: Path) -> None:
