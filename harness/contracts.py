@@ -30,7 +30,6 @@ CONTRACTS = {
 """By kind, the protocols in `harness.protocols` of which a plug-in has one."""
 
 _OPTIONAL = {
-    "nemeses": ("faults.Needs", "faults.HasSelectors"),
     "checkers": ("checkers.HasPrimaryFinding", "checkers.HasMeasures"),
 }
 """By kind, protocols of abilities that are properties, which a plug-in has by their name alone."""
@@ -98,7 +97,7 @@ def _breaches(kind: str, plugin: type[Any], contract: type[Any]) -> Iterator[str
         for name in sorted({field.name for field in fields} & taken):
             yield f"has an option {name!r}, which is a key of every such table in a plan: rename it"
     yield from _wrong_signatures(plugin, contract)
-    yield from _methods_for_properties(kind, plugin)
+    yield from _methods_for_properties(kind, plugin, contract)
     yield from _wrong_variables(plugin)
     if kind == "targets":
         yield from _wrong_records(plugin)
@@ -146,11 +145,13 @@ def _wrong_signatures(plugin: type[Any], contract: type[Any]) -> Iterator[str]:
                 yield f"has a method {name}() that cannot be called as {name}({takes}): {error}"
 
 
-def _methods_for_properties(kind: str, plugin: type[Any]) -> Iterator[str]:
-    """Methods where an optional protocol has a property: the method itself is what is returned."""
-    for path in _OPTIONAL.get(kind, ()):
-        for name in sorted(_named("protocols", path).__abstractmethods__):
-            if inspect.isfunction(inspect.getattr_static(plugin, name, None)):
+def _methods_for_properties(kind: str, plugin: type[Any], contract: type[Any]) -> Iterator[str]:
+    """Methods where a protocol has a property: the method itself is what is returned."""
+    optional = (_named("protocols", path) for path in _OPTIONAL.get(kind, ()))
+    for protocol in (contract, *optional):
+        for name, declared in vars(protocol).items():
+            own = inspect.getattr_static(plugin, name, None)
+            if isinstance(declared, property) and inspect.isfunction(own):
                 yield f"has a method {name}(), which is a property: write @property above it"
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from harness.faults.records import ClockRecord
-from harness.protocols import FAKETIME, Act, EndsInTime, Nemesis, Node, Select
+from harness.protocols import FAKETIME, Act, Nemesis, Node, Select
 
 _LONGEST_S = 20 * 365 * 86_400
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clock(Nemesis, EndsInTime):
+class Clock(Nemesis):
     """Move the wall clock of the target's process; its monotonic clock, the host's clock and those
     of other nodes stay correct. Healing puts it back.
 

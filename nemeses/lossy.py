@@ -8,14 +8,14 @@ from typing import ClassVar, Literal
 
 from harness.faults import links
 from harness.faults.records import CLIENTS, NetRecord, Peer, ShapingRecord
-from harness.protocols import CLIENT_ROLE, Act, HasSelectors, Nemesis, Node, Select
+from harness.protocols import CLIENT_ROLE, Act, Nemesis, Node, Select
 
 _NETEM = ("delay_ms", "jitter_ms", "duplicate_share", "corrupt_share", "reorder_share")
 _SHARE = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lossy(Nemesis, HasSelectors):
+class Lossy(Nemesis):
     """Degrade the network of the chosen nodes. One form at a time; by default share = 0.2.
 
     share            drop this share of the packets, at random

@@ -8,11 +8,11 @@ from typing import ClassVar, Literal
 
 from harness.faults import links, selectors
 from harness.faults.records import CLIENTS, Peer
-from harness.protocols import CLIENT_ROLE, Act, HasSelectors, Nemesis, Node, Select
+from harness.protocols import CLIENT_ROLE, Act, Nemesis, Node, Select
 
 
 @dataclass(frozen=True, kw_only=True)
-class Partition(Nemesis, HasSelectors):
+class Partition(Nemesis):
     """Cut the chosen nodes from their peers; clients still reach them unless the option says so.
 
     form       isolate: each chosen node from all peers, so the chosen nodes from each other too;

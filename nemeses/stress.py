@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.records import StressRecord
-from harness.protocols import Act, EndsInTime, Nemesis, Node, Select
+from harness.protocols import Act, Nemesis, Node, Select
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stress(Nemesis, EndsInTime):
+class Stress(Nemesis):
     """Busy loops and held memory on the chosen nodes, inside the node's own limits.
 
     Where memory beyond the node's limit is requested, the kernel ends the process that holds it and

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
 from harness.failures import as_failure, reason
 from harness.faults.journal import Journal
-from harness.protocols import Act, CapturesPriorState, Lever, Proof, UndoRecord, Waits
+from harness.protocols import Act, Lever, Proof, UndoRecord
 
 T = TypeVar("T")
 
@@ -116,8 +116,7 @@ class Faults:
     def give_up_waiting(self) -> None:
         """The load is over: no lever waits any longer for a fault to begin."""
         for lever in self.levers.values():
-            if isinstance(lever, Waits):
-                lever.give_up()
+            lever.give_up()
 
     def _announce(self, fault: str, act: Act) -> _Announced:
         lever = self.levers[act.lever]
@@ -186,8 +185,8 @@ def announced(lever: Lever[Any], act: Act, *, fault: str, seed: int) -> UndoReco
             f"the lever {lever.name!r} takes a {lever.record_type.__name__}, "
             f"not a {type(act.record).__name__}"
         )
-    record = replace(act.record, fault=fault, seed=seed)
-    return lever.capture_prior_state(record) if isinstance(lever, CapturesPriorState) else record
+    captured: UndoRecord = lever.capture_prior_state(replace(act.record, fault=fault, seed=seed))
+    return captured
 
 
 def _met(proofs: Sequence[tuple[str, Proof]]) -> int | None:

@@ -30,7 +30,7 @@ from harness.errors import HarnessFailure
 from harness.faults.own_traffic import FIRST_PORT, LAST_PORT
 from harness.faults.records import ProtocolRecord
 from harness.levers.commands import must, poll_until
-from harness.protocols import NODE_DATA, Lever, Node, PreparesNodes, Proof, UndoRecord
+from harness.protocols import NODE_DATA, Lever, Node, Proof, UndoRecord
 
 CHAIN: Final = "ACKLOSS-REDIRECT"
 MARK: Final = "/run/ackloss.redirected"
@@ -111,7 +111,7 @@ class ProxyState:
 
 
 @dataclass(frozen=True)
-class ProtocolLever(Lever[ProtocolRecord], PreparesNodes):
+class ProtocolLever(Lever[ProtocolRecord]):
     """Rules in the proxies in front of the nodes of a system."""
 
     nodes: Mapping[str, Node]

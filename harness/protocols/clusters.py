@@ -28,7 +28,7 @@ SIMULATED: Final = "Simulated: no real system was tested."
 @dataclass(frozen=True, kw_only=True)
 class Order:
     """What a cluster is made for: a plan, its target, and what its faults need on nodes from their
-    start (see `harness.protocols.Needs`)."""
+    start (see `Nemesis.needs`)."""
 
     plan: Plan
     target: Target[Any]

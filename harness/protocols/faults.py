@@ -59,7 +59,6 @@ class UndoRecord:
 
 
 RecordT = TypeVar("RecordT", bound=UndoRecord)
-RecordT_contra = TypeVar("RecordT_contra", bound=UndoRecord, contravariant=True)
 PlanOf = TypeVar("PlanOf", bound="Plan", contravariant=True)
 
 
@@ -81,47 +80,53 @@ class Proof:
 
 
 @runtime_checkable
-class Lever(Protocol[RecordT_contra]):
+class Lever(Protocol[RecordT]):
     """The mechanism that changes one thing on a node, can undo it, and can prove both."""
 
     name: ClassVar[str]
     record_type: ClassVar[type[UndoRecord]]
 
     @abstractmethod
-    def unavailable(self, node: Node, record: RecordT_contra) -> str | None:
+    def unavailable(self, node: Node, record: RecordT) -> str | None:
         """None, or why an act such as the record's cannot be done on this node. The record is an
         example: what a nemesis learns only when it acts (peers, a pid) may be missing."""
         ...
 
+    def prepare(self, node: Node) -> None:  # noqa: ARG002
+        """Prepare a node whose process was just started, before any client connects to it; nothing
+        if it is already prepared. Only nodes of plans with such a fault are. Raises
+        HarnessFailure."""
+        return
+
+    def capture_prior_state(self, record: RecordT) -> RecordT:
+        """The record with the state that was found, as it will be journalled: what the lever must
+        know to undo or to prove its change. What cannot be determined is recorded as unknown: this
+        raises no expected failure."""
+        return record
+
+    def give_up(self) -> None:
+        """Stop waiting for something outside before a fault begins: the load is over. From any
+        thread."""
+        return
+
     @abstractmethod
-    def apply(self, record: RecordT_contra) -> None:
+    def apply(self, record: RecordT) -> None:
         """Make the change. The record is in the journal before this call."""
         ...
 
     @abstractmethod
-    def undo(self, record: RecordT_contra) -> None:
+    def undo(self, record: RecordT) -> None:
         """Undo the change; harmless when it is not in force."""
         ...
 
     @abstractmethod
-    def probe(self, record: RecordT_contra, *, applied: bool) -> Proof:
+    def probe(self, record: RecordT, *, applied: bool) -> Proof:
         """Observe whether the change is in force (`applied`), or whether it no longer is."""
         ...
 
     @abstractmethod
     def leftover_state(self, node: Node) -> list[str]:
         """What of this lever is in force on a node, in sentences; empty on an unfaulted node."""
-        ...
-
-
-@runtime_checkable
-class CapturesPriorState(Protocol[RecordT]):
-    """A lever that must know the state before its change, to undo or to prove it."""
-
-    @abstractmethod
-    def capture_prior_state(self, record: RecordT) -> RecordT:
-        """The record with the state that was found, as it will be journalled. What cannot be
-        determined is recorded as unknown: this raises no expected failure."""
         ...
 
 
@@ -147,28 +152,6 @@ class DeclaresRecords(Protocol):
     a journal holds by them: a field that is added later needs a default."""
 
 
-@runtime_checkable
-class Waits(Protocol):
-    """A lever that waits for something outside before its fault begins."""
-
-    @abstractmethod
-    def give_up(self) -> None:
-        """Stop waiting: the load is over. From any thread."""
-        ...
-
-
-@runtime_checkable
-class PreparesNodes(Protocol):
-    """A lever that works only on nodes that were prepared for it before any client connected to
-    them. Nodes of plans without such a fault are not prepared."""
-
-    @abstractmethod
-    def prepare(self, node: Node) -> None:
-        """Prepare a node whose process was just started; nothing if it is already prepared.
-        Raises HarnessFailure."""
-        ...
-
-
 class Act(NamedTuple):
     """One use of a lever: its name and the undo record that describes what it does."""
 
@@ -188,6 +171,27 @@ class Nemesis(Protocol):
     """
 
     plugin: ClassVar[str]
+    single_use: ClassVar[bool] = False
+    """Whether a cluster may serve no other run afterwards, healed or not."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The names of what nodes must have from their start."""
+        return frozenset()
+
+    @property
+    def selectors(self) -> Mapping[str, str]:
+        """Each selector among its options, beside the step's own `nodes`, by the key at which it
+        stands (`peers`, `groups.0`): refused when the plan is read if the target does not have its
+        words."""
+        return {}
+
+    @property
+    def limit(self) -> tuple[str, float] | None:
+        """Of a fault that ends by itself, in case nothing heals it: the option that limits it, and
+        the seconds. A plan whose step heals it no earlier (`for_s`) is refused: the fault would not
+        be in force then."""
+        return None
 
     @abstractmethod
     def requires(self, node: str) -> list[Act]:
@@ -221,45 +225,3 @@ BOUNDED_DISK = "bounded disk"
 
 OWN_DISK = "own disk"
 """A need: the target stores on a disk that can lose power (see `harness.levers.power`)."""
-
-
-@runtime_checkable
-class Needs(Protocol):
-    """A nemesis whose fault is possible only on a node that was prepared for it at its start."""
-
-    @property
-    @abstractmethod
-    def needs(self) -> frozenset[str]:
-        """The names of what nodes must have from their start."""
-        ...
-
-
-@runtime_checkable
-class HasSelectors(Protocol):
-    """A nemesis with selectors among its options, beside the step's own `nodes`."""
-
-    @property
-    @abstractmethod
-    def selectors(self) -> Mapping[str, str]:
-        """Each selector by the key at which it stands (`peers`, `groups.0`): refused when the plan
-        is read if the target does not have its words."""
-        ...
-
-
-@runtime_checkable
-class EndsInTime(Protocol):
-    """A nemesis whose fault ends by itself after some time, in case nothing heals it."""
-
-    @property
-    @abstractmethod
-    def limit(self) -> tuple[str, float] | None:
-        """The option that limits it, and the seconds; `None`: not with these options. A plan whose
-        step heals it no earlier (`for_s`) is refused: the fault would not be in force then."""
-        ...
-
-
-@runtime_checkable
-class SingleUse(Protocol):
-    """A nemesis after which a cluster may not be used for another run, healed or not."""
-
-    single_use: ClassVar[bool]

@@ -13,7 +13,7 @@ from harness.faults.journal import record_type
 from harness.levers.client import ClientLever
 from harness.levers.consumer import ConsumerLever
 from harness.levers.manual import ManualLever
-from harness.protocols import Client, Cluster, HasLevers, Lever, Nemesis, PreparesNodes
+from harness.protocols import Client, Cluster, HasLevers, Lever, Nemesis
 from harness.protocols.crashes import CLIENTS, ClientNemesis, Crashes
 from harness.protocols.groups import Consumers
 from harness.run.resolving import ResolvedPlan
@@ -94,12 +94,7 @@ def prepare_nodes(resolved: ResolvedPlan, cluster: Cluster) -> None:
     wanted = {act.lever for nemesis in nemeses for act in required(nemesis, "any")}
     levers = levers_of(resolved, cluster) if wanted else {}
     preparing = [each for name, each in levers.items() if name in wanted]
-    calls = [
-        (lever, node)
-        for lever in preparing
-        if isinstance(lever, PreparesNodes)
-        for node in cluster.nodes.values()
-    ]
+    calls = [(lever, node) for lever in preparing for node in cluster.nodes.values()]
     with ThreadPoolExecutor(max_workers=max(1, len(calls))) as pool:
         list(pool.map(lambda pair: pair[0].prepare(pair[1]), calls))
 

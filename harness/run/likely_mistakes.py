@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from harness.plan import Plan
-from harness.protocols import EndsInTime, Nemesis, Warns
+from harness.protocols import Nemesis, Warns
 from harness.run.resolving import ResolvedPlan
 from harness.run.resolving_faults import Here
 from harness.wrong_values import dotted
@@ -38,7 +38,7 @@ def _unhealed(resolved: ResolvedPlan) -> Iterator[str]:
         step, nemesis = each.step, each.nemesis
         if nemesis is None or not nemesis.lasts or step.for_s is not None:
             continue
-        limit = nemesis.limit if isinstance(nemesis, EndsInTime) else None
+        limit = nemesis.limit if isinstance(nemesis, Nemesis) else None
         heals = (later.step.heal or [] for later in steps[place + 1 :])
         if (limit and limit[1] < duration_s) or any(h == "all" or step.id in h for h in heals):
             continue

@@ -16,7 +16,7 @@ from harness.models import MODELS
 from harness.plan import Plan
 from harness.protocols import (
     Checker,
-    Needs,
+    Nemesis,
     Order,
     Provider,
     TakesInventory,
@@ -125,7 +125,7 @@ def _provider(plan: Plan, inventory: Path | None, place: Place | None, file: str
 
 def needs_of(nemeses: Iterable[object]) -> frozenset[str]:
     """All that these nemeses need of nodes from their start, by name."""
-    return frozenset().union(*(n.needs for n in nemeses if isinstance(n, Needs)))
+    return frozenset().union(*(n.needs for n in nemeses if isinstance(n, Nemesis)))
 
 
 def _check_cluster(target: Target[Any], provider: Provider) -> None:

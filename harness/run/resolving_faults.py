@@ -18,9 +18,7 @@ from harness.levers.manual import ManualLever
 from harness.models import GROUP
 from harness.plan import Family, FaultStep, Plan
 from harness.protocols import (
-    EndsInTime,
     HasLevers,
-    HasSelectors,
     Nemesis,
     Order,
     Provider,
@@ -113,9 +111,8 @@ def _nemesis(
         return nemesis  # it meets clients, whatever the default of `nodes`
     _check_levers(name, nemesis, here, where)
     here.check_selector(nodes, key=f"{where}.nodes")
-    if isinstance(nemesis, HasSelectors):
-        for key, text in nemesis.selectors.items():
-            here.check_selector(text, key=f"{where}.{key}")
+    for key, text in nemesis.selectors.items():
+        here.check_selector(text, key=f"{where}.{key}")
     _check_gateways(nodes, nemesis, here, where)
     if here.knows_nodes:
         here.trial.check(nodes, nemesis, where=where)
@@ -132,7 +129,7 @@ def _check_condition(condition: conditions.Condition, here: Here, where: str) ->
 
 def _check_limit(step: FaultStep, nemesis: Nemesis | ClientNemesis, where: str) -> None:
     """A fault that ends by itself is in force until it is healed, or is not proven."""
-    limit = nemesis.limit if isinstance(nemesis, EndsInTime) else None
+    limit = nemesis.limit if isinstance(nemesis, Nemesis) else None
     if limit is None or step.for_s is None or limit[1] > step.for_s:
         return
     raise PlanError(
@@ -180,7 +177,7 @@ def _check_gateways(nodes: str, nemesis: Nemesis, here: Here, where: str) -> Non
         return
     gateways = here.provider.gateways(Order(plan=here.plan, target=here.target))
     met_by = {"nodes": nodes}
-    if NetRecord in kinds and isinstance(nemesis, HasSelectors):
+    if NetRecord in kinds:
         met_by |= nemesis.selectors  # a form of a cut may put its rules at either end
     for key, text in met_by.items() if gateways else ():
         if met := sorted(gateways & selectors.possible(text, here.roles)):
@@ -234,7 +231,7 @@ def _check_same(steps: Sequence[ResolvedStep]) -> None:
     earlier: set[str] = set()
     for resolved in steps:
         step, nemesis = resolved.step, resolved.nemesis
-        further: Mapping[str, str] = nemesis.selectors if isinstance(nemesis, HasSelectors) else {}
+        further: Mapping[str, str] = nemesis.selectors if isinstance(nemesis, Nemesis) else {}
         for key, text in {"nodes": step.nodes, **further}.items():
             for name in selectors.earlier_steps(text):
                 if name not in earlier:

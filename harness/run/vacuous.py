@@ -18,7 +18,6 @@ from harness.faults import selectors
 from harness.plan import Plan
 from harness.protocols import (
     CLIENT_ROLE,
-    HasSelectors,
     Nemesis,
     Node,
     NodeOutline,
@@ -42,9 +41,7 @@ class Trial:
 
     def check(self, nodes: str, nemesis: Nemesis, *, where: str) -> None:
         """Raise PlanError for a fault that meets nothing, whatever is so when it begins."""
-        texts = {"nodes": nodes}
-        if isinstance(nemesis, HasSelectors):
-            texts |= nemesis.selectors
+        texts = {"nodes": nodes, **nemesis.selectors}
         if any(map(selectors.earlier_steps, texts.values())):
             return  # what an earlier step has met is known then
         for key, text in texts.items():
@@ -61,7 +58,7 @@ class Trial:
                 key=f"{where}.nodes",
                 hint=f"the nodes are {', '.join(each.name for each in self.outline)}",
             )
-        if isinstance(nemesis, HasSelectors) and not any(
+        if nemesis.selectors and not any(
             self._acts(nodes, nemesis, choice) for choice in self._choices()
         ):
             raise PlanError(

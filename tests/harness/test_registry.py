@@ -83,7 +83,7 @@ def test_a_plug_in_that_inherits_nothing_is_held_to_the_same(plant: Plant) -> No
     body = GOOD.replace("(Nemesis)", "").replace("def acts", "def act")
     file = plant(body, nemeses_pull="Pull")
     what = refused("nemeses", "pull").what
-    assert what == f"the plug-in 'pull' lacks acts() of the protocol Nemesis ({file})"
+    assert what == f"the plug-in 'pull' lacks single_use, acts() of the protocol Nemesis ({file})"
 
 
 def test_a_plug_in_that_is_no_frozen_dataclass_is_refused(plant: Plant) -> None:

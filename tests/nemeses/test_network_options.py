@@ -12,7 +12,7 @@ from harness.errors import PlanError
 from harness.faults import selectors
 from harness.faults.records import NetRecord, Peer, ShapingRecord
 from harness.levers.net import NetLever
-from harness.protocols import Act, HasSelectors, Node, Situation
+from harness.protocols import Act, Node, Situation
 from harness.protocols.vocabulary import Choice
 from tests.fixtures.dry_run import DryRunNode
 
@@ -93,7 +93,6 @@ def test_selectors_among_the_options_are_named_with_their_keys(
     nemesis: str, options: dict[str, Any], found: dict[str, str]
 ) -> None:
     made = registry.make("nemeses", nemesis, options, key="nemesis")
-    assert isinstance(made, HasSelectors)
     assert made.selectors == found
 
 

@@ -12,7 +12,7 @@ from harness.errors import PlanError
 from harness.faults import selectors
 from harness.faults.records import ProtocolRecord, from_document, to_document
 from harness.plan import parse_plan
-from harness.protocols import Act, HasSelectors, Node, Situation
+from harness.protocols import Act, Node, Situation
 from harness.protocols.vocabulary import Choice
 from harness.run.resolving import resolve
 from tests.fixtures.dry_run import DryRunNode
@@ -98,7 +98,6 @@ def test_its_selectors_are_those_of_nodes() -> None:
         ({"peers": "all"}, {"peers": "all"}),
     ):
         made = registry.make("nemeses", "protocol", options, key="nemesis")
-        assert isinstance(made, HasSelectors)
         assert made.selectors == found
 
 

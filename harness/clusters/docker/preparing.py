@@ -1,6 +1,6 @@
 """What nodes must have from their start for the faults of a plan, and only of such a plan.
 
-A nemesis that needs something says so by name (`harness.protocols.Needs`).
+A nemesis that needs something says so by name (`Nemesis.needs`).
 """
 
 from __future__ import annotations

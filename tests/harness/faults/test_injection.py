@@ -14,14 +14,14 @@ from harness.faults.injection import NO_ACTS, NOTHING_MET, Faults
 from harness.faults.journal import Journal, entries, windows
 from harness.faults.records import PauseRecord
 from harness.levers.pause import PauseLever
-from harness.protocols import Act, Completed, Node, Proof, UndoRecord
+from harness.protocols import Act, Completed, Lever, Node, Proof, UndoRecord
 from tests.fixtures.dry_run import DryRunNode
 
 NAMES = ("b1", "b2", "b3")
 
 
 @dataclass
-class Counting:
+class Counting(Lever[UndoRecord]):
     """A lever whose mechanism works, and that has met so much on the node of its record."""
 
     name: str

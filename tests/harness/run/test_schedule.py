@@ -19,7 +19,7 @@ from harness.faults import conditions
 from harness.faults.injection import Faults
 from harness.faults.journal import Journal, entries
 from harness.plan import parse_plan
-from harness.protocols import Act, PartitionView, Proof, Situation, UndoRecord
+from harness.protocols import Act, Lever, Nemesis, PartitionView, Proof, Situation, UndoRecord
 from harness.run.schedule import ResolvedStep, Schedule
 from targets.kafka.vocabulary import VOCABULARY as KAFKA
 from tests.fixtures.dry_run import DryRunNode
@@ -31,7 +31,7 @@ NO_LEADER = "no leader"
 
 
 @dataclass
-class NotingLever:
+class NotingLever(Lever[UndoRecord]):
     """Notes when it is pulled, on which node, for which fault; `broken`: what it cannot do. A probe
     takes `probe_s`."""
 
@@ -70,7 +70,7 @@ class NotingLever:
 
 
 @dataclass(frozen=True)
-class NotingNemesis:
+class NotingNemesis(Nemesis):
     """One act on each node; `also` is a further selector."""
 
     also: str | None = None

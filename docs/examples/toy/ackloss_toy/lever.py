@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from ackloss.plugins import CapturesPriorState, HarnessFailure, Lever, Node, Proof, UndoRecord
+from ackloss.plugins import HarnessFailure, Lever, Node, Proof, UndoRecord
 from ackloss_toy.connection import asked_once
 
 TOY_MODE = "toy-mode"
@@ -21,7 +21,7 @@ class ModeRecord(UndoRecord):
 
 
 @dataclass(frozen=True)
-class ModeLever(Lever[ModeRecord], CapturesPriorState[ModeRecord]):
+class ModeLever(Lever[ModeRecord]):
     """Changes what is acknowledged, by a request to the server; undone by another one."""
 
     nodes: Mapping[str, Node]

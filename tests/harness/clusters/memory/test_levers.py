@@ -18,7 +18,7 @@ from harness.faults.records import (
     Peer,
     ProcessRecord,
 )
-from harness.protocols import CapturesPriorState, Cluster, Lever, Node, UndoRecord
+from harness.protocols import Cluster, Lever, Node, UndoRecord
 
 MS = 1_000_000
 NAMES = ("a", "b", "c")
@@ -192,7 +192,6 @@ def test_overlapping_faults_count_and_heal_apart(cluster: MemoryCluster) -> None
 def test_pauses_of_two_faults_end_with_the_last(cluster: MemoryCluster) -> None:
     lever, node = cluster.levers["pause"], cluster.nodes["a"]
     first, second = pause(cluster), pause(cluster, "g")
-    assert isinstance(lever, CapturesPriorState)
     assert lever.capture_prior_state(first).stopped is False
     lever.apply(first)
     lever.apply(second)
