@@ -17,11 +17,12 @@ DISK_LOW_BYTES: Final = 8 << 30
 _MAVEN_MIN: Final = (3, 6)
 
 
-def disk(name: str, folder: Path) -> Finding:
-    """Free space where something will be written; the folder itself need not exist yet."""
+def disk(name: str, folder: Path, *, by_us: bool = True) -> Finding:
+    """Free space where something will be written, by us or by another's daemon; the folder itself
+    need not exist yet."""
     place, free = existing(folder), free_bytes(folder)
     detail = f"{gib(free)} free at {folder}"
-    if not os.access(place, os.W_OK):
+    if by_us and not os.access(place, os.W_OK):
         return Finding(
             name, Status.MISSING, f"{detail}, but it is not writable", f"chown $USER {place}"
         )

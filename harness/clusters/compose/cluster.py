@@ -105,18 +105,22 @@ class ComposeCluster(ExternalCluster):
         )
 
     def _matched(self, containers: Mapping[str, Container]) -> list[Matched]:
-        """The nodes, by what the cluster says it is; a project that was just started is waited
-        for."""
-        deadline = time.monotonic() + (_UP_S if self.named.content.start else 0.0)
+        """The nodes, by what the cluster says it is; one that was just started, by us or by the
+        user, is waited for."""
+        until_s = max(each.started_s for each in containers.values()) + _UP_S
+        waits = False
         while True:
             try:
                 members = self.guest.members(self.order.plan, timeout_s=ASK_S)
                 for member in members:
                     self._connect(member)
                 return matched(self.named, containers, members)
-            except EnvironmentFailure:
-                if time.monotonic() > deadline:
+            except EnvironmentFailure as error:
+                if time.time() > until_s:
                     raise
+                if not waits:
+                    self.say(f"waiting for the project {self.named.project}: {error.what}")
+                    waits = True
                 time.sleep(_RETRY_S)
 
     def _connect(self, member: Member) -> None:

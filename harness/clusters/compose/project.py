@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
@@ -37,6 +38,7 @@ class Container:
     addresses  its IPv4 address in each network
     six        the networks in which it has an IPv6 address too
     published  its ports on this machine
+    started_s  when it was started, in seconds since 1970
     """
 
     id: str
@@ -47,6 +49,7 @@ class Container:
     published: frozenset[int]
     limited_memory: bool
     removed_at_end: bool
+    started_s: float = 0.0
 
 
 def compose_command() -> list[str] | None:
@@ -203,6 +206,7 @@ def _described(found: Any, service: str) -> Container:
         published=frozenset(int(each["HostPort"]) for each in bindings if each["HostPort"]),
         limited_memory=bool(found["HostConfig"].get("Memory")),
         removed_at_end=bool(found["HostConfig"].get("AutoRemove")),
+        started_s=datetime.fromisoformat(found["State"]["StartedAt"]).timestamp(),
     )
 
 

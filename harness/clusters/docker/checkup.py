@@ -38,7 +38,12 @@ def examine() -> Sequence[Finding]:
     ]
     found = [docker, *(check() for check in checks)]
     if info is not None:
-        found += [disk("disk of Docker", info.root), infra_image(), *made_beforehand()]
+        found += [
+            disk("disk of Docker", info.root, by_us=False),
+            rights(),
+            infra_image(),
+            *made_beforehand(),
+        ]
     return found
 
 
@@ -55,6 +60,16 @@ def docker_daemon() -> tuple[Finding, DockerInfo | None]:
     if version(info.version) < _DOCKER_MIN:
         return Finding("docker", OLD, f"{detail}; 20.10 is needed", "make setup"), info
     return Finding("docker", OK, detail), info
+
+
+def rights() -> Finding:
+    """What root may do that a user of Docker may not: rules of iptables and processes are changed
+    in containers, by Docker, which needs no root here."""
+    if os.geteuid() == 0:
+        return Finding("rights", OK, "root")
+    lacks = "of all faults, only power loss needs root, which mounts the disks of nodes"
+    detail = f"a user of Docker; {lacks}. Commands in nodes take longer: docker exec, no nsenter"
+    return Finding("rights", OK, detail)
 
 
 def base_maker(*, has_docker: bool) -> Finding:

@@ -14,12 +14,12 @@ import logging
 import socket
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from threading import Lock
 from typing import Any, Final
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 from kafka import errors as theirs
@@ -163,11 +163,11 @@ class Session:
         return context
 
     def _ask_by_librdkafka(self, timeout_s: float) -> None:
-        reasons: list[str] = []
+        reasons: list[KafkaError] = []
         configuration: dict[str, Any] = {
             "bootstrap.servers": ",".join(self._access.addresses),
             "client.id": "ackloss-admin",
-            "error_cb": lambda error: reasons.append(error.str()),
+            "error_cb": reasons.append,
             **self._properties.librdkafka,
         }
         try:
@@ -179,9 +179,8 @@ class Session:
             else:
                 return
         except KafkaException as error:
-            reasons.append(error.args[0].str())
-        why = reasons[0] if reasons else "no answer in time"
-        raise self._failure(f"does not answer librdkafka: {why}")
+            reasons.append(error.args[0])
+        raise self._failure(f"does not answer librdkafka: {_why(reasons, self._access.addresses)}")
 
     def _failure(self, what: str, *, key: str | None = None) -> EnvironmentFailure:
         return EnvironmentFailure(
@@ -190,6 +189,15 @@ class Session:
             key=key,
             hint="check the addresses and properties in this file",
         )
+
+
+def _why(reasons: Sequence[KafkaError], addresses: Sequence[str]) -> str:
+    """What librdkafka reported, without its count of brokers, in which those that it has not heard
+    of are missing (`0/2 brokers are down`)."""
+    named = [each.str() for each in reasons if each.code() != KafkaError._ALL_BROKERS_DOWN]
+    if named or not reasons:
+        return named[0] if named else "no answer in time"
+    return f"no connection to {' or '.join(addresses)}"
 
 
 def _answers(client: AdminClient) -> bool:

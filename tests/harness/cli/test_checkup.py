@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import namedtuple
 from pathlib import Path
@@ -14,6 +15,7 @@ from harness.clusters.docker.provider import Docker
 from harness.clusters.memory.provider import Memory
 from harness.clusters.ssh.provider import Ssh
 from harness.errors import EnvironmentFailure
+from harness.machine import loop_disks
 from harness.machine.checks import disk, maven
 from harness.machine.user_config import user_config
 from harness.plan import parse_plan
@@ -166,3 +168,18 @@ def test_this_machine_can_run_and_nothing_is_changed(tmp_path: Path) -> None:
     assert examined.ok
     assert found["docker"].status == "ok"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_user_of_docker_lacks_only_what_root_mounts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The folder of the daemon is not the user's: its space counts, not who may write to it."""
+    assert doctor.rights().detail == "root"
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    found = doctor.rights()
+    assert found.status is Status.OK
+    assert "only power loss needs root" in found.detail
+    assert loop_disks.why_none() == "only root may mount disks"
+    assert disk("disk of Docker", tmp_path, by_us=False).status is not Status.MISSING
+    assert disk("disk of runs", tmp_path).status is Status.MISSING

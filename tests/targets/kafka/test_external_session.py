@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError
 
 from harness.errors import EnvironmentFailure
 from harness.protocols import Access
 from targets.kafka.external.properties import client_properties
-from targets.kafka.external.session import Session
+from targets.kafka.external.session import Session, _why
 from tests.fixtures.secured_kafka import Authority
 
 
@@ -150,3 +151,12 @@ def test_a_key_that_its_password_does_not_open_is_reported(tmp_path: Path) -> No
         with pytest.raises(EnvironmentFailure, match="it is not such a file in PEM") as refused:
             asked.reach(2)
         assert refused.value.key == 'client."ssl.key.location"'
+
+
+def test_what_could_not_be_reached_is_said_and_not_a_librarys_count() -> None:
+    down = KafkaError(KafkaError._ALL_BROKERS_DOWN, "0/2 brokers are down")
+    refused = KafkaError(KafkaError._TRANSPORT, "k1:9092/bootstrap: Connect failed: refused")
+    addresses = ["k1:9092", "k2:9092"]
+    assert _why([down], addresses) == "no connection to k1:9092 or k2:9092"
+    assert _why([down, refused], addresses) == "k1:9092/bootstrap: Connect failed: refused"
+    assert _why([], addresses) == "no answer in time"
