@@ -24,8 +24,8 @@ import edn_format
 import numpy as np
 import orjson
 
+from checkers.transactional_log.checker import Judged, judge
 from checkers.transactional_log.columns import history_of
-from checkers.transactional_log.judging import Judged, judge
 from harness.history.outside import operations
 from harness.models.micro_ops import POLL, SEND
 from harness.protocols import NULL, Ints, Operations

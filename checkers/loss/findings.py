@@ -1,19 +1,215 @@
-"""The findings of the loss checker as a table."""
+"""The findings of the loss checker as a table.
+
+What the loss checker counts, and the rates that the 2013 experiment printed.
+
+The outcome of the values that need a closer look: a write can be of several kinds.
+
+From when to when acknowledged writes were lost: of all, and of each client.
+
+An isolated leader keeps acknowledging writes of the clients that still reach it: whether that ends
+when another takes over or only when the network heals is decided by the client (which nodes it
+queries for the leader), not by the cluster. So the spans of clients are kept separate: from the
+first lost write to the last, once by when they were begun and once by when they were acknowledged.
+
+A client is one of `workload.clients` real ones. Processes are distributed to them in turn (process
+modulo clients); while one is dead after a `client` fault, others carry its processes, and a span
+then stands at the place of the client that is gone.
+
+The findings of all groups of values in one order, whether or not they fit in memory.
+
+Each group's are in order. Few are sorted together. Of many, each group's wait in a file, and are
+merged batch by batch (external merge sort: Knuth, The Art of Computer Programming, vol. 3, 5.4).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from checkers.loss.closer import Odd
-from checkers.loss.judged import Judged, is_first
+from checkers.loss.readers import confirmed
+from checkers.loss.tally import Odd
+from harness.history import parquet_reader
 from harness.history.arrays import numbers, texts, values
+from harness.history.documents import LOST_KINDS
 from harness.history.rows import NEVER, bounds_ns
+from harness.machine.scratch import scratch
 from harness.protocols import NULL, Bools, Facts, FaultWindow, Ints, Texts
+from harness.protocols.runs import FAIL, INFO, OK
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """How many values of one run, by truth rule 4, in the words of result.json."""
+
+    attempted: int = 0
+    acknowledged: int = 0
+    sent: int = 0
+    failed: int = 0
+    unknown: int = 0
+    survivors: int = 0
+    lost: int = 0
+    unacknowledged_found: int = 0
+    failed_found: int = 0
+    unknown_found: int = 0
+    duplicates: int = 0
+    duplicates_acknowledged: int = 0
+    duplicates_unknown: int = 0
+    unexpected: int = 0
+    not_yet_visible: int = 0
+    deleted: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(**{name: n + getattr(other, name) for name, n in vars(self).items()})
+
+    @property
+    def findings(self) -> int:
+        """How many rows the findings have: one for each value of a kind (`deleted` are lost)."""
+        absent = self.lost + self.not_yet_visible
+        return absent + self.failed_found + self.duplicates + self.unexpected
+
+
+def rates(counts: Counts) -> dict[str, float | None]:
+    """Truth rule 5: the three rates of the 2013 experiment, then the last one split by how the
+    found writes had ended, and over the unacknowledged attempts. Null where there is nothing to
+    divide by."""
+    acknowledged = counts.acknowledged
+    return {
+        "ack": _share(acknowledged, counts.attempted),
+        "loss": _share(counts.lost, acknowledged),
+        "unacknowledged_success": _share(counts.unacknowledged_found, acknowledged),
+        "failed_success": _share(counts.failed_found, acknowledged),
+        "unknown_success": _share(counts.unknown_found, acknowledged),
+        "unacknowledged_success_of_unacknowledged": _share(
+            counts.unacknowledged_found, counts.attempted - acknowledged
+        ),
+    }
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Whether each odd value is of each kind; and, of the copies, whether each is where it should
+    be. `owner`: the value of each copy; `extra`: the copies but each value's first."""
+
+    by_name: Mapping[str, Bools]
+    home: Bools
+    owner: Ints
+    extra: Bools
+
+    def counts(self) -> Counts:
+        """How many there are of each."""
+        counted = {name: int(each.sum()) for name, each in self.by_name.items()}
+        again = self.owner[self.extra]
+        return Counts(
+            **counted,
+            duplicates=len(again),
+            duplicates_acknowledged=int(self.by_name["acknowledged"][again].sum()),
+            duplicates_unknown=int(self.by_name["unknown"][again].sum()),
+        )
+
+
+def judge(facts: Facts, odd: Odd) -> Judged:
+    attempted = odd.marks != 0
+    told_ok = odd.marks & OK != 0
+    acknowledged = told_ok & (facts.promises.acknowledges)
+    failed = ~told_ok & (odd.marks & INFO == 0) & (odd.marks & FAIL != 0)
+    unknown = attempted & ~told_ok & ~failed
+
+    owner = odd.copies[:, 0]
+    home = _at_home(odd)
+    survivors = any_of(owner[home], len(attempted))
+    absent = acknowledged & ~survivors
+    beyond, below = _beyond_and_below(facts, odd)
+    return Judged(
+        {
+            "attempted": attempted,
+            "acknowledged": acknowledged,
+            "sent": told_ok & ~acknowledged,
+            "failed": failed,
+            "unknown": unknown,
+            "survivors": survivors,
+            "lost": absent & ~beyond,
+            "not_yet_visible": absent & beyond,
+            "deleted": absent & ~beyond & below,
+            "unacknowledged_found": survivors & ~acknowledged,
+            "failed_found": survivors & failed,
+            "unknown_found": survivors & unknown,
+            "unexpected": any_of(owner[~home], len(attempted)),
+        },
+        home=home,
+        owner=owner,
+        extra=~is_first(owner),
+    )
+
+
+def _at_home(odd: Odd) -> Bools:
+    """Of each copy, whether its value was attempted on its partition; where it is not known where
+    a write was sent to, any partition is the right one."""
+    owner, where = odd.copies[:, 0], odd.copies[:, 1]
+    sent, sent_to = odd.sent_to[:, 0], odd.sent_to[:, 1]
+    partitions = 1 + max(where.max(initial=0), sent_to.max(initial=0))
+    sent_there = np.isin(owner * partitions + where, sent * partitions + sent_to)
+    known = any_of(sent, len(odd.marks))
+    home: Bools = (odd.marks != 0)[owner] & (~known[owner] | sent_there)
+    return home
+
+
+def _beyond_and_below(facts: Facts, odd: Odd) -> tuple[Bools, Bools]:
+    """Whether each value may stand beyond what was read of its partition, or below its start."""
+    beyond, below = np.ones(len(odd.marks), np.bool_), np.zeros(len(odd.marks), np.bool_)
+    no_offset = odd.offset == NULL
+    for end in facts.ends:
+        here = odd.partition == end.partition
+        if end.whole:
+            beyond[here] = False
+        elif end.complete and end.read_to is not None:
+            beyond[here] = (no_offset | (odd.offset >= end.read_to))[here]
+        if end.log_start is not None and end.log_start > 0:
+            below[here] = (no_offset | (odd.offset < end.log_start))[here]
+    return beyond, below
+
+
+def unconfirmed(facts: Facts, odd: Odd, judged: Judged, *, verified: bool) -> dict[str, int]:
+    """How many of each kind rest on a partition that two libraries did not read to the end (nor one
+    that did, if it is `verified`). Where it is not known which partition a lost write was sent to,
+    it rests on all."""
+    two = np.array(sorted(confirmed(facts, verified=verified)), np.int64)
+    everywhere = set(range(facts.promises.partitions)) <= set(two.tolist())
+    kinds, size, owner = judged.by_name, len(odd.marks), odd.copies[:, 0]
+    lost = kinds["lost"] if facts.promises.deletes else kinds["lost"] & ~kinds["deleted"]
+    unsure = ~np.isin(odd.copies[:, 1], two)
+    nowhere = ~np.where(odd.partition == NULL, everywhere, np.isin(odd.partition, two))
+    return {
+        "lost": int((lost & nowhere).sum()),
+        "failed_found": int((kinds["failed_found"] & any_of(owner[unsure], size)).sum()),
+        "unexpected": int((kinds["unexpected"] & any_of(owner[unsure & ~judged.home], size)).sum()),
+        "duplicates": int((judged.extra & unsure).sum()),
+    }
+
+
+def any_of(places: Ints, size: int) -> Bools:
+    """Whether each of `size` is among these places."""
+    found = np.zeros(size, np.bool_)
+    found[places] = True
+    return found
+
+
+def is_first(owner: Ints) -> Bools:
+    """Whether each is its owner's first, of sorted owners."""
+    first: Bools = np.diff(owner, prepend=-1) != 0
+    return first
+
 
 FINDINGS: Final = pa.schema(
     {
@@ -110,3 +306,201 @@ def _faults(windows: Sequence[FaultWindow], time_ns: Ints) -> Texts:
 
 def _names(windows: Sequence[FaultWindow], chosen: Bools) -> str:
     return ",".join(windows[place].id for place in np.flatnonzero(chosen).tolist())
+
+
+"""The kinds of findings that are counted as lost."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LostSpan:
+    """The lost writes of one client, numbered from 1, or of all (null): how many, and the first
+    and the last in seconds since the run's start, null where nothing was lost."""
+
+    client: int | None
+    lost: int
+    begun_s: tuple[float, float] | None = None
+    acknowledged_s: tuple[float, float] | None = None
+
+
+def lost_spans(findings: pa.Table, *, clients: int) -> list[LostSpan]:
+    """The span of all lost writes, then one of each client if there are several; empty when
+    nothing was lost. Writes whose times are not known are left out."""
+    process, *times = (np.concatenate(each) for each in zip(*_lost(findings), strict=True))
+    if not len(process):
+        return []
+    spans = [_span(None, *times)]
+    for client in range(clients if clients > 1 else 0):
+        of = (process >= 0) & (process % clients == client)
+        spans.append(_span(client + 1, *(each[of] for each in times)))
+    return spans
+
+
+def _lost(findings: pa.Table) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """Process and times of the lost writes."""
+    nothing = np.empty(0, np.int64)
+    yield nothing, nothing, nothing
+    for batch in findings.to_batches():
+        begun, answered = (
+            parquet_reader.integers(batch, "invoke_ns"),
+            parquet_reader.integers(batch, "complete_ns"),
+        )
+        chosen: Bools = (
+            parquet_reader.texts(batch, "kind").isin(LOST_KINDS)
+            & (begun != NULL)
+            & (answered != NULL)
+        )
+        yield parquet_reader.integers(batch, "process")[chosen], begun[chosen], answered[chosen]
+
+
+def spans_together(parts: Iterable[Sequence[LostSpan]]) -> list[LostSpan]:
+    """The spans of all parts of a run's findings."""
+    together: dict[int | None, LostSpan] = {}
+    for span in (span for spans in parts for span in spans):
+        other = together.get(span.client, LostSpan(client=span.client, lost=0))
+        together[span.client] = LostSpan(
+            client=span.client,
+            lost=span.lost + other.lost,
+            begun_s=_both(span.begun_s, other.begun_s),
+            acknowledged_s=_both(span.acknowledged_s, other.acknowledged_s),
+        )
+    return list(together.values())
+
+
+def _both(
+    one: tuple[float, float] | None, other: tuple[float, float] | None
+) -> tuple[float, float] | None:
+    if one is None or other is None:
+        return one or other
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
+def _span(client: int | None, begun_ns: Ints, answered_ns: Ints) -> LostSpan:
+    if not len(begun_ns):
+        return LostSpan(client=client, lost=0)
+    return LostSpan(
+        client=client,
+        lost=len(begun_ns),
+        begun_s=_ends_s(begun_ns),
+        acknowledged_s=_ends_s(answered_ns),
+    )
+
+
+def _ends_s(times_ns: Ints) -> tuple[float, float]:
+    return round(int(times_ns.min()) / 1e9, 3), round(int(times_ns.max()) / 1e9, 3)
+
+
+HELD: Final = 2**20
+"""So many findings are held in memory."""
+
+BATCH: Final = 2**15
+
+
+class Pile:
+    """Tables of findings, each of which is in order, as they are added. One that is pickled takes
+    all that is in its files along."""
+
+    def __init__(self, tables: Sequence[pa.Table] = ()) -> None:
+        self._tables: list[pa.Table | Path] = []
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self.rows = 0
+        for table in tables:
+            self.add(table)
+
+    def add(self, table: pa.Table) -> None:
+        """Put a table on top."""
+        self._tables.append(table)
+        self.rows += len(table)
+        if self.rows > HELD and len(self._tables) > 1:
+            self._folder = self._folder or scratch()
+            for place, each in enumerate(self._tables):
+                if isinstance(each, pa.Table):
+                    self._tables[place] = path = Path(self._folder.name, f"{place}.parquet")
+                    pq.write_table(each, path)
+
+    @property
+    def tables(self) -> Iterator[pa.Table]:
+        """All tables, one at a time in memory."""
+        return (pq.read_table(t) if isinstance(t, Path) else t for t in self._tables)
+
+    def sources(self) -> list[Iterator[pa.RecordBatch]]:
+        """The batches of each table."""
+        return [_batches(table) for table in self._tables]
+
+    def __reduce__(self) -> tuple[type[Pile], tuple[list[pa.Table]]]:
+        return Pile, (list(self.tables),)
+
+
+def together(piles: Sequence[Pile]) -> pa.Table | pa.RecordBatchReader:
+    """All findings in order; a reader, which can be read once, where they are many."""
+    if sum(pile.rows for pile in piles) <= HELD or sum(len(pile.sources()) for pile in piles) == 1:
+        tables = [table for pile in piles for table in pile.tables if len(table)]
+        joined = pa.concat_tables([pa.Table.from_batches([], FINDINGS), *tables])
+        return ordered(joined) if len(tables) > 1 else joined
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from merged([source for pile in piles for source in pile.sources()])
+
+    return pa.RecordBatchReader.from_batches(FINDINGS, batches())
+
+
+def merged(sources: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """Batches that are in order, from several sources of which each is; of equal rows, those of an
+    earlier source come first."""
+    fronts = [front for source in sources if (front := _Front.of(source))]
+    while fronts:
+        least = min(range(len(fronts)), key=lambda place: fronts[place].last)
+        last, taken = fronts[least].last, []
+        for place, front in enumerate(fronts):
+            ready = front.before(last, or_there=place <= least)
+            taken.append(front.rows.slice(0, ready))
+            fronts[place] = front.behind(ready)
+        yield from ordered(pa.Table.from_batches(taken)).combine_chunks().to_batches()
+        refilled = (front if front.rows.num_rows else _Front.of(front.source) for front in fronts)
+        fronts = [front for front in refilled if front]
+
+
+class _Front(NamedTuple):
+    """The rows of a source that come next, and the numbers by which they are ordered."""
+
+    source: Iterator[pa.RecordBatch]
+    rows: pa.RecordBatch
+    keys: list[Ints]
+
+    @classmethod
+    def of(cls, source: Iterator[pa.RecordBatch]) -> _Front | None:
+        """The next batch of a source; None at its end."""
+        rows = next((batch for batch in source if batch.num_rows), None)
+        return None if rows is None else cls(source, rows, [_key(rows[name]) for name in ORDER])
+
+    @property
+    def last(self) -> tuple[int, ...]:
+        """The keys of the last row."""
+        return tuple(int(key[-1]) for key in self.keys)
+
+    def before(self, place: tuple[int, ...], *, or_there: bool) -> int:
+        """How many rows come before one with these keys, or are equal to it."""
+        less: Bools = np.zeros(self.rows.num_rows, np.bool_)
+        equal: Bools = np.ones(self.rows.num_rows, np.bool_)
+        for key, number in zip(self.keys, place, strict=True):
+            less |= equal & (key < number)
+            equal &= key == number
+        return int(np.count_nonzero(less | equal if or_there else less))
+
+    def behind(self, ready: int) -> _Front:
+        """What is left when so many rows are taken."""
+        return _Front(self.source, self.rows.slice(ready), [key[ready:] for key in self.keys])
+
+
+def _key(column: pa.Array) -> Ints:
+    if pa.types.is_string(column.type):
+        column = pc.index_in(column, value_set=pa.array(KINDS)).cast(pa.int64())
+    numbers: Ints = pc.fill_null(column.cast(pa.int64()), NULL).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _batches(table: pa.Table | Path) -> Iterator[pa.RecordBatch]:
+    if isinstance(table, pa.Table):
+        yield from table.to_batches(BATCH)
+        return
+    with pq.ParquetFile(table, pre_buffer=False) as file:
+        yield from file.iter_batches(BATCH, use_threads=False)

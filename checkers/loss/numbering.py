@@ -6,21 +6,77 @@ whether each integer is a value, and the bits before it are its number (rank by 
 Jacobson, "Space-efficient static trees and graphs", 1989). Elsewhere (values that are far apart, or
 that count again for each key) every distinct key and value is listed, sorted, and its place is its
 number.
+
+One number for each of very many values, in as few bytes as the numbers need.
+
+The shards of a run: its values, distributed in blocks of neighbours.
+
+Within a shard a value is known by the integer that it would be if the shard's blocks stood side by
+side: so the values of a shard are as dense as those of the run, and take as little room.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import NDArray
 
 from harness.errors import HistoryError
 from harness.history.lookup import places
-from harness.protocols import Ints, Texts
+from harness.history.parquet_reader import some
+from harness.protocols import NULL, Bools, Ints, Reads, Texts, Writes
 from harness.protocols.runs import Bounds
+
+_TYPES: Final = (np.int8, np.int16, np.int32, np.int64)
+
+
+class Narrow:
+    """`size` numbers, none of which is known at first (NULL); those from `dtype` on that hold all
+    that were put here, as wide as int64."""
+
+    def __init__(self, size: int, dtype: type[np.signedinteger[Any]]) -> None:
+        self._numbers: npt.NDArray[np.signedinteger[Any]] = np.full(
+            size, np.iinfo(dtype).min, dtype
+        )
+
+    def put(self, places: Ints, numbers: Ints) -> None:
+        """Note numbers, or NULL, at these places; of several for one, the last."""
+        if not numbers.size:
+            return
+        known = numbers != NULL
+        least = int(numbers.min(initial=0, where=known))
+        self._widen(least, int(numbers.max(initial=0, where=known)))
+        nothing = self._nothing
+        self._numbers[places] = numbers if known.all() else np.where(known, numbers, nothing)
+
+    def lacks(self, places: Ints) -> Bools:
+        """At which of these places no number is known."""
+        lacking: Bools = self._numbers[places] == self._nothing
+        return lacking
+
+    def holds(self, places: Ints, numbers: Ints) -> Bools:
+        """At which of these places these very numbers, none of which is NULL, stand."""
+        held: Bools = self._numbers[places] == numbers
+        return held
+
+    @property
+    def _nothing(self) -> int:
+        return int(np.iinfo(self._numbers.dtype).min)
+
+    def _widen(self, least: int, most: int) -> None:
+        for kind in _TYPES:
+            fits = np.iinfo(kind).min < least and most <= np.iinfo(kind).max
+            if fits or kind is np.int64:
+                if np.dtype(kind).itemsize > self._numbers.itemsize:
+                    lacking = self._numbers == self._nothing
+                    self._numbers = self._numbers.astype(kind)
+                    self._numbers[lacking] = self._nothing
+                return
+
 
 _ROOM: Final = 4
 """So many numbers for each row, at most, may stay unused in a row of integers."""
@@ -258,3 +314,65 @@ def distinct(values: Ints) -> Ints:
     times as long for millions.)"""
     ordered = np.sort(values)
     return np.compress(np.diff(ordered, prepend=ordered[:1] - 1) != 0, ordered)
+
+
+BLOCK_BITS: Final = 10
+
+Rows = TypeVar("Rows", Writes, Reads)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A shard: the values in every block whose remainder by `of` is `number`; `extent`: of what the
+    run holds, where that is known and it is all of it."""
+
+    number: int
+    of: int
+    extent: Extent | None = None
+
+    def rows(self, rows: Rows) -> Rows:
+        """Those with values of the shard."""
+        return rows if self.of == 1 else some(rows, self._holds(rows.value))
+
+    def things(self, key: Texts, value: Ints) -> tuple[Texts, Ints]:
+        """Those of the shard, each value as the integer that is its place in the shard."""
+        if self.of == 1:
+            return key, value
+        chosen = self._holds(value)
+        return Texts(key.codes[chosen], key.names), self.inside(value[chosen])
+
+    def inside(self, value: Ints) -> Ints:
+        """The places of values of the shard."""
+        low = (1 << BLOCK_BITS) - 1
+        return ((value >> BLOCK_BITS) // self.of << BLOCK_BITS) | (value & low)
+
+    def outside(self, place: Ints) -> Ints:
+        """The values that have these places."""
+        low = (1 << BLOCK_BITS) - 1
+        return ((place >> BLOCK_BITS) * self.of + self.number << BLOCK_BITS) | (place & low)
+
+    def _holds(self, value: Ints) -> Bools:
+        chosen: Bools = (value >> BLOCK_BITS) % self.of == self.number
+        return chosen
+
+
+@dataclass(frozen=True)
+class OfSlice:
+    """Numbers of the values of a shard, from those of their places; see Numbering."""
+
+    of_places: Numbering
+    slice: Slice
+
+    @property
+    def size(self) -> int:
+        """See Numbering."""
+        return self.of_places.size
+
+    def numbers(self, key: Texts, value: Ints) -> Ints:
+        """See Numbering."""
+        return self.of_places.numbers(key, self.slice.inside(value))
+
+    def things(self, numbers: Ints) -> tuple[Texts, Ints]:
+        """See Numbering."""
+        keys, places = self.of_places.things(numbers)
+        return keys, self.slice.outside(places)

@@ -4,21 +4,33 @@ One byte per value shows whether it was invoked, how it ended and whether it was
 *plain* when its place in the log is what was promised: acknowledged and read, once and where it was
 sent to; refused and not read; or unknown and either of them. Plain values are counted by their
 bytes. All others are *odd*: lost, refused and found, duplicated, unexpected, on a wrong partition.
-Their rows are read again, for all that is known of them (`checkers.loss.closer`); if none is
+Their rows are read again, for all that is known of them (`checkers.loss.tally`); if none is
 anomalous, there is no second pass. So that a value is odd without need costs time, and changes no
 count: it is what saves the room for every offset at which a value was read.
+
+A closer look at the values that the tally found odd: all that the rows say of them.
+
+All rows are read once more, and those of odd values are kept. They are looked at in groups of
+neighbouring numbers, `AT_ONCE` values each: where there are more, the rows wait in files meanwhile.
+So a run that lost millions takes the memory of a group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 
-from checkers.loss.narrow import Narrow
-from checkers.loss.numbering import Numbering
-from harness.protocols import NULL, Bits, Bools, Ints, Reads, Writes
+from checkers.loss.numbering import Narrow, Numbering
+from harness.history.lookup import places
+from harness.history.parquet_reader import some
+from harness.machine.scratch import scratch
+from harness.protocols import NULL, Bits, Bools, Ints, Reads, Texts, Writes
 from harness.protocols.runs import FAIL, INFO, INVOKED, OK, READ
 
 ATTEMPTED: Final = INVOKED | OK | FAIL | INFO
@@ -146,3 +158,148 @@ def _odd_by_marks() -> Bits:
 
 
 _ODD_BY_MARKS: Final = _odd_by_marks()
+
+
+AT_ONCE: Final = 2**20
+LATEST: Final = 2**63 - 1
+
+Part = TypeVar("Part", Writes, Reads)
+
+
+@dataclass(frozen=True)
+class Odd:
+    """All that the rows of a run say of its odd values; arrays, one entry a value.
+
+    `marks`, without READ; `process`, `partition` and `offset` as the client knew them, and
+    `intended_ns, invoke_ns, complete_ns`, NULL where unknown; its `error`. `sent_to`:
+    pairs of a value's place here and a partition it was sent to. `copies`: the distinct (place
+    here, partition, offset) at which values were read, in order.
+    """
+
+    keys: Texts
+    values: Ints
+    marks: Bits
+    process: Ints
+    partition: Ints
+    offset: Ints
+    intended_ns: Ints
+    invoke_ns: Ints
+    complete_ns: Ints
+    error: Texts
+    sent_to: Ints
+    copies: Ints
+
+
+@dataclass
+class _Kept(Generic[Part]):
+    """Rows, and the number of the value of each, in memory or in a file."""
+
+    file: Path | None
+    held: list[tuple[Part, Ints]] = field(default_factory=list)
+
+    def add(self, rows: Part, numbers: Ints) -> None:
+        """Keep some."""
+        if self.file is None:
+            self.held.append((rows, numbers))
+        elif len(numbers):
+            with self.file.open("ab") as stream:
+                pickle.dump((rows, numbers), stream, protocol=5)
+
+    def __iter__(self) -> Iterator[tuple[Part, Ints]]:
+        if self.file is None or not self.file.exists():
+            yield from self.held
+            return
+        with self.file.open("rb") as stream:
+            while stream.peek(1):
+                yield pickle.load(stream)  # noqa: S301  # its own, in a folder of this user
+
+
+def looked_up(
+    writes: Iterable[Writes],
+    reads: Iterable[Reads],
+    numbering: Numbering,
+    numbers: Ints,
+    is_odd: Callable[[Ints], Bools],
+) -> Iterator[Odd]:
+    """Read all rows again, for the odd values, whose numbers these are, in order; at least one
+    Odd, which may be empty."""
+    groups = [numbers[begin : begin + AT_ONCE] for begin in range(0, len(numbers), AT_ONCE)]
+    if not groups:
+        yield _odd_of(numbering, numbers, [], [])
+        return
+    firsts, many = np.array([group[0] for group in groups]), len(groups) > 1
+    with scratch() if many else nullcontext() as folder:
+
+        def kept(parts: Iterable[Part], name: str) -> list[_Kept[Part]]:
+            files = (Path(folder, f"{name}-{at}") if folder else None for at in range(len(groups)))
+            by_group: list[_Kept[Part]] = [_Kept(file) for file in files]
+            for part in parts:
+                each = numbering.numbers(part.key, part.value)
+                chosen = is_odd(each)
+                if chosen.any():
+                    _deal(some(part, chosen), each[chosen], firsts, by_group)
+            return by_group
+
+        of_writes, of_reads = kept(writes, "writes"), kept(reads, "reads")
+        while groups:  # a group's rows go with it
+            yield _odd_of(numbering, groups.pop(0), of_writes.pop(0), of_reads.pop(0))
+
+
+def _deal(rows: Part, numbers: Ints, firsts: Ints, groups: Sequence[_Kept[Part]]) -> None:
+    """Give each row to the group of its number."""
+    if len(groups) == 1:
+        groups[0].add(rows, numbers)
+        return
+    group = np.searchsorted(firsts, numbers, side="right") - 1
+    for place in np.flatnonzero(np.bincount(group, minlength=len(groups))).tolist():
+        chosen = group == place
+        groups[place].add(some(rows, chosen), numbers[chosen])
+
+
+def _odd_of(
+    numbering: Numbering,
+    numbers: Ints,
+    of_writes: Iterable[tuple[Writes, Ints]],
+    of_reads: Iterable[tuple[Reads, Ints]],
+) -> Odd:
+    """What these rows say of the values with these numbers."""
+    keys, values = numbering.things(numbers)
+    writes = [(part, places(numbers, each)) for part, each in of_writes]
+    written = _written(writes, len(numbers))
+    copies = [
+        np.column_stack([places(numbers, each), found.partition, found.offset])
+        for found, each in of_reads
+    ]
+    return Odd(keys=keys, values=values, **written, copies=_distinct(copies, 3))
+
+
+def _written(writes: Sequence[tuple[Writes, Ints]], size: int) -> dict[str, Any]:
+    """What the writes of anomalous values show about them: the fields of Odd."""
+    marks = np.zeros(size, np.uint8)
+    error = np.full(size, -1, np.int32)
+    most = {name: np.full(size, NULL) for name in ("process", "partition", "offset", "complete_ns")}
+    least = {name: np.full(size, LATEST) for name in ("intended_ns", "invoke_ns")}
+    names = sorted({name for part, _ in writes for name in part.error.names})
+    for part, at in writes:
+        ok, begun = part.mark == OK, part.mark == INVOKED
+        np.bitwise_or.at(marks, at, part.mark)
+        np.maximum.at(error, at, part.error.places(names))
+        np.maximum.at(most["process"], at, part.process)
+        np.maximum.at(most["partition"], at, part.partition)
+        np.maximum.at(most["offset"], at[ok], part.offset[ok])
+        np.maximum.at(most["complete_ns"], at[~begun], part.time_ns[~begun])
+        np.minimum.at(least["intended_ns"], at, part.intended_ns)
+        np.minimum.at(least["invoke_ns"], at[begun], part.time_ns[begun])
+    sent = [np.column_stack([at, part.partition])[part.partition != NULL] for part, at in writes]
+    known = {name: np.where(times == LATEST, NULL, times) for name, times in least.items()}
+    others = {"marks": marks, "error": Texts(error, names), "sent_to": _distinct(sent, 2)}
+    return {**others, **most, **known}
+
+
+def _distinct(parts: Sequence[Ints], columns: int) -> Ints:
+    """The distinct rows of these, in order."""
+    rows = np.concatenate([np.empty((0, columns), np.int64), *parts])
+    rows = rows[np.lexsort(rows.T[::-1])]
+    new = np.ones(len(rows), np.bool_)
+    new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    return rows[new]

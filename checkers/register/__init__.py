@@ -23,9 +23,8 @@ from checkers.register.answers import (
     Answers,
     answers,
 )
-from checkers.register.checker import Register
+from checkers.register.checker import Counts, Judgement, Options, Register, judge
 from checkers.register.counterexample import CounterExample, Placed, counter_example
-from checkers.register.judging import Counts, Judgement, Options, judge
 from checkers.register.linearization import MAX_STATES
 from checkers.register.operations import (
     CAS,

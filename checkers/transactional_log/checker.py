@@ -1,21 +1,79 @@
-"""The checker of transactions on logs: Jepsen's `kafka` family of anomalies."""
+"""The checker of transactions on logs: Jepsen's `kafka` family of anomalies.
+
+Judges a history of transactions on logs, in one piece or in shards of keys that merge exactly.
+
+judge(history)                          a complete history
+merge([tally(history, n, of=k) ...])    the same, each shard tallied anywhere
+
+The judgement of a log depends on the other logs only by what committed, which is determined for the
+complete history first. Cycles go through all logs: shards hand their edges over, and they are
+joined.
+
+Transactions that consume from one log and produce to another: is each input consumed once?
+
+A process that has subscribed gets logs distributed and commits how far it has consumed with what it
+sends, so in a transaction the two stand or fall together. All processes that subscribe are one
+group. Inputs are what such an operation polled, where it also sent something.
+
+    output-without-offsets  two operations that committed polled the same input: the output of the
+                            first stands, and how far it had consumed does not
+    offsets-without-output  no operation of the group that may have committed polled the input, and
+                            the group has gone past it: one that committed polled a later value of
+                            its log. Either an operation that failed polled the input, or it
+                            committed, a reader has polled it, and it is behind the first input of
+                            its log that the group consumed (in a run of our own, anywhere: its
+                            groups begin where the log begins)
+
+An operation that polled an input and sent nothing has consumed it, unless it failed: a group may
+filter. Where an operation of unknown outcome does not report what it polled, it may have consumed
+whatever had been sent before it ended, and was not passed before it began.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 
-from checkers.transactional_log import cycles, found
-from checkers.transactional_log.columns import Ops, history_of, named
-from checkers.transactional_log.judging import Judged, Tally, merge, tally
-from checkers.transactional_log.lag import Lag
-from checkers.transactional_log.second_reader import OUTCOMES, STATES
-from checkers.transactional_log.uncommitted import DIRTY_READ
+from checkers.transactional_log import cycles, positions, values
+from checkers.transactional_log.columns import (
+    ABSENT,
+    POLLING,
+    SUBSCRIBE,
+    History,
+    MicroOps,
+    Ops,
+    codes_of,
+    history_of,
+    named,
+    ordered,
+    shard,
+    starts,
+)
+from checkers.transactional_log.cycles import Cycles, Edges, cycles_of, edges_of, joined
+from checkers.transactional_log.positions import DIRTY_READ, Lag, worst, worst_lag
+from checkers.transactional_log.values import (
+    NOWHERE,
+    OUTCOMES,
+    STATES,
+    Found,
+    Second,
+    Shown,
+    Values,
+    Versions,
+    missing,
+    second_of,
+    shown_of,
+    states_of,
+    versions_of,
+)
+from harness.models.micro_ops import POLL, SEND, UNCOMMITTED
 from harness.protocols import (
     DOUBTS,
+    Bools,
     Checker,
     CheckResult,
     HasPrimaryFinding,
@@ -25,6 +83,322 @@ from harness.protocols import (
     Statement,
 )
 from harness.protocols.checkers import LOST_WRITES
+from harness.protocols.runs import FAIL, INFO, OK
+
+ONE_EACH: Final = ("precommitted-read", "torn-transaction", "zombie-commit")
+"""Kinds of which an operation counts once, whatever number of keys show it."""
+POSITIONS: Final = frozenset({"poll-skip", "nonmonotonic-poll"})
+"""Kinds of steps between polls."""
+
+
+class Counts(NamedTuple):
+    """Values that were sent, by how their operations ended; records that were polled, by ok
+    operations, by readers of read_uncommitted, and as inputs by a group's operations that
+    committed."""
+
+    attempted: int
+    acknowledged: int
+    failed: int
+    unknown: int
+    polled: int
+    polled_ok: int
+    polled_uncommitted: int
+    consumed: int
+
+
+class Tally(NamedTuple):
+    """What a shard says. `keys`: the numbers of the keys that rows of `found` name by their
+    place."""
+
+    counts: Counts
+    found: tuple[Found, ...]
+    edges: Edges
+    lag: Lag | None
+    keys: Ints
+    second: Second
+    uncommitted: bool
+
+
+class Judged(NamedTuple):
+    """What a complete history shows; `ops` are its operations. `uncommitted`: whether any poll was
+    to be one of read_uncommitted."""
+
+    counts: Counts
+    found: tuple[Found, ...]
+    cycles: Cycles
+    lag: Lag | None
+    keys: Ints
+    ops: Ops
+    second: Second
+    uncommitted: bool
+
+    def number(self, kind: str) -> int:
+        """How many anomalies of a kind there are; cycles are none."""
+        return sum(each.number for each in self.found if each.kind == kind)
+
+    def doubted(self, kind: str) -> int:
+        """How many of them are not backed."""
+        of_kind = (each.backed for each in self.found if each.kind == kind)
+        return sum(int(np.count_nonzero(~backed)) for backed in of_kind)
+
+
+def judge(history: History, *, shards: int = 1) -> Judged:
+    """Judge a complete history. The answer does not depend on the number of shards."""
+    return merge(history.ops, [tally(history, number, of=shards) for number in range(shards)])
+
+
+def tally(
+    history: History,
+    number: int = 0,
+    *,
+    of: int = 1,
+    ours: bool = False,
+    reassigned: bool = False,
+) -> Tally:
+    """What the keys of one shard say. `ours`: a run of our own, which ends with reads of all logs
+    by two readers. `reassigned`: the logs of a process that subscribes may be distributed again
+    between its polls."""
+    shown = shown_of(history)
+    group = group_of(history, shown, ours=ours)
+    part = shard(history, number, of=of)
+    versions = versions_of(part, shown.committed)
+    became = values.values_of(part)
+    states = states_of(part)
+    found = [
+        *values.anomalies(part, became, versions, shown, states, ours=ours),
+        *positions.anomalies(part, versions),
+        *anomalies(part, versions, became, shown, group),
+        *values.taken_back(part, became, states),
+    ]
+    edges = edges_of(part, became, versions)
+    if part.uncommitted:
+        more, of_polls = positions.judged(part, shown.committed, found)
+        found += more
+        edges = joined([edges, of_polls])
+    if reassigned:
+        found = [_excused(each, history.ops, everybody=not ours) for each in found]
+    return Tally(
+        _counts(part, consumed(part, shown, group)),
+        tuple(found),
+        edges,
+        worst_lag(part),
+        part.keys,
+        second_of(part, states),
+        history.uncommitted,
+    )
+
+
+def _excused(found: Found, ops: Ops, *, everybody: bool) -> Found:
+    """Steps between the polls of a process that has subscribed, or of any, are not backed."""
+    if found.kind not in POSITIONS:
+        return found
+    process = ops.process if everybody else ops.process[ops.f == SUBSCRIBE]
+    return found._replace(backed=~np.isin(ops.process[found.op], np.unique(process)))
+
+
+def merge(ops: Ops, tallies: Sequence[Tally]) -> Judged:
+    """What all shards of one history say together."""
+    keys = np.unique(np.concatenate([each.keys for each in tallies]))
+    found: dict[str, Found] = {}
+    for each in tallies:
+        place = np.searchsorted(keys, each.keys)
+        for one in each.found:
+            moved = one._replace(key=place[one.key])
+            found[one.kind] = _both(found[one.kind], moved) if one.kind in found else moved
+    for kind in ONE_EACH:
+        found[kind] = _once(found[kind])
+    return Judged(
+        Counts._make(map(sum, zip(*(each.counts for each in tallies), strict=True))),
+        tuple(found.values()),
+        cycles_of(joined([each.edges for each in tallies]), ops),
+        reduce(worst, (each.lag for each in tallies)),
+        keys,
+        ops,
+        Second.of_all(each.second for each in tallies),
+        any(each.uncommitted for each in tallies),
+    )
+
+
+def _both(one: Found, other: Found) -> Found:
+    columns = (np.concatenate(pair) for pair in zip(one[1:], other[1:], strict=True))
+    return Found._make([one.kind, *columns])
+
+
+def _once(found: Found) -> Found:
+    """One row an operation: that of the least key and value, of those that are backed if any is."""
+    found = found.take(np.lexsort((found.value, found.key, ~found.backed, found.op)))
+    return found.take(np.unique(found.op, return_index=True)[1])
+
+
+def _counts(history: History, consumed: MicroOps) -> Counts:
+    ops, micro = history.ops, history.micro
+    marks = np.take(ops.mark, np.compress(micro.kind == SEND, micro.op))
+    polls = np.take(ops.mark, np.compress(micro.kind == POLL, micro.op))
+    ok, failed, unknown = (int(np.count_nonzero(marks == mark)) for mark in (OK, FAIL, INFO))
+    return Counts(
+        attempted=len(marks),
+        acknowledged=ok,
+        failed=failed,
+        unknown=unknown,
+        polled=len(polls),
+        polled_ok=int(np.count_nonzero(polls == OK)),
+        polled_uncommitted=int(np.count_nonzero(micro.kind == UNCOMMITTED)),
+        consumed=len(consumed.op),
+    )
+
+
+class Group(NamedTuple):
+    """Operations of a complete history whose process had subscribed. `consuming`: sent something;
+    `maybe`: may have committed; `silent`: of those, the ones of which nobody knows what they
+    polled. `from_start`: the group begins where its logs begin."""
+
+    consuming: Bools
+    maybe: Bools
+    silent: Bools
+    from_start: bool
+
+
+def group_of(history: History, shown: Shown, *, ours: bool) -> Group:
+    """The group of a complete history; `ours`: it is that of a run of our own."""
+    ops, micro = history.ops, history.micro
+    member, sent, polled = (
+        _members(history),
+        *(_doing(history, micro.op[micro.kind == kind]) for kind in (SEND, POLL)),
+    )
+    maybe = member & (ops.mark != FAIL)
+    if ours and maybe.any():
+        maybe &= ~_undone(history, shown, sent)
+    silent = maybe & (ops.mark == INFO) & (ops.f == POLLING) & ~polled
+    return Group(sent & member, maybe, silent, from_start=ours)
+
+
+def _doing(history: History, ops: Ints) -> Bools:
+    done = np.zeros(len(history.ops.mark), np.bool_)
+    done[ops] = True
+    return done
+
+
+def _undone(history: History, shown: Shown, sent: Bools) -> Bools:
+    """Operations of unknown outcome that did not commit: two readers have found nothing of what
+    they sent to be committed."""
+    micro = history.micro
+    sends = micro.take(micro.kind == SEND)
+    there = _doing(history, sends.op[~missing(history, states_of(history))[sends.thing]])
+    undone: Bools = sent & ~there & ~shown.committed & (history.ops.mark == INFO)
+    return undone
+
+
+def _members(history: History) -> Bools:
+    """Operations of processes whose last assignment was a subscription."""
+    ops = history.ops
+    if not (ops.f == SUBSCRIBE).any():
+        return np.zeros(len(ops.mark), np.bool_)
+    process = codes_of(ops.process)
+    order = ordered(*process)
+    lane = process.codes[order]
+    chose = np.where(
+        (ops.f[order] <= SUBSCRIBE) & (ops.mark[order] != FAIL), np.arange(len(order)), -1
+    )
+    last = np.maximum.accumulate(chose)
+    first = starts(np.append(True, lane[1:] != lane[:-1]))
+    subscribed = np.zeros(len(order), np.bool_)
+    subscribed[order] = (last >= first) & (ops.f[order][last] == SUBSCRIBE)
+    return subscribed
+
+
+def consumed(history: History, shown: Shown, group: Group) -> MicroOps:
+    """The inputs that operations consumed which committed."""
+    micro = history.micro
+    return micro.take((micro.kind == POLL) & (group.consuming & shown.committed)[micro.op])
+
+
+def anomalies(
+    history: History, versions: Versions, became: Values, shown: Shown, group: Group
+) -> Iterator[Found]:
+    """Both kinds."""
+    if group.consuming.any():
+        done = consumed(history, shown, group)
+        yield _twice(history, done)
+        yield _passed(history, versions, became, group, done, _there(became, shown))
+
+
+def _there(became: Values, shown: Shown) -> Bools:
+    """Things that committed and that an ok operation polled."""
+    there: Bools = became.ok_read & (became.writer != ABSENT) & shown.committed[became.writer]
+    return there
+
+
+def _twice(history: History, done: MicroOps) -> Found:
+    """One row for each time but the first that an input was consumed."""
+    ops = max(1, len(history.ops.mark))
+    once = np.unique(done.thing * ops + done.op)
+    thing, op = once // ops, once % ops
+    again = np.flatnonzero(np.diff(thing) == 0) + 1
+    return Found.of(
+        "output-without-offsets",
+        key=history.key_of[thing[again]],
+        value=history.value_of[thing[again]],
+        op=op[again],
+        other=op[again - 1],
+    )
+
+
+def _passed(
+    history: History, versions: Versions, became: Values, group: Group, done: MicroOps, there: Bools
+) -> Found:
+    """One row for each input; `op`: the last that polled it, or who sent it; `other`: the first
+    that went past it."""
+    polls = history.micro.take(history.micro.kind == POLL)
+    inputs = polls.take(group.consuming[polls.op])
+    tried = np.full(history.things, ABSENT)
+    tried[inputs.thing] = inputs.op
+    maybe = np.zeros(history.things, np.bool_)
+    maybe[polls.thing[group.maybe[polls.op]]] = True
+    first = np.full(len(history.keys), NOWHERE if group.from_start else len(versions.offset))
+    np.minimum.at(first, done.key, versions.first[done.thing])
+    place = versions.last
+    inside = (tried != ABSENT) | (there & (place > first[history.key_of]))
+    things = np.flatnonzero(inside & ~maybe & (place != NOWHERE))
+    by = _passing(history, versions, done)[place[things]]
+    passed = (by != ABSENT) & ~_perhaps(history, group, became.writer[things], by)
+    things = things[passed]
+    return Found.of(
+        "offsets-without-output",
+        key=history.key_of[things],
+        value=history.value_of[things],
+        op=np.where(tried == ABSENT, became.writer, tried)[things],
+        other=by[passed],
+    )
+
+
+def _passing(history: History, versions: Versions, done: MicroOps) -> Ints:
+    """Of each slot, the first operation that consumed something behind it in its log, ABSENT if
+    none did."""
+    slots, nobody = len(versions.offset), len(history.ops.mark)
+    known = done.take(versions.last[done.thing] != NOWHERE)
+    by = np.full(slots, nobody)
+    np.minimum.at(by, versions.last[known.thing], known.op)
+    key = np.searchsorted(versions.begins, np.arange(slots), side="right") - 1
+    by += key * (nobody + 1)  # so that no minimum goes from one log into another
+    by = np.minimum.accumulate(by[::-1])[::-1] % (nobody + 1)
+    passing = np.full(slots, ABSENT)
+    passing[:-1] = np.where((key[1:] == key[:-1]) & (by[1:] < nobody), by[1:], ABSENT)
+    return passing
+
+
+def _perhaps(history: History, group: Group, writer: Ints, by: Ints) -> Bools:
+    """Whether an operation that does not report what it polled may have consumed each of some
+    values, from who sent it and who went past it."""
+    ops, silent = history.ops, np.flatnonzero(group.silent)
+    silent = silent[np.argsort(ops.begun[silent], kind="stable")]
+    ended = ops.ended[silent]
+    never = int(max(ops.begun.max(initial=0), ops.ended.max(initial=0))) + 1
+    latest = np.maximum.accumulate(np.where(ended == ABSENT, never, ended))
+    before = np.searchsorted(ops.begun[silent], ops.ended[by])
+    sent = np.where(writer == ABSENT, ABSENT, ops.begun[writer])
+    perhaps: Bools = np.append(ABSENT, latest)[before] > sent
+    return perhaps
+
 
 _SHARD_BYTES: Final = 2**28
 """Of Parquet; a micro-operation takes some bytes in it, and some hundred here."""
@@ -149,7 +523,7 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
                 **numbers,
                 "worst_realtime_lag_s": _lag_s(judged.lag) if run.facts.timed else None,
             },
-            findings=found.table(
+            findings=values.table(
                 judged.found,
                 judged.ops,
                 judged.keys,

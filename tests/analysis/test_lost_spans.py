@@ -9,7 +9,7 @@ import pytest
 
 from analysis.lost_spans import Event, NearestEvent, PlacedSpan, events, placed_spans
 from analysis.timeline import Timeline, timeline
-from checkers.loss.spans import lost_spans
+from checkers.loss.findings import lost_spans
 from harness.history.documents import LostSpan
 from tests.fixtures import synthetic_run as synthetic
 from tests.fixtures.synthetic_run import FINDINGS, Story, build

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from checkers.judging.verdict import Verdict, is_complete, judge
-from checkers.loss import statements
-from checkers.loss.counts import Counts, rates
+from checkers.loss import checker
+from checkers.loss.checker import Basis
+from checkers.loss.findings import Counts, rates
 from checkers.loss.readers import Disagreement
-from checkers.loss.statements import Basis
 from harness.protocols import (
     CheckResult,
     Facts,
@@ -382,7 +382,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
 def test_what_two_readers_saw_is_counted(
     counts: dict[str, Any], given: dict[str, Any], confirmed: dict[str, int]
 ) -> None:
-    assert statements.confirmed(*basis_of(counts, given)) == confirmed
+    assert checker.confirmed(*basis_of(counts, given)) == confirmed
 
 
 def basis_of(counts: dict[str, Any], given: dict[str, Any]) -> tuple[Facts, Basis]:
@@ -409,9 +409,9 @@ def judged(counts: dict[str, Any], given: dict[str, Any]) -> Verdict:
     facts, basis = basis_of(counts, given)
     result = CheckResult(
         counts={},
-        counter_examples=tuple(statements.counter_examples(facts, basis)),
-        doubts=tuple(statements.doubts(facts, basis)),
-        all_well=statements.all_well(basis),
+        counter_examples=tuple(checker.counter_examples(facts, basis)),
+        doubts=tuple(checker.doubts(facts, basis)),
+        all_well=checker.all_well(basis),
     )
     return judge(facts, [result], given.get("begun", (7,) * len(given.get("windows", ()))))
 

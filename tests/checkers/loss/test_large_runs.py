@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from checkers.judging import instants
 from checkers.judging.one_run import judge_run, stored_promises
 from checkers.judging.tasks import judge_task
-from checkers.loss import checker, closer, numbering, pile, slices, tally
+from checkers.loss import checker, findings, numbering, tally
 from checkers.loss.checker import Loss
-from checkers.loss.slices import Slice
+from checkers.loss.numbering import Slice
 from harness.history import parquet_reader, rows
 from harness.history.facts import facts_of
 from harness.history.rows import Rows
@@ -63,10 +63,10 @@ def tiny(patch: pytest.MonkeyPatch, *, shard_bytes: int = 100) -> None:
     """As if a few rows were too many for anything."""
     patch.setattr(checker, "_SMALL_BYTES", -1)
     patch.setattr(checker, "SHARD_BYTES", shard_bytes)
-    patch.setattr(slices, "BLOCK_BITS", 2)
-    patch.setattr(closer, "AT_ONCE", 3)
-    patch.setattr(pile, "HELD", 2)
-    patch.setattr(pile, "BATCH", 2)
+    patch.setattr(numbering, "BLOCK_BITS", 2)
+    patch.setattr(tally, "AT_ONCE", 3)
+    patch.setattr(findings, "HELD", 2)
+    patch.setattr(findings, "BATCH", 2)
     patch.setattr(tally, "_PIECE", 8)
     patch.setattr(numbering, "_MANY", 0)
     patch.setattr(numbering, "_FLAGS", 0)

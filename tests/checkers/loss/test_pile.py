@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.loss import pile
-from checkers.loss.findings import FINDINGS, KINDS, ordered
-from checkers.loss.pile import Pile, together
+from checkers.loss import findings
+from checkers.loss.findings import FINDINGS, KINDS, Pile, ordered, together
 
 ROWS = st.lists(
     st.tuples(
@@ -43,8 +42,8 @@ def test_many_tables_are_merged_as_one_is_sorted(
     tables = [table(each, number) for number, each in enumerate(rows)]
     whole = ordered(pa.concat_tables([FINDINGS.empty_table(), *tables]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pile, "HELD", held)
-        patch.setattr(pile, "BATCH", batch)
+        patch.setattr(findings, "HELD", held)
+        patch.setattr(findings, "BATCH", batch)
         piles = [Pile(tables[:cut]), Pile(tables[cut:])]
         found = together(piles)
         assert isinstance(found, pa.RecordBatchReader) or len(whole) <= held or len(tables) == 1

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.loss import slices
-from checkers.loss.narrow import Narrow
-from checkers.loss.slices import Slice
-from checkers.loss.verification import Ranges
+from checkers.loss import numbering
+from checkers.loss.numbering import Narrow, Slice
+from checkers.loss.readers import Ranges
 from harness.protocols import NULL, Texts
 
 VALUES = st.lists(st.integers(-300, 300) | st.integers(-(2**63) + 1, 2**63 - 1), unique=True)
@@ -22,7 +21,7 @@ def test_shards_hold_each_value_once(values: list[int], of: int, bits: int) -> N
     key = Texts.nulls(len(values))
     held: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slices, "BLOCK_BITS", bits)
+        patch.setattr(numbering, "BLOCK_BITS", bits)
         for number in range(of):
             shard = Slice(number, of)
             places = shard.things(key, asked)[1]

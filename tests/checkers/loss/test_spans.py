@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from checkers.judging.one_run import judge_run
-from checkers.loss.findings import FINDINGS
-from checkers.loss.spans import LostSpan, lost_spans
+from checkers.loss.findings import FINDINGS, LostSpan, lost_spans
 from harness.history.run_folder import RunDir
 
 STORED = Path(__file__).parents[2] / "histories" / "runs"

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from checkers.judging.one_run import judge_run
-from checkers.loss.closer import Odd, looked_up
 from checkers.loss.numbering import InARow
-from checkers.loss.tally import Tally
+from checkers.loss.tally import Odd, Tally, looked_up
 from harness.errors import HistoryError
 from harness.protocols import NULL, Reads, Texts, Writes
 from harness.protocols.runs import FAIL, INFO, INVOKED, OK

@@ -20,9 +20,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.loss import Loss, slices
+from checkers.loss import Loss, numbering
 from checkers.loss.checker import Found
-from checkers.loss.slices import Slice
+from checkers.loss.numbering import Slice
 from harness.history import ENDS, READS
 from harness.history.facts import facts_of
 from harness.history.rows import Rows
@@ -159,7 +159,7 @@ def outcome(folder: Path, writes: Sequence[W], target: Readers, of: int = 1) -> 
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranges of a few records, in logs of a few dozen."""
     monkeypatch.setattr(second_read, "_EDGE", 1)
-    monkeypatch.setattr(slices, "BLOCK_BITS", 0)
+    monkeypatch.setattr(numbering, "BLOCK_BITS", 0)
     monkeypatch.setattr(second_read, "_APART", 0)
     monkeypatch.setattr(second_read, "_MOST_SHARE", 0.9)
 

@@ -24,8 +24,16 @@ from checkers.register import (
     counter_example,
     counterexample,
 )
-from checkers.register.counterexample import MAX_PARTS, _Judge
-from checkers.register.parts import Part, consumed, consumers_of, prefix, window, without
+from checkers.register.counterexample import (
+    MAX_PARTS,
+    Part,
+    _Judge,
+    consumed,
+    consumers_of,
+    prefix,
+    window,
+    without,
+)
 from tests.checkers.register import oracle
 from tests.checkers.register.histories import EXAMPLES, History, c, drawn, info, r, w
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.register.frontier import COST, Frontier
+from checkers.register.linearization import COST, Frontier
 
 
 def taken(frontier: Frontier[str, int]) -> list[tuple[str, int]]:

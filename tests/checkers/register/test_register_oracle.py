@@ -22,8 +22,7 @@ from checkers.register import (
     Operations,
     answers,
 )
-from checkers.register.answers import Search
-from checkers.register.interleaving import interleaving
+from checkers.register.answers import Search, interleaving
 from checkers.register.linearization import linearization
 from tests.checkers.register import oracle
 from tests.checkers.register.histories import (

@@ -18,7 +18,7 @@ from checkers.register import (
     quantile,
     staleness,
 )
-from checkers.register.dominance import counts_below
+from checkers.register.staleness import counts_below
 from tests.checkers.register import oracle
 from tests.checkers.register.histories import EXAMPLES, c, drawn, fail, info, r, w
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.register.timeline import timeline
+from checkers.register.linearization import timeline
 from tests.checkers.register.histories import r, w
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from checkers.transactional_log.set_order import rank
+from checkers.transactional_log.values import rank
 
 Op = dict[str, Any]
 Thing = tuple[str, Any]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from checkers.transactional_log.grouping import codes_of, ordered
-from checkers.transactional_log.set_order import rank
+from checkers.transactional_log.columns import codes_of, ordered
+from checkers.transactional_log.values import rank
 from harness.models.micro_ops import TEXT
 
 
