@@ -16,7 +16,7 @@ A record is *named* when a write of its value was acknowledged at this very part
 the library that wrote is then a second witness of what stands there. Where the believed reader met
 every offset of a partition once, in order, and each record that is not named lies in ranges in
 which another reader met the same, two libraries account for every record of the partition. So a
-missing value is as well confirmed as by two complete reads (`harness.run.second_read` chooses the
+missing value is as well confirmed as by two complete reads (`harness.run.final_read` chooses the
 ranges; nothing of what it concluded is believed here).
 """
 

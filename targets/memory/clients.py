@@ -1,6 +1,16 @@
 """Clients of the harness over the reference system: time passes while they are polled.
 
 `PolledRequests` serves every model; one client for each model makes requests of its operations.
+
+Where the clients are: requests with retries, and what is known when they end.
+
+A request is tried at one node after another until its time is up, always under the same number, so
+that the system can distinguish a retry from a new request. It ends
+
+    ok    when a leader answered so;
+    fail  when it had no effect: every attempt was refused before anything was appended, or
+          a compare-and-set was applied and found another value, or it was a read;
+    info  otherwise: an attempt went unanswered, or was given up after it had been appended.
 """
 
 from __future__ import annotations
@@ -9,10 +19,12 @@ import threading
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Generic, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 from zlib import crc32
 
 from harness.clusters.memory.cluster import MemoryCluster
+from harness.clusters.memory.network import Refused
 from harness.protocols import (
     NULL,
     OK,
@@ -24,7 +36,151 @@ from harness.protocols import (
     Result,
     completion,
 )
-from targets.memory.requests import Command, OnDone, Outcome, Requests
+from targets.memory.settings import READS, Settings
+
+MS: Final = 1_000_000
+_BACK_OFF_NS: Final = 15 * MS
+
+
+class Command(NamedTuple):
+    """What a process wants done. `f`: append, write, cas, read or read-all; of a consumer: fetch,
+    commit, and what `targets.memory.leading` answers."""
+
+    f: str
+    key: str | None = None
+    value: int | None = None
+    expected: int | None = None
+    partition: int = 0
+
+
+class Outcome(NamedTuple):
+    """How it ended: `type` ok, fail or info. `result` is what was read: a value, or for read-all a
+    list of (offset, key, value); `position` the offset of what was written."""
+
+    type: str
+    result: Any = None
+    position: int | None = None
+    error: str | None = None
+    node: str | None = None
+
+
+OnDone = Callable[[int, Outcome], None]
+
+
+@dataclass(slots=True)
+class _Flight:
+    """A request in progress. `maybe`: an attempt may have had, or may still have, effect."""
+
+    seq: int
+    command: Command
+    on_done: OnDone
+    deadline_ns: int
+    attempt: int = 0
+    maybe: bool = False
+    error: str = "no-answer"
+
+
+class Requests:
+    """All requests of all processes: one for each simulated cluster."""
+
+    def __init__(self, cluster: MemoryCluster, settings: Settings) -> None:
+        self._host, self._network = cluster.clients, cluster.network
+        self._settings, self._names = settings, settings.names
+        self._flights: dict[int, _Flight] = {}
+        self._seq: dict[int, int] = {}
+        self._asks: dict[tuple[int, bool], str] = {}
+        self._host.receive = self._receive
+        self._host.unreachable = self._unreachable
+
+    def submit(self, process: int, command: Command, on_done: OnDone) -> None:
+        """Begin a request of a process that has none in progress."""
+        seq = self._seq[process] = self._seq.get(process, 0) + 1
+        deadline_ns = self._host.now_ns() + self._settings.request_ms * MS
+        self._flights[process] = _Flight(seq, command, on_done, deadline_ns)
+        self._asks.setdefault(_kind(process, command), self._names[process % len(self._names)])
+        self._attempt(process, seq)
+
+    def abandon(self, process: int) -> None:
+        """This process' request is no longer waited for."""
+        self._flights.pop(process, None)
+
+    def _attempt(self, process: int, seq: int) -> None:
+        flight = self._flights.get(process)
+        if flight is None or flight.seq != seq:
+            return
+        if self._host.now_ns() >= flight.deadline_ns:
+            self._give_up(process, flight)
+            return
+        flight.attempt += 1
+        f, key, value, expected, partition = flight.command
+        request = ("op", partition, process, seq, flight.attempt, f, key, value, expected)
+        self._network.send(self._host, self._asks[_kind(process, flight.command)], request)
+        wait_ns = self._settings.attempt_ms * MS
+        self._host.after(wait_ns, self._expired, process, seq, flight.attempt)
+
+    def _expired(self, process: int, seq: int, attempt: int) -> None:
+        flight = self._current(process, seq, attempt)
+        if flight is not None:
+            flight.maybe, flight.error = True, "no-answer"
+            self._ask_another(process, flight)
+            self._attempt(process, seq)
+
+    def _receive(self, source: str, message: Any) -> None:
+        _, process, seq, attempt, kind, what, position = message
+        flight = self._flights.get(process)
+        if flight is None or flight.seq != seq:
+            return
+        if kind == "ok":
+            self._end(process, flight, Outcome("ok", what, position, None, source))
+        elif kind == "fail":
+            self._end(process, flight, Outcome("fail", None, None, what, source))
+        elif flight.attempt == attempt:
+            flight.error = "leader-unknown" if kind == "refused" and what is None else str(what)
+            flight.maybe = flight.maybe or kind == "unknown"
+            if what == "not-leader" and position is not None and position != source:
+                self._asks[_kind(process, flight.command)] = position
+            else:
+                self._ask_another(process, flight)
+            self._try_again_soon(process, flight)
+
+    def _unreachable(self, target: str, refused: Refused) -> None:
+        _, _, process, seq, attempt, *_ = refused.message
+        flight = self._current(process, seq, attempt)
+        if flight is not None:
+            flight.maybe = flight.maybe or refused.sent
+            flight.error = "connection-reset" if refused.sent else "connection-refused"
+            self._ask_another(process, flight)
+            self._try_again_soon(process, flight)
+
+    def _try_again_soon(self, process: int, flight: _Flight) -> None:
+        flight.attempt += 1  # what the ended attempt may still bring is late
+        self._host.after(_BACK_OFF_NS, self._attempt, process, flight.seq)
+
+    def _current(self, process: int, seq: int, attempt: int) -> _Flight | None:
+        flight = self._flights.get(process)
+        if flight is None or (flight.seq, flight.attempt) != (seq, attempt):
+            return None
+        return flight
+
+    def _ask_another(self, process: int, flight: _Flight) -> None:
+        kind = _kind(process, flight.command)
+        place = self._names.index(self._asks[kind])
+        self._asks[kind] = self._names[(place + 1) % len(self._names)]
+
+    def _give_up(self, process: int, flight: _Flight) -> None:
+        harmless = flight.command.f in READS or not flight.maybe
+        outcome = Outcome("fail" if harmless else "info", None, None, flight.error)
+        self._end(process, flight, outcome)
+
+    def _end(self, process: int, flight: _Flight, outcome: Outcome) -> None:
+        del self._flights[process]
+        flight.on_done(process, outcome)
+
+
+def _kind(process: int, command: Command) -> tuple[int, bool]:
+    """A process keeps using the node that answered it, separately for reads and for the rest."""
+    return process, command.f in READS
+
 
 APART: Final = 2**40
 """A number above that of any client's processes."""

@@ -8,17 +8,29 @@ commit rule:
 - `quorum`: a majority first promises to accept nothing of an older epoch and says how far its logs
   go; the one whose log is the most up to date leads, as in Raft. Every majority has a replica that
   has all that is committed.
+
+What the controller decides, as all other processes learn it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from harness.clusters.memory.node import MemoryNode
 from targets.memory.settings import UNCLEAN, Settings
-from targets.memory.state import State
+
+
+class State(NamedTuple):
+    """Who leads a partition in an epoch, and who is in sync; every change has a higher version. No
+    leader: None."""
+
+    epoch: int
+    leader: str | None
+    isr: tuple[str, ...]
+    version: int
+
 
 MS: Final = 1_000_000
 _TICK_NS: Final = 40 * MS

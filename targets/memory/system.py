@@ -8,10 +8,10 @@ from weakref import WeakKeyDictionary
 
 from harness.clusters.memory.cluster import MemoryCluster
 from harness.clusters.memory.node import MemoryNode, Process
+from targets.memory.clients import Requests
 from targets.memory.controller import Controller
 from targets.memory.log import Entry
 from targets.memory.replica import Replica
-from targets.memory.requests import Requests
 from targets.memory.settings import CONTROLLER, Settings
 
 REPLICA_ROLE: Final = "replica"

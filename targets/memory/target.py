@@ -1,17 +1,21 @@
-"""The reference system as a target: it runs on simulated nodes only."""
+"""The reference system as a target: it runs on simulated nodes only.
+
+The final read of the reference system: what one replica of each partition holds.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from harness import registry
 from harness.clusters.memory.cluster import MemoryCluster
 from harness.clusters.memory.node import MemoryNode
 from harness.clusters.memory.provider import RunsSimulated, simulated_of
 from harness.errors import PlanError, nearest
+from harness.history import READS
 from harness.models import GROUP, LOG, REGISTER, SET, TRANSACTION
 from harness.plan import Plan
 from harness.protocols import (
@@ -34,19 +38,101 @@ from harness.protocols.groups import Consumers, GroupSettings, HasConsumers, Rec
 from harness.protocols.pages import DescribesRuns
 from harness.run.cells import cell_plans
 from harness.run.workload import group_of, transactions_of
-from targets.memory import reading
 from targets.memory.clients import LogClient, RegisterClient, SetClient
-from targets.memory.consumers import Place
-from targets.memory.group import MemoryConsumers
+from targets.memory.consumers import MemoryConsumers, Place
 from targets.memory.plan import MemoryPlan
 from targets.memory.settings import DEFECTS, Settings
 from targets.memory.system import Seen, System, roles, seen_by, system_of
-from targets.memory.transaction_client import TransactionClient
-from targets.memory.transaction_steps import TransactionPlace
+from targets.memory.transaction_client import TransactionClient, TransactionPlace
 from targets.memory.vocabulary import VOCABULARY
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+LEADER: Final = "leader"
+ANOTHER: Final = "another replica"
+_COLUMNS: Final = [name for name in READS.names if name != "run_id"]
+
+
+def read_all(
+    system: System, *, reader: str, first: int, partitions: int
+) -> tuple[pa.Table, list[End]]:
+    """Read so many partitions, from a first one on, from the replica that `reader` stands for; they
+    are counted from 0. It takes no time, so nothing changes meanwhile: a read is complete if all
+    replicas had everything when it began."""
+    import pyarrow as pa
+
+    rows: list[tuple[Any, ...]] = []
+    ends = []
+    complete = system.fully_replicated()
+    now_ns = system.cluster.simulation.now_ns
+    for partition in range(partitions):
+        name = _replica(system, first + partition, reader)
+        seen = _seen(system, name, first + partition) if name else None
+        held = system.held(name, first + partition) if name else None
+        if name is None or seen is None or held is None:
+            ends.append(_unread(partition, f"no replica that is {reader} answers"))
+            continue
+        rows += [
+            (f"{reader}", key, partition, offset, value, seen.epoch, now_ns)
+            for offset, key, value in held
+        ]
+        ends.append(
+            End(
+                partition=partition,
+                log_start_offset=0,
+                end_offset=seen.end,
+                position=seen.committed,
+                leader=seen.leader,
+                leader_epoch=seen.epoch,
+                members=seen.members,
+                complete=complete,
+                error=None if complete else "not every replica had everything",
+            )
+        )
+    schema = pa.schema([READS.field(name) for name in _COLUMNS])
+    columns = list(zip(*rows, strict=True)) or [()] * len(_COLUMNS)
+    by_name = dict(zip(_COLUMNS, columns, strict=True))
+    return pa.table(
+        {name: pa.array(column, _plain(schema, name)) for name, column in by_name.items()}
+    ), ends
+
+
+def _plain(schema: pa.Schema, name: str) -> pa.DataType:
+    import pyarrow as pa
+
+    kind = schema.field(name).type
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _replica(system: System, partition: int, reader: str) -> str | None:
+    """The leader of a partition, by its own view, or the first of the others."""
+    views = {name: _seen(system, name, partition) for name in system.settings.names}
+    leaders = {view.leader: view.epoch for view in views.values() if view is not None}
+    leader = max(leaders, key=lambda name: leaders[name], default=None)
+    if reader == LEADER:
+        return leader
+    return next((name for name, view in views.items() if view and name != leader), leader)
+
+
+def _seen(system: System, name: str, partition: int) -> Seen | None:
+    views = system.observe(name)
+    return None if views is None else views[partition]
+
+
+def _unread(partition: int, error: str) -> End:
+    return End(
+        partition=partition,
+        log_start_offset=None,
+        end_offset=None,
+        position=None,
+        leader=None,
+        leader_epoch=None,
+        members=(),
+        complete=False,
+        error=error,
+    )
+
 
 _CLIENTS: dict[str, type[LogClient] | type[RegisterClient] | type[SetClient]] = {
     LOG.name: LogClient,
@@ -213,19 +299,19 @@ class Memory(
     def consumers(
         self, cluster: RunCluster, plan: MemoryPlan, group: GroupSettings, record: Record
     ) -> Consumers:
-        """See `targets.memory.group`; each cell has its own group."""
+        """See `targets.memory.consumers`; each cell has its own group."""
         system = _system(cluster)
         first, partitions = plan.target.first_partition, plan.partitions
         place = Place(_deciding_partition(plan, len(system.of_part)), first, partitions)
         return MemoryConsumers(system, place, group, record)
 
     def writer(self, plan: MemoryPlan) -> str:
-        """The requests of `targets.memory.requests`."""
+        """The requests of `targets.memory.clients`."""
         return _SOFTWARE
 
     def readers(self, plan: MemoryPlan) -> tuple[str, str]:
         """First what the leader holds, then what another replica does."""
-        return reading.LEADER, reading.ANOTHER
+        return LEADER, ANOTHER
 
     def read_all(
         self, cluster: Cluster, plan: MemoryPlan, *, reader: str, timeout_s: float
@@ -233,9 +319,7 @@ class Memory(
         """What a replica of each partition holds, once all replicas have everything."""
         self._replicated(cluster, timeout_s)
         first = plan.target.first_partition
-        return reading.read_all(
-            _system(cluster), reader=reader, first=first, partitions=plan.partitions
-        )
+        return read_all(_system(cluster), reader=reader, first=first, partitions=plan.partitions)
 
     def observe(self, node: Node, plan: MemoryPlan, *, timeout_s: float) -> NodeView | None:
         """A node's own view; the controller keeps what was decided."""

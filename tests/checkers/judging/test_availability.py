@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.judging import instants
+from checkers.judging import availability
 from checkers.judging.availability import Availability, Timeline
 from harness.protocols import FaultWindow, Texts, Writes
 from harness.protocols.runs import FAIL, INFO, INVOKED, OK
@@ -276,9 +276,9 @@ def test_of_very_many_the_same_is_reported(
     parts = [rows(*part) for part in each]
     reported = reported_of(*parts, windows=windows, until_ns=until_ns)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(instants, "KEPT", kept)
-        patch.setattr(instants, "FOLDED", kept)
-        patch.setattr(instants, "_PAGE", 4)
+        patch.setattr(availability, "KEPT", kept)
+        patch.setattr(availability, "FOLDED", kept)
+        patch.setattr(availability, "_PAGE", 4)
         assert reported_of(*parts, windows=windows, until_ns=until_ns) == reported
 
 
@@ -294,7 +294,7 @@ def test_of_a_calm_load_of_very_many_the_longest_gap_is_looked_for_again() -> No
         return [part]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(instants, "KEPT", 64)
+        patch.setattr(availability, "KEPT", 64)
         timeline = Timeline()
         timeline.add(part)
         assert timeline.availability(again).longest_gap_s == round(101 / 1e9, 6)
@@ -309,10 +309,10 @@ def test_how_a_delay_is_rounded_does_not_depend_on_how_many_there_are() -> None:
         1_000_499,
         2**40 + 500,
     ]:
-        few, many = instants.Delays(), instants.Delays()
+        few, many = availability.Delays(), availability.Delays()
         few.add(np.array([delay_ns]))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(instants, "FOLDED", 0)
+            patch.setattr(availability, "FOLDED", 0)
             many.add(np.array([delay_ns]))
             assert many.percentile_ms(0.5) == few.percentile_ms(0.5)
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.judging import instants
+from checkers.judging import availability
 from checkers.judging.one_run import judge_run, stored_promises
 from checkers.judging.tasks import judge_task
 from checkers.loss import checker, findings, numbering, tally
@@ -72,8 +72,8 @@ def tiny(patch: pytest.MonkeyPatch, *, shard_bytes: int = 100) -> None:
     patch.setattr(numbering, "_FLAGS", 0)
     patch.setattr(rows, "_KEPT_BYTES", -1)
     patch.setattr(parquet_reader, "BATCH_ROWS", 5)
-    patch.setattr(instants, "KEPT", 8)
-    patch.setattr(instants, "FOLDED", 8)
+    patch.setattr(availability, "KEPT", 8)
+    patch.setattr(availability, "FOLDED", 8)
 
 
 @settings(max_examples=60, deadline=None)

@@ -30,7 +30,7 @@ from harness.history.run_folder import RunDir
 from harness.plan import parse_plan
 from harness.protocols import NULL, CheckResult, Cluster, End, Range, ReadsRanges, Target
 from harness.protocols.clock import RunClock
-from harness.run import final_read, second_read
+from harness.run import final_read
 from harness.run.final_read import read_everything
 from harness.run.recorder import Recorder, Written
 from targets.kafka import Kafka
@@ -158,10 +158,10 @@ def outcome(folder: Path, writes: Sequence[W], target: Readers, of: int = 1) -> 
 @pytest.fixture(autouse=True)
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranges of a few records, in logs of a few dozen."""
-    monkeypatch.setattr(second_read, "_EDGE", 1)
+    monkeypatch.setattr(final_read, "_EDGE", 1)
     monkeypatch.setattr(numbering, "BLOCK_BITS", 0)
-    monkeypatch.setattr(second_read, "_APART", 0)
-    monkeypatch.setattr(second_read, "_MOST_SHARE", 0.9)
+    monkeypatch.setattr(final_read, "_APART", 0)
+    monkeypatch.setattr(final_read, "_MOST_SHARE", 0.9)
 
 
 def named(log: Log, *more: W) -> list[W]:
@@ -357,9 +357,9 @@ def test_what_is_confirmed_is_true(world: World, shards: int, at: int | None) ->
         TemporaryDirectory() as folder,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr(second_read, "_EDGE", 1)
-        patch.setattr(second_read, "_APART", 0)
-        patch.setattr(second_read, "_MOST_SHARE", 0.9)
+        patch.setattr(final_read, "_EDGE", 1)
+        patch.setattr(final_read, "_APART", 0)
+        patch.setattr(final_read, "_MOST_SHARE", 0.9)
         if at is not None and at < len(world.first):
             some = {0: [Range(at, len(world.first))]}
             patch.setattr(final_read, "ranges_of", lambda *_: some)

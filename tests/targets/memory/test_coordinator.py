@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from targets.memory.coordinator import STALE_GENERATION, UNKNOWN_MEMBER, Coordinator
+from targets.memory.leading import STALE_GENERATION, UNKNOWN_MEMBER, Coordinator
 
 SESSION_NS = 1000
 

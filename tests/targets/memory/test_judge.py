@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from targets.memory.requests import Command, Outcome
+from targets.memory.clients import Command, Outcome
 from tests.targets.memory.judge import linearizable, wrong_in_log
 from tests.targets.memory.world import Op, Run
 

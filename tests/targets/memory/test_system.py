@@ -8,7 +8,7 @@ import pytest
 
 from harness.clusters.memory.cluster import MemoryCluster
 from harness.faults.records import NetRecord, Peer
-from targets.memory.requests import Command, Outcome
+from targets.memory.clients import Command, Outcome
 from targets.memory.settings import CONTROLLER, Settings
 from targets.memory.system import System, system_of
 

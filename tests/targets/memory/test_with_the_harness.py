@@ -23,8 +23,7 @@ from nemeses.kill import Kill
 from nemeses.lossy import Lossy
 from nemeses.partition import Partition
 from nemeses.pause import Pause
-from targets.memory.clients import LogClient, PolledRequests
-from targets.memory.requests import Command, Outcome
+from targets.memory.clients import Command, LogClient, Outcome, PolledRequests
 from targets.memory.settings import Settings
 from targets.memory.system import System
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.clusters.memory.cluster import MemoryCluster
 from harness.protocols import Act, Lever, UndoRecord
-from targets.memory.requests import Command, Outcome
+from targets.memory.clients import Command, Outcome
 from targets.memory.settings import CONTROLLER, Settings
 from targets.memory.system import System
 
