@@ -192,7 +192,7 @@ def records_of(rows: GroupRows, commits: Commits) -> Records:
         skipped_delivered=handed[skipped],
         pending=np.flatnonzero(unprocessed & ~done & ~passed),
         gone=_gone(rows, processed),
-        processed=(records := _distinct(processed)),
+        processed=(records := len(np.unique(_triples(processed)))),
         copies=records - len(np.unique(processed.value)),
         again=again,
         most=most,
@@ -268,10 +268,6 @@ def _triples(did: Did) -> Ints:
     pair = np.stack([place(did.partition, did.offset), did.value])
     _, inverse = np.unique(pair, axis=1, return_inverse=True)
     return np.asarray(inverse.ravel(), np.int64)
-
-
-def _distinct(did: Did) -> int:
-    return len(np.unique(_triples(did)))
 
 
 def _again(rows: GroupRows, commits: Commits, processed: Did) -> tuple[Did, int, Bools]:

@@ -63,7 +63,8 @@ def stored_result(rundir: RunDir) -> Document | None:
     folders = rundir.cell_folders()
     judged = [each.result.is_file() for each in folders]
     if not any(judged) or not all(
-        done or _has_failed(each) for each, done in zip(folders, judged, strict=True)
+        done or each.read_json(each.run).get("state") == FAILED
+        for each, done in zip(folders, judged, strict=True)
     ):
         return None
     run, plan = _documents(rundir)
@@ -75,11 +76,6 @@ def stored_result(rundir: RunDir) -> Document | None:
             file=str(rundir.cells),
             hint=f"`ackloss check {rundir.path}` writes it again",
         ) from error
-
-
-def _has_failed(cell: RunDir) -> bool:
-    """Whether a cell failed alone: a campaign counts it as failed, and does not judge it."""
-    return bool(cell.read_json(cell.run).get("state") == FAILED)
 
 
 def _as_stored(cell: RunDir) -> Judged:

@@ -72,7 +72,11 @@ class Processes(SpawnContext):
                     futures.extend(pool.submit(judge_task, task, judge) for task in tasks)
                 return [answer for future in futures for answer in future.result()]
             except BrokenProcessPool as error:
-                answered = {n: each.result() for n, each in enumerate(futures) if _is_over(each)}
+                answered = {
+                    n: each.result()
+                    for n, each in enumerate(futures)
+                    if each.done() and each.exception() is None
+                }
                 raise WorkerDied("a process that was judging died", answered) from error
             except BaseException:
                 self.end()  # or the pool waits for what it has begun
@@ -143,10 +147,6 @@ def _uninterrupted() -> Iterator[None]:
             signal.signal(signal.SIGINT, handler)
         if came:
             signal.raise_signal(signal.SIGINT)
-
-
-def _is_over(future: Future[Answers]) -> bool:
-    return future.done() and future.exception() is None
 
 
 def _open_missing() -> None:

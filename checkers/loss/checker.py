@@ -251,7 +251,10 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
     def check(self, run: Run, shard: Slice) -> Found:
         """Counts and findings of the values of one shard."""
         facts = run.facts
-        readers, places = Readers(facts), _places(run, shard)
+        readers, places = (
+            Readers(facts),
+            numbered(lambda: (shard.things(*each) for each in run.things()), shard.extent),
+        )
         verification = Verification.of(facts)
         tally = Tally(
             _numbering(places, shard), names=bool(verification.ends), often=readers.count_together
@@ -314,11 +317,6 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
                 "confirmed": confirmed(facts, basis),
             },
         )
-
-
-def _places(run: Run, shard: Slice) -> Numbering:
-    """Numbers for the places of a shard's values."""
-    return numbered(lambda: (shard.things(*each) for each in run.things()), shard.extent)
 
 
 def _numbering(places: Numbering, shard: Slice) -> Numbering:

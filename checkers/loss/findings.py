@@ -299,16 +299,13 @@ def _faults(windows: Sequence[FaultWindow], time_ns: Ints) -> Texts:
     began = begins <= ends
     after = ends[began & (ends < NEVER)] + 1
     edges = np.unique(np.concatenate([begins[began], after]))
-    names = ["", *(_names(windows, (begins <= edge) & (edge <= ends)) for edge in edges)]
+    held = ((begins <= edge) & (edge <= ends) for edge in edges)
+    names = [
+        "",
+        *(",".join(windows[at].id for at in np.flatnonzero(each).tolist()) for each in held),
+    ]
     codes = np.array([place if name else -1 for place, name in enumerate(names)], np.int32)
     return Texts(codes[np.searchsorted(edges, time_ns, side="right")], names)
-
-
-def _names(windows: Sequence[FaultWindow], chosen: Bools) -> str:
-    return ",".join(windows[place].id for place in np.flatnonzero(chosen).tolist())
-
-
-"""The kinds of findings that are counted as lost."""
 
 
 @dataclass(frozen=True, kw_only=True)

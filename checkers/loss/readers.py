@@ -223,14 +223,19 @@ def _of(reader: Texts, names: Iterable[str]) -> Bools:
 
 
 def _mixed(rows: Reads, salt: np.uint64) -> _Mixes:
-    keys = np.array([*(_digest(name) for name in rows.key.names), 0], np.uint64)
+    keys = np.array(
+        [
+            *(
+                int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big")
+                for name in rows.key.names
+            ),
+            0,
+        ],
+        np.uint64,
+    )
     mixed = _finalized(rows.offset.astype(np.uint64) + salt)
     mixed = _finalized(mixed ^ rows.value.astype(np.uint64))
     return _finalized(mixed ^ (keys[rows.key.codes] * salt))
-
-
-def _digest(key: str) -> int:
-    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "big")
 
 
 def _finalized(mix: _Mixes) -> _Mixes:

@@ -506,7 +506,8 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
         """The counts, findings and statements of all shards together."""
         judged = merge(parts[0].ops, [part.tally for part in parts])
         numbers = {kind: _number(judged, kind) for kind in _SENTENCES}
-        open_ = _not_read_to_the_end(judged, parts[0].ended, run)
+        # What nobody polled of a key not read to its end is late, or lost, or one reader's mistake.
+        open_ = np.setdiff1d(judged.keys, parts[0].ended) if _ours(run) else judged.keys[:0]
         tolerated = {kind for kind in _SENTENCES if self._tolerates(kind)}
         errors = {
             kind: left
@@ -565,12 +566,6 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
 def _ours(run: Run) -> bool:
     """Whether it is a run of our own: it ends with reads of all logs, by two readers."""
     return run.facts.folder is not None
-
-
-def _not_read_to_the_end(judged: Judged, ended: Ints, run: Run) -> Ints:
-    """The numbers of the keys that not both readers have read to the end, of a run of our own. What
-    nobody polled of them is late, or lost, or one reader's mistake."""
-    return np.setdiff1d(judged.keys, ended) if _ours(run) else judged.keys[:0]
 
 
 def _open(keys: Ints, run: Run) -> Iterator[Statement]:

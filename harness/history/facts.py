@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from harness.errors import HistoryError, TooNewError, nearest
@@ -56,7 +55,7 @@ def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any], promises: 
     if not parts.history and run["state"] == DONE:
         raise HistoryError("holds no history", file=str(rundir.history))
     load = run.get("load") or {}
-    rows = _ends(rundir.ends)
+    rows = rows_of_ends(rundir.ends, ENDS) if rundir.ends.exists() else []
     missing = gaps(rundir, run, parts, rows, partitions=promises.partitions)
     ends = tuple(_merged(rows, replicas=promises.replicas))
     noted = [InSync(**each) for each in run.get("in_sync") or ()]
@@ -112,11 +111,6 @@ def _refuse_model(rundir: RunDir, model: str) -> None:
             if near
             else "use the ackloss that wrote it, or a newer one",
         )
-
-
-def _ends(path: Path) -> list[dict[str, Any]]:
-    """The rows of `reads/ends.parquet`; none if nothing was read."""
-    return rows_of_ends(path, ENDS) if path.exists() else []
 
 
 def _merged(rows: Iterable[dict[str, Any]], *, replicas: int) -> Iterable[PartitionEnd]:

@@ -162,12 +162,10 @@ def _rows(table: pa.Table, ranges: Ranges) -> pa.Table:
         here, borders = np.flatnonzero(partition == number), np.array(of_partition).ravel()
         chosen[here] = np.searchsorted(borders, offset[here], side="right") % 2 == 1
     kept = table.select(["partition", "offset", "key", "value"]).filter(pa.array(chosen))
-    plain = pa.schema([field.with_type(_plain(field.type)) for field in kept.schema])
+    plain = pa.schema(
+        [field.with_type(getattr(field.type, "value_type", field.type)) for field in kept.schema]
+    )
     return kept.cast(plain).sort_by([("partition", "ascending"), ("offset", "ascending")])
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 NOT_FULLY_REPLICATED = (
