@@ -163,8 +163,7 @@ class _Judging(Generic[Input]):
         conf: Mapping[str, str] | None,
         errors: list[AcklossError] | None,
     ) -> list[Document]:
-        from checkers.judging.cluster import is_local
-        from checkers.judging.spark import context, failures_in_words
+        from checkers.judging.spark import context, failures_in_words, is_local
 
         if self.processes is not None:
             self.processes.end()

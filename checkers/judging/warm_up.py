@@ -1,7 +1,7 @@
 """A made-up run, judged once: to warm Spark up, and to note the classes that a check needs.
 
 `python -m checkers.judging.warm_up ARCHIVE` judges it, and runs an SQL query on its files, as on a
-lake, in a JVM that writes its class-data archive as it ends; `checkers.judging.archive` calls it
+lake, in a JVM that writes its class-data archive as it ends; `checkers.judging.spark` calls it
 so.
 """
 

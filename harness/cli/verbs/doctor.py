@@ -41,7 +41,7 @@ def doctor(
 
     The exit code is 5 if something that one of these kinds needs is missing or too old, else 0.
     """
-    from checkers.judging.archive import archive_ready
+    from checkers.judging.spark import archive_ready
     from harness.cli.checkup import examine
 
     found = examine(_providers(kinds, inventory, cluster), runs, has_archive=archive_ready())

@@ -24,7 +24,7 @@ def prepare(out: Output, system: str | None, versions: tuple[str, ...]) -> None:
 
     Existing ones are kept. A run also builds what is missing; this command does it in advance.
     """
-    from checkers.judging.archive import archive_ready, prepare_archive
+    from checkers.judging.spark import archive_ready, prepare_archive
     from harness.images.building import infra_image
     from harness.images.steps import quietly, step
 

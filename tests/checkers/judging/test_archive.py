@@ -9,7 +9,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from checkers.judging import archive
+from checkers.judging import spark
 
 
 @pytest.fixture
@@ -20,14 +20,14 @@ def jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (jars / "spark.jar").write_bytes(b"classes")
     monkeypatch.setattr(pyspark, "__file__", str(tmp_path / "pyspark/__init__.py"))
     monkeypatch.setenv("ACKLOSS_CACHE", str(tmp_path / "cache"))
-    archive.archive_path.cache_clear()
+    spark.archive_path.cache_clear()
     yield jars / "spark.jar"
-    archive.archive_path.cache_clear()
+    spark.archive_path.cache_clear()
 
 
 def path_now() -> Path:
-    archive.archive_path.cache_clear()
-    return archive.archive_path()
+    spark.archive_path.cache_clear()
+    return spark.archive_path()
 
 
 def test_one_of_jars_that_were_installed_again_does_not_fit(jar: Path) -> None:
@@ -55,6 +55,6 @@ def test_a_new_one_replaces_those_of_the_same_installation(
     def made(argv: list[str], **_: object) -> None:
         Path(argv[-1]).write_bytes(b"new")
 
-    monkeypatch.setattr(archive.subprocess, "run", made)
-    archive.prepare_archive(print)
+    monkeypatch.setattr(spark.subprocess, "run", made)
+    spark.prepare_archive(print)
     assert (first.exists(), others.exists(), new.read_bytes()) == (False, True, b"new")

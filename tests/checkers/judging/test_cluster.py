@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError
 
-from checkers.judging.cluster import (
+from checkers.judging.spark import (
     NEEDS,
+    failures_in_words,
     is_local,
     on_loopback,
     require_answer,
     unfit,
     wait_for_executor,
 )
-from checkers.judging.spark import failures_in_words
 from harness.errors import EnvironmentFailure
 
 
@@ -104,7 +104,7 @@ def test_what_an_executor_lacks_is_one_sentence(sentence: str, what: str) -> Non
 def test_the_version_that_an_executor_needs_is_the_one_that_runs_here(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("checkers.judging.cluster.get_python_version", lambda: "3.13")
+    monkeypatch.setattr("checkers.judging.spark.get_python_version", lambda: "3.13")
     error = unfit("ModuleNotFoundError: No module named 'orjson'")
     assert error is not None
     assert (error.hint or "").startswith(f"an executor needs Python 3.13 and {', '.join(NEEDS)}")

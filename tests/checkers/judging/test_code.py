@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.judging.code import code_zip
+from checkers.judging.spark import code_zip
 from harness.errors import PlanError
 
 CHECKER = """

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from checkers.judging.cluster import NEEDS
-from checkers.judging.code import code_zip
 from checkers.judging.many_runs import check_runs
+from checkers.judging.spark import NEEDS, code_zip
 from harness.errors import EnvironmentFailure
 from harness.history.run_folder import RunDir
 from tests.fixtures.hand_made import Made, R, W
