@@ -28,8 +28,8 @@ For each partition, from the rows of `deliveries/`, the acknowledged writes and 
     gap          the longest time in which nothing was processed while writes were acknowledged
 
 Skipped, lost, beyond its bound, phantom, out of order, lost commit, back and zombie are
-counter-examples; those that rest on the final log only where two readers have read the partition to
-its end. A group that did not have every partition assigned before the load, or whose consumers'
+counter-examples; skipped, lost and phantom only where two readers have read the partition to its
+end. A group that did not have every partition assigned before the load, or whose consumers'
 rows are not all there, or whose log two readers have read differently, proves nothing; one that was
 not drained, or that has pending, purged or not yet visible records, is unknown unless a
 counter-example was found.
@@ -244,14 +244,13 @@ def _worded(counts: Mapping[str, int], words: Mapping[str, str]) -> Iterator[tup
 
 
 def _unconfirmed(judged: Judged) -> dict[str, int]:
-    """How many of each counter-example rest on a log that one reader alone has read to its end."""
+    """How many of each counter-example rest on a log that one reader alone has read to its end. (Of
+    what came out of order, or went back, the consumer is a witness of the same records.)"""
     records, log = judged.records, judged.rows.log
     partitions = {
         "skipped": log.place[records.skipped] // WIDTH,
         "lost": judged.rows.written.partition[records.gone.lost],
         "phantoms": records.phantoms.partition,
-        "out_of_order": records.out_of_order.partition,
-        "commits_back": judged.back.partition,
     }
     return {name: int(np.count_nonzero(~log.confirmed[each])) for name, each in partitions.items()}
 
