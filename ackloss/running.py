@@ -88,20 +88,24 @@ def _resolved(
     """The plan with its changes and its plug-ins. Raises PlanError."""
     from harness.errors import PlanError
     from harness.plan import parse_plan, read_plan
-    from harness.plan.changes import dotted_parts, set_key
+    from harness.plan.changes import dotted_parts, keys_set, set_key
     from harness.plan.shipped import PLANS, find
     from harness.run.by_hand import refuse_manual
     from harness.run.client_process import client_command
     from harness.run.external import Place, on_cluster
     from harness.run.resolving import refuse_unsupported, resolve, with_client
+    from harness.wrong_values import dotted
 
-    document = read_plan(find(PLANS, plan))
+    document, sets = read_plan(find(PLANS, plan)), list[str]()
     try:
         for key, value in changes.items():
-            set_key(document, dotted_parts(key), value)
+            set_key(document, parts := dotted_parts(key), value)
+            sets += map(dotted, keys_set(document, parts, value))
     except PlanError as error:
         error.file = str(plan)
         raise
+    if sets:
+        document.setdefault("yours", {})["set"] = sets
     if seed is not None:
         document["seed"] = seed
     place: Place | None = None

@@ -93,8 +93,11 @@ class OwnSettings:
                 cell.pop("expect", None)
         changed["yours"] = yours.model_dump(mode="json")
         with blaming(changed):
-            longer_s = target.reacts_within_s(parse_plan(changed)) - target.reacts_within_s(plan)
+            after = parse_plan(changed)
+        longer_s = target.reacts_within_s(after) - target.reacts_within_s(plan)
         changed["yours"]["longer_s"] = max(0.0, round(longer_s, 3))
+        if (after.blocked_s or 0) > (plan.blocked_s or 0) and "workload.processes" not in yours.set:
+            changed.get("workload", {}).pop("processes", None)  # as many as such waits take
         return changed
 
 
@@ -186,7 +189,8 @@ def origins_of(
             if place in by_place:
                 file, own = by_place[place]
                 who = own.why if own.state == OVERRULED else who
-                who = f"yours: {file.file or f'--{file.option}'}" if own.value == value else who
+                source = Path(file.file).name or f"--{file.option}"
+                who = f"yours: {source}" if own.value == value else who
             origins.setdefault(group, {})[key] = who
     return origins
 
