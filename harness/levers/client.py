@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from harness.faults.records import ClientRecord
 from harness.levers.commands import poll_until
-from harness.protocols import Lever, Node, Proof, UndoRecord
+from harness.protocols import Lever, Proof, UndoRecord
 from harness.protocols.crashes import ClientState, Crashes
 
 _GONE_S = 15  # librdkafka ends its threads one after the other, slowly on a busy machine
@@ -27,10 +27,6 @@ class ClientLever(Lever[ClientRecord]):
     clients: Crashes
     name: ClassVar[str] = "client"
     record_type: ClassVar[type[UndoRecord]] = ClientRecord
-
-    def unavailable(self, node: Node, record: ClientRecord) -> str | None:  # noqa: ARG002
-        """Nothing: clients that can crash can do so on any kind of node."""
-        return None
 
     def apply(self, record: ClientRecord) -> None:
         """Crash the client that is there; once for each fault."""
@@ -47,10 +43,6 @@ class ClientLever(Lever[ClientRecord]):
         state = self._state(record)
         proven = (_crashed if applied else _replaced)(state, record)
         return Proof(proven, [f"{record.node}: {_described(state, record.fault)}"])
-
-    def leftover_state(self, node: Node) -> list[str]:  # noqa: ARG002
-        """Nothing: a client's crash leaves nothing on any node."""
-        return []
 
     def _state(self, record: ClientRecord) -> ClientState:
         return self.clients.state(record.client, record.fault)

@@ -19,7 +19,7 @@ from typing import ClassVar
 from harness.errors import HarnessFailure
 from harness.faults.records import ConsumerRecord, FoundConsumer
 from harness.levers.commands import poll_until
-from harness.protocols import Lever, Node, Proof, UndoRecord
+from harness.protocols import Lever, Proof, UndoRecord
 from harness.protocols.groups import Consumers, ConsumerState
 
 _SEEN_S = 10
@@ -35,10 +35,6 @@ class ConsumerLever(Lever[ConsumerRecord]):
     record_type: ClassVar[type[UndoRecord]] = ConsumerRecord
     _ended_by: dict[tuple[int, int], set[str]] = field(default_factory=dict)
     """The faults that ended a consumer and are not healed, by the group and its number."""
-
-    def unavailable(self, node: Node, record: ConsumerRecord) -> str | None:  # noqa: ARG002
-        """Nothing: consumers are processes of the run's."""
-        return None
 
     def capture_prior_state(self, record: ConsumerRecord) -> ConsumerRecord:
         """What is there in each group; None when that cannot be seen."""
@@ -75,10 +71,6 @@ class ConsumerLever(Lever[ConsumerRecord]):
         if not (applied and any(each.futile or each.found is None for each in places)):
             poll_until(as_wanted, within_s=_SEEN_S)
         return Proof(as_wanted(), [each.described(record.node) for each in places])
-
-    def leftover_state(self, node: Node) -> list[str]:  # noqa: ARG002
-        """Nothing: what happens to a consumer leaves nothing on any node."""
-        return []
 
     def _places(self, record: ConsumerRecord) -> list[_Place]:
         found = record.found if isinstance(record.found, tuple) else [None] * len(self.groups)

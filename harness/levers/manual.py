@@ -13,7 +13,7 @@ from typing import ClassVar, Protocol
 
 from harness.errors import HarnessFailure
 from harness.faults.records import ManualRecord
-from harness.protocols import Lever, Node, Proof
+from harness.protocols import Lever, Proof
 
 CLAIMED = "claimed by the operator, not proven"
 
@@ -55,10 +55,6 @@ class ManualLever(Lever[ManualRecord]):
     name: ClassVar[str] = "manual"
     record_type: ClassVar[type[ManualRecord]] = ManualRecord
 
-    def unavailable(self, node: Node, record: ManualRecord) -> str | None:  # noqa: ARG002
-        """The operator can do it, or reports that it is impossible."""
-        return None
-
     def apply(self, record: ManualRecord) -> None:
         """Have the operator do it. Raises HarnessFailure when it is not reported."""
         if not self._ask(record, record.instruction, begun=True):
@@ -81,10 +77,6 @@ class ManualLever(Lever[ManualRecord]):
         if not claimed:
             evidence = f"it was not reported: {evidence.partition(': ')[2]}"
         return Proof(False, [evidence], claimed=claimed)
-
-    def leftover_state(self, node: Node) -> list[str]:  # noqa: ARG002
-        """Nothing is known."""
-        return []
 
     def give_up(self) -> None:
         """See `Operator`."""

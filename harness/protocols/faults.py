@@ -86,11 +86,10 @@ class Lever(Protocol[RecordT]):
     name: ClassVar[str]
     record_type: ClassVar[type[UndoRecord]]
 
-    @abstractmethod
-    def unavailable(self, node: Node, record: RecordT) -> str | None:
+    def unavailable(self, node: Node, record: RecordT) -> str | None:  # noqa: ARG002
         """None, or why an act such as the record's cannot be done on this node. The record is an
         example: what a nemesis learns only when it acts (peers, a pid) may be missing."""
-        ...
+        return None
 
     def prepare(self, node: Node) -> None:  # noqa: ARG002
         """Prepare a node whose process was just started, before any client connects to it; nothing
@@ -124,10 +123,9 @@ class Lever(Protocol[RecordT]):
         """Observe whether the change is in force (`applied`), or whether it no longer is."""
         ...
 
-    @abstractmethod
-    def leftover_state(self, node: Node) -> list[str]:
+    def leftover_state(self, node: Node) -> list[str]:  # noqa: ARG002
         """What of this lever is in force on a node, in sentences; empty on an unfaulted node."""
-        ...
+        return []
 
 
 @runtime_checkable

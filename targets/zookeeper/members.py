@@ -93,10 +93,6 @@ class MembersLever(Lever[MembersRecord]):
         proven = poll_until(seen, within_s=_SEEN_S) and bool(record.entries)
         return Proof(proven, [f"{name}: members are {has}" for name, has in shown.items()])
 
-    def leftover_state(self, node: Node) -> list[str]:
-        """Nothing: who is a member is the system's own configuration."""
-        return []
-
     def _number(self, name: str) -> int:
         return names(self.plan).index(name) + 1
 

@@ -30,10 +30,6 @@ class MemoryNetLever(Lever[NetRecord]):
     name: ClassVar[str] = "net"
     record_type: ClassVar[type[UndoRecord]] = NetRecord
 
-    def unavailable(self, node: Node, record: NetRecord) -> str | None:
-        """Every such rule can stand in the simulated network."""
-        return None
-
     def apply(self, record: NetRecord) -> None:
         """Add the record's rules; those that stand already are not added twice."""
         with self.world.simulation.held():

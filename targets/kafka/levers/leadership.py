@@ -110,10 +110,6 @@ class LeadershipLever(Lever[LeadershipRecord]):
             poll_until(seen, within_s=_SEEN_S)
         return proof
 
-    def leftover_state(self, node: Node) -> list[str]:
-        """Nothing: a cluster is unfaulted whichever nodes lead."""
-        return []
-
 
 def _away(view: PartitionView, chosen: Sequence[str]) -> tuple[str, ...]:
     """The replicas with an in-sync one that was not chosen in front and the leader last; unchanged
