@@ -19,7 +19,7 @@ from typing import Final
 
 from harness.images import maven
 from harness.plan import number_of
-from targets.kafka.definitions import OPEN, OPTION, Level, why_refused
+from targets.kafka.definitions import OPEN, OPTIONS, Level, why_refused
 from targets.kafka.versions import release_line
 
 HERE = Path(__file__).parent
@@ -82,8 +82,8 @@ class Row:
         default = "|".join(defaults) if len(set(defaults)) > 1 else defaults[0]
         kind, words, _ = self.facts[self.levels[0]]
         sentence = next(filter(None, (self.facts[level][2] for level in self.levels)), "")
-        why = [why_refused(name, level, "java") or "" for level in self.levels]
-        if all(why) and not any(each.startswith(OPTION) for each in why):
+        set_by_none = all(why_refused(name, level, "java") for level in self.levels)
+        if set_by_none and name not in OPTIONS:
             kind = "int" if kind in OPEN else kind if kind == "password" else "string"
             default = default if "broker" in self.levels else ""
             return "\t".join((levels, kind, default, "", "", ""))

@@ -59,18 +59,17 @@ _BROKER_REFUSED: Final[tuple[tuple[str, str], ...]] = (
     (r"ssl\..*|sasl\..*|.*\.sasl\..*|.*\.ssl\..*|password\..*|delegation\..*", _OWNED),
     (r".*\.class(\.name|\.path|es)?|.*\.reporters|config\.providers.*|.*\.location", _CODE),
 )
-OPTION: Final = "an option of the workload stands for it"
-_CONSUMER_REFUSED: Final[tuple[tuple[str, str], ...]] = tuple(
-    (re.escape(name), f"{OPTION}: {option}")
-    for name, option in {
-        "enable.auto.commit": 'workload.options.commit says who commits, such as commit = "auto"',
-        "auto.commit.interval.ms": "use workload.options.commit_interval_s",
-        "auto.offset.reset": "use workload.options.reset",
-        "session.timeout.ms": "use workload.options.session_s",
-        "group.protocol": "use workload.options.protocol",
-        "partition.assignment.strategy": "use workload.options.protocol",
-    }.items()
-)
+OPTIONS: Final[Mapping[str, str]] = {
+    "enable.auto.commit": 'workload.options.commit says who commits, such as commit = "auto"',
+    "auto.commit.interval.ms": "use workload.options.commit_interval_s",
+    "auto.offset.reset": "use workload.options.reset",
+    "session.timeout.ms": "use workload.options.session_s",
+    "max.poll.records": "use workload.options.batch_count",
+    "group.protocol": "use workload.options.protocol",
+    "partition.assignment.strategy": "use workload.options.protocol",
+}
+"""Consumers' settings that an option of the workload stands for."""
+
 _CLIENT_REFUSED: Final[tuple[tuple[str, str], ...]] = (
     (r"bootstrap\.servers|metadata\.broker\.list", "clients speak to the run's own cluster only"),
     (r"plugin\..*", "it would load a library into ackloss"),
@@ -256,7 +255,9 @@ def why_refused(name: str, level: Level = "broker", library: Library = "librdkaf
         found = meant(name, level)
         if found is not None and found.name_in(library):
             return None
-        patterns = (*(_CONSUMER_REFUSED if level == "consumer" else ()), *_CLIENT_REFUSED)
+        if level == "consumer" and name in OPTIONS:
+            return f"an option of the workload stands for it: {OPTIONS[name]}"
+        patterns = _CLIENT_REFUSED
     elif level == "topic":
         patterns = ()
     for pattern, why in patterns:

@@ -45,18 +45,6 @@ _MARK: Final = re.compile(
 _UNREPLACED: Final = "its value is a mark that nothing has replaced"
 _TWICE: Final = "it is there more than once, and the last one counts"
 _IDEMPOTENCE, _ACKS = "enable.idempotence", "acks"
-_OPTIONS: Final = frozenset(
-    {
-        "enable.auto.commit",
-        "auto.commit.interval.ms",
-        "auto.offset.reset",
-        "session.timeout.ms",
-        "max.poll.records",
-        "group.protocol",
-        "partition.assignment.strategy",
-    }
-)
-"""Settings that an option of the workload stands for."""
 _ASSIGNORS: Final = {
     "range": "range",
     "RangeAssignor": "range",
@@ -211,7 +199,7 @@ def _of_consumer(plan: KafkaPlan, key: str, value: str, file: Mapping[str, str])
     if (group := group_of(plan)) is None:
         why = f"the plan's workload, {plan.workload.name}, has no group of consumers"
         return _unused(key, IGNORED, why)
-    if key in _OPTIONS:
+    if key in definitions.OPTIONS:
         options = _option(key, value, file, group)
         if isinstance(options, str):
             return _unused(key, IGNORED, options)

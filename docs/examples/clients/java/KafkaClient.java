@@ -1,4 +1,6 @@
 import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
@@ -12,7 +14,6 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
-import org.apache.kafka.common.utils.AppInfoParser;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 
@@ -47,7 +48,7 @@ public final class KafkaClient {
             say(Map.of("type", "failed", "error", why.substring(0, Math.min(200, why.length()))));
             return;
         }
-        say(Map.of("type", "ready", "name", "kafka-clients", "version", AppInfoParser.getVersion()));
+        say(Map.of("type", "ready", "name", "kafka-clients", "version", version()));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             JsonNode op = JSON.readTree(line);
             if (op.get("type").asText().equals("close")) {
@@ -57,6 +58,15 @@ public final class KafkaClient {
             send(producer, topic, op);
         }
         producer.close(Duration.ofSeconds(1));
+    }
+
+    /** The version of kafka-clients, where every version says it. */
+    private static String version() throws IOException {
+        Properties about = new Properties();
+        try (InputStream file = KafkaClient.class.getResourceAsStream("/kafka/kafka-version.properties")) {
+            about.load(file);
+        }
+        return about.getProperty("version");
     }
 
     /** The plan's settings have this client's own names. */

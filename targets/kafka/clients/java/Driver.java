@@ -1,7 +1,9 @@
 import java.io.BufferedReader;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.OutputStream;
+import java.io.UncheckedIOException;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.net.URLDecoder;
@@ -20,7 +22,6 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
-import org.apache.kafka.common.utils.AppInfoParser;
 
 /**
  * Kafka's producer at the other end of a TCP connection: one producer lives as long as one
@@ -106,6 +107,17 @@ public final class Driver {
         return topic;
     }
 
+    /** The version of kafka-clients, where every version says it. */
+    private static String version() {
+        Properties about = new Properties();
+        try (InputStream file = Driver.class.getResourceAsStream("/kafka/kafka-version.properties")) {
+            about.load(file);
+        } catch (IOException error) {
+            throw new UncheckedIOException(error);
+        }
+        return about.getProperty("version");
+    }
+
     /** A producer that knows the topic's leaders, or null when it could not be. */
     static KafkaProducer<byte[], byte[]> producer(
             Properties settings, String topic, Answers answers) {
@@ -116,7 +128,7 @@ public final class Driver {
             Map<String, ?> has = new TreeMap<>(new ProducerConfig(settings).values());
             producer = new KafkaProducer<>(settings);
             producer.partitionsFor(topic);
-            answers.add("version " + AppInfoParser.getVersion());
+            answers.add("version " + version());
             has.forEach((key, value) -> answers.add("set " + key + "=" + text(value)));
             answers.add("ready");
             return producer;
