@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.campaign import run_rows
-from analysis.statistics.equivalence import equivalence
+from analysis.statistics.contrasts import equivalence
 from analysis.statistics.shares import Share
 from checkers.judging.one_run import judge_run
 from harness.campaigns.folder import CampaignDir

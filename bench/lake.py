@@ -25,8 +25,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.lake.manifest import LakeCampaign, Manifest, write_manifest
-from analysis.lake.parts import write_part
+from analysis.lake.manifest import LakeCampaign, Manifest, write_manifest, write_part
 from analysis.lake.place import Place, place_of
 from analysis.lake.query import ENGINES
 from analysis.lake.schema import CELLS

@@ -27,12 +27,10 @@ from harness.errors import AcklossError, EnvironmentFailure
 from harness.history.run_folder import RunDir, write_atomically
 from reports import html
 from reports.answer import answer
-from reports.campaign_view import CampaignView
-from reports.cautions import has_many_others
-from reports.conclusions import closing, interval
+from reports.campaign_view import CampaignView, listing, run_table
+from reports.conclusions import closing, has_many_others, interval
 from reports.page import write_report
 from reports.references import LABELS, cell_rows, figures_of, references
-from reports.run_table import listing, run_table
 from reports.run_view import malformed_is_history_error
 
 

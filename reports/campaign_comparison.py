@@ -10,8 +10,8 @@ from typing import Final
 import orjson
 
 from analysis import drawing
-from analysis.comparison.figure import draw_trend
-from analysis.comparison.model import (
+from analysis.campaign_figures import draw_trend
+from analysis.comparison import (
     DOUBTFUL,
     IMPROVEMENT,
     NOT_JUDGED,

@@ -1,18 +1,28 @@
 """A campaign as its page shows it: its state, its cells by number, the comparisons, the failures.
 
 A cell's number is its place in the matrix, row by row; the figures use the same numbers.
+
+The data of the table of runs: small columns, so that a page with many runs opens at once. Of a
+campaign with more than are listed, each cell has the same number at most, and the page says so.
+
+Names are listed once; everything else refers to them by index. The column `why` gives the reason
+for a run's class if the counts do not show it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from analysis.campaign import CampaignCell, CampaignDocument, RunRow
 from analysis.matrix import Matrix, matrix
+from analysis.statistics.clusters import WITHIN
+from analysis.statistics.comparisons import Comparison
+from analysis.statistics.contrasts import BARNARD, FISHER, POWER
+from analysis.statistics.pairs import MCNEMAR
 from analysis.statistics.samples import (
     HARNESS_FAILURE,
     LOSS,
@@ -24,13 +34,120 @@ from analysis.statistics.samples import (
 from analysis.wording import counted
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.progress import Progress
+from harness.percent import points
 from harness.protocols import PrimaryFinding
 from reports import formatting
 from reports.answer import Answer
-from reports.cautions import differs
-from reports.compared_pairs import PairsByKind, pairs_by_kind
-from reports.conclusions import Conclusions, conclusions
+from reports.conclusions import Conclusions, conclusions, differs
 from reports.references import Reference
+
+_AT_MOST: Final = 200
+_DOUBTFUL_AT_MOST: Final = 100
+
+_TESTS: Final = {
+    BARNARD: "Barnard's exact test",
+    FISHER: "Fisher's exact test",
+    WITHIN: "exact test within clusters",
+    MCNEMAR: "paired, McNemar's exact test",
+}
+
+
+@dataclass(frozen=True)
+class ComparedPair:
+    """Two cells that differ in one axis. `significant`: they differ beyond chance and doubt."""
+
+    axis: str
+    a: str
+    b: str
+    others: str
+    difference: str
+    interval: str
+    p: str
+    test: str
+    significant: bool
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The pairs of one kind that are listed, the largest difference first, and how many exist."""
+
+    pairs: list[ComparedPair]
+    count: int
+
+
+class PairsByKind(NamedTuple):
+    """The pairs that differ significantly, those whose difference is doubtful, and the others."""
+
+    significant: Listed
+    doubtful: Listed
+    others: Listed
+
+    @property
+    def listed(self) -> int:
+        """How many are listed."""
+        return sum(len(kind.pairs) for kind in self)
+
+
+def pairs_by_kind(comparisons: Iterable[Comparison], finding: PrimaryFinding) -> PairsByKind:
+    """The pairs to list. Significant and doubtful ones have a limit each, so that neither hides the
+    other; the others have what is left."""
+    significant: list[Comparison] = []
+    doubtful: list[Comparison] = []
+    others: list[Comparison] = []
+    for each in comparisons:
+        kind = significant if differs(each) else doubtful if each.doubtful else others
+        kind.append(each)
+    room = max(0, _AT_MOST - len(significant) - len(doubtful))
+    limited = ((significant, _AT_MOST), (doubtful, _DOUBTFUL_AT_MOST), (others, room))
+    return PairsByKind(*(_listed(pairs, most, finding) for pairs, most in limited))
+
+
+def _listed(pairs: Sequence[Comparison], most: int, finding: PrimaryFinding) -> Listed:
+    ordered = sorted(pairs, key=lambda each: -abs(each.difference or 0.0))
+    return Listed([_pair(each, finding) for each in ordered[:most]], len(pairs))
+
+
+def _pair(each: Comparison, finding: PrimaryFinding) -> ComparedPair:
+    axis = str(each.axis)
+    others = {key: label for key, label in each.a.items() if key != axis}
+    interval = ""
+    if each.shown_low is not None and each.shown_high is not None:
+        interval = f"{points(each.shown_low)} to {points(each.shown_high)}"
+        interval += " over all runs" if each.chosen_by_outcome else ""
+    return ComparedPair(
+        axis=axis,
+        a=str(each.a[axis]),
+        b=str(each.b[axis]),
+        others=", ".join(f"{key}={label}" for key, label in others.items()),
+        difference="—" if each.difference is None else points(each.difference),
+        interval=interval,
+        p="—" if each.p_adjusted is None else formatting.p_value(each.p_adjusted),
+        test=_TESTS.get(each.test or "", formatting.NOTHING),
+        significant=differs(each),
+        verdict=_in_words(each, axis, finding),
+    )
+
+
+def _in_words(each: Comparison, axis: str, finding: PrimaryFinding) -> str:
+    if each.difference is None:
+        return f"not known: {each.why}"
+    if differs(each):
+        worse = each.b if each.difference > 0 else each.a
+        return f"{axis}={worse[axis]} {finding.does} in more runs"
+    if each.doubtful:
+        ends = (each.bounds.least or 0.0, each.bounds.greatest or 0.0)
+        least, greatest = map(points, ends)
+        return f"doubtful: over all runs, anything from {least} to {greatest} is possible"
+    if each.runs_needed is None:
+        return "no difference shown: the shares are equal"
+    needed = formatting.number(each.runs_needed)
+    runs = "shared runs" if each.pairs.complete else "runs of each"
+    return (
+        f"no difference shown; {needed} {runs} would show it if this difference is true "
+        f"({POWER * 100:.0f} % power, before the correction)"
+    )
+
 
 SHADES: Final = 10
 _FAILURES_AT_MOST: Final = 50
@@ -274,3 +391,95 @@ class CampaignView:
         for axis in self.document.axes:
             if pairs[axis]:
                 yield AxisSummary(axis, significant[axis], doubtful[axis], pairs[axis])
+
+
+_LISTED: Final = 1_000
+_EXPLAINED_BY_COUNTS: Final = ("loss", "none")
+_KNOWN: Final = ("loss", "none", "wrong")
+"""The losses of other runs are not known: a 0 would read as "nothing was lost"."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The runs that the table lists, in the order of the runs. `of_each`: at most so many of each
+    cell, first those in which something was found or that do not count; `None`: all runs."""
+
+    rows: tuple[RunRow, ...]
+    of_each: int | None
+    left_out: int
+
+
+def listing(view: CampaignView) -> Listing:
+    """All runs, or as many of each cell as fit."""
+    numbers = Counter(row["cell"] for row in view.rows)
+    if len(view.rows) <= _LISTED:
+        return Listing(tuple(view.rows), None, 0)
+    most = _most_of_each(numbers)
+    left, chosen = Counter(dict.fromkeys(numbers, most)), set()
+    for place, row in sorted(enumerate(view.rows), key=lambda each: _is_plain(each[1])):
+        if left[row["cell"]]:
+            left[row["cell"]] -= 1
+            chosen.add(place)
+    rows = tuple(row for place, row in enumerate(view.rows) if place in chosen)
+    return Listing(rows, most, len(view.rows) - len(rows))
+
+
+def _most_of_each(numbers: Mapping[str, int]) -> int:
+    """The most runs that each cell can list, if cells with fewer leave their places to others."""
+    most = 1
+    while sum(min(number, most + 1) for number in numbers.values()) <= _LISTED:
+        most += 1
+    return most
+
+
+def _is_plain(row: RunRow) -> bool:
+    """Whether the run counts, and nothing was found in it."""
+    return row["class"] == NONE and bool(row["conclusive"])
+
+
+def run_table(view: CampaignView, listed: Listing) -> Mapping[str, Any]:
+    """The data of the table: `runs` has a list for each column, in the order of the runs; `all` is
+    the number of runs, listed or not."""
+    names = [cell.name for _, cell in view.cells]
+    cell_of = {name: at for at, name in enumerate(names)}
+    class_of = {name: at for at, name in enumerate(view.classes)}
+    whys: dict[str, int] = {}
+    rows = [row for row in listed.rows if row["cell"] in cell_of]
+    reasons = [_why(row) for row in rows]
+    return {
+        "cells": names,
+        "classes": [name for name, _ in view.classes.values()],
+        "kinds": list(view.classes),
+        "countsLosses": view.counts_losses,
+        "unit": view.document.unit,
+        "all": len(view.rows),
+        "runs": {
+            "id": [row["run_id"] for row in rows],
+            "page": [_page(view, row["run_id"]) for row in rows],
+            "cell": [cell_of[row["cell"]] for row in rows],
+            "class": [class_of[row["class"]] for row in rows],
+            "counts": [int(row["conclusive"]) for row in rows],
+            "lost": [row["lost"] if row["class"] in _KNOWN else None for row in rows],
+            "acknowledged": [row["acknowledged"] for row in rows],
+            "gap_s": [row["longest_gap_s"] for row in rows],
+            "refused": [row["refused"] for row in rows],
+            "why": [whys.setdefault(reason, len(whys)) for reason in reasons],
+        },
+        "whys": list(whys),
+    }
+
+
+def _why(row: RunRow) -> str:
+    """The reason for a run's class, or for not counting it."""
+    if row["class"] not in _EXPLAINED_BY_COUNTS:
+        return str(row["reason"])
+    if row["conclusive"]:
+        return ""
+    proven = f"{row['faults_proven']} of {row['faults']} faults proven"
+    return f"does not count: {row['doubts'] or proven}"
+
+
+def _page(view: CampaignView, run_id: str) -> int:
+    """The target of a run's link: 2 its page, 1 its folder, 0 none."""
+    run = view.folder.run(run_id)
+    return 2 if run.report.is_file() else int(run.path.is_dir())

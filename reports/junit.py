@@ -16,8 +16,14 @@ from xml.etree import ElementTree as ET
 
 from analysis.campaign import results_of, versions_of
 from analysis.primary import of_campaign
-from analysis.statistics.eligibility import is_conclusive
-from analysis.statistics.samples import CLASSES, HARNESS_FAILURE, LOSS, WRONG, verdict_class
+from analysis.statistics.samples import (
+    CLASSES,
+    HARNESS_FAILURE,
+    LOSS,
+    WRONG,
+    is_conclusive,
+    verdict_class,
+)
 from analysis.statistics.shares import Share, share_in_words
 from analysis.visible import visible
 from analysis.wording import unit

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from analysis import drawing
-from analysis.comparison.figure import draw_trend
-from analysis.comparison.model import Side, Trend, TrendPoint
-from analysis.comparison.sampled import CampaignSummary
-from analysis.lake.overview.model import AtVersion, Group, Overview, Pool
+from analysis.campaign_figures import draw_trend
+from analysis.comparison import CampaignSummary, Side, Trend, TrendPoint
+from analysis.lake.overview import AtVersion, Group, Overview, Pool
 from analysis.wording import counted, do
 from harness.history.run_folder import write_atomically
 from harness.protocols import PrimaryFinding

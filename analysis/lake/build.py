@@ -17,8 +17,18 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from analysis.lake import sources
-from analysis.lake.manifest import FILE, LakeCampaign, Manifest, Part, read_manifest, write_manifest
-from analysis.lake.parts import columns_of, folder_of, read_part, write_part
+from analysis.lake.manifest import (
+    FILE,
+    LakeCampaign,
+    Manifest,
+    Part,
+    columns_of,
+    folder_of,
+    read_manifest,
+    read_part,
+    write_manifest,
+    write_part,
+)
 from analysis.lake.place import Place
 from analysis.lake.rows import has_rows_of, rows_of
 from analysis.lake.schema import CELLS, OPS, RUNS, TABLES, Table

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import orjson
 
-from analysis.comparison.differences import DESCRIPTIVE
+from analysis.comparison import DESCRIPTIVE
 from harness.campaigns.plan import Axis, Campaign, Cell, Document, with_choices
 from harness.plan.changes import dotted_parts
 from harness.protocols.any_client import EXEC

@@ -2,33 +2,84 @@
 
 Every number comes from the readers that reports use; nothing is counted again here. What is not
 known is null, and a run that the harness failed has neither verdict nor counts.
+
+What the checkers of a run have found, in the columns of the lake.
+
+A checker, which may be a plug-in, chooses its columns and their types. Those that the lake has too,
+with a type that says the same, are in these columns; all others are in `more`, as JSON.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
 import pandas as pd
 import pyarrow as pa
 
 from analysis import frames
+from analysis.found_columns import fitting, found_columns
 from analysis.lake import schema
 from analysis.lake.conditions import conditions_of, digest
-from analysis.lake.findings import findings
+from analysis.lake.schema import FINDINGS, TEXT
 from analysis.lake.sources import Source, Unit, total
-from analysis.statistics.eligibility import Outcome, is_conclusive, is_eligible
-from analysis.statistics.samples import verdict_class
+from analysis.statistics.samples import Outcome, is_conclusive, is_eligible, verdict_class
 from harness.errors import HistoryError
 from harness.history.documents import Availability, Counts, Rates, RunResult
 from harness.history.run_folder import RunDir, parts_of
 from harness.history.schemas import MEMBERS
 from harness.models import MODELS
 from harness.protocols import INVALID, UNKNOWN, VALID
+
+_RUN_ID: Final = "run_id"
+_CHECKER: Final = "checker"
+_MORE: Final = "more"
+_OF_THE_LAKE: Final = frozenset({_RUN_ID, "run_cell", _CHECKER, _MORE})
+"""Columns that the lake fills: one of a checker with such a name is another."""
+
+
+def findings(folder: RunDir) -> pa.Table:
+    """The findings of a judged cell; the columns that name it are null. Raises HistoryError."""
+    files = sorted(folder.findings.glob("*.parquet"))
+    return pa.concat_tables([FINDINGS.stored.empty_table(), *map(_columns, files)])
+
+
+def _columns(path: Path) -> pa.Table:
+    """The findings of one checker."""
+    given = found_columns(path)
+    size = len(next(iter(given.values()), ()))
+    held = {
+        field.name: column
+        for field in FINDINGS.stored
+        if field.name in given.keys() - _OF_THE_LAKE
+        and (column := fitting(given[field.name], field.type)) is not None
+    }
+    others = {name: column for name, column in given.items() if name not in held}
+    held[_CHECKER] = pa.repeat(path.stem, size)
+    held[_MORE] = _as_json(others, size)
+    return pa.table(
+        [held.get(field.name, pa.nulls(size, field.type)) for field in FINDINGS.stored],
+        schema=FINDINGS.stored,
+    )
+
+
+def _as_json(columns: Mapping[str, pa.ChunkedArray], size: int) -> pa.Array:
+    """The rows of these columns as JSON objects, without what is null; null for an empty one."""
+    if not columns:
+        return pa.nulls(size, TEXT)
+    rows = zip(*(column.to_pylist() for column in columns.values()), strict=True)
+    return pa.array([_object(columns, row) for row in rows], TEXT)
+
+
+def _object(names: Iterable[str], row: Sequence[object]) -> str | None:
+    known = {name: value for name, value in zip(names, row, strict=True) if value is not None}
+    return orjson.dumps(known, default=str).decode() if known else None
+
 
 Row = dict[str, Any]
 

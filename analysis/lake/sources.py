@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from analysis.campaign import outcome_of, refuse_mixed
-from analysis.statistics.eligibility import FailedRun, Outcome
+from analysis.statistics.samples import FailedRun, Outcome
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Campaign, Cell, label
 from harness.campaigns.progress import Progress, Run

@@ -3,24 +3,47 @@
 Only files that the manifest names are read, each with the columns of the schema: one that a file
 lacks is null. The size of every file is compared with the manifest, and the checksums of its pages
 are verified.
+
+The cells of a campaign in the lake as the outcomes that statistics are made of.
+
+A row of `cells` holds everything that `analysis.statistics` reads of a result. So a campaign whose
+folder is gone has the same shares, rates and intervals as on the day when it was added.
+
+Campaigns as the lake has them, with the samples of their cells: what a trend is made of, without
+their folders.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, Final
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from analysis.lake.manifest import FILE, Manifest, Part, read_manifest
-from analysis.lake.parts import AGAIN, columns_of
+from analysis.comparison import CampaignSummary
+from analysis.lake import schema
+from analysis.lake.conditions import Conditions
+from analysis.lake.manifest import (
+    AGAIN,
+    FILE,
+    LakeCampaign,
+    Manifest,
+    Part,
+    columns_of,
+    read_manifest,
+)
 from analysis.lake.place import Place
-from analysis.lake.schema import CAMPAIGN, TABLES, Table
+from analysis.lake.schema import CAMPAIGN, CELLS, RUNS, TABLES, Table
+from analysis.statistics.samples import UNKNOWN, FailedRun, Outcome, Sample, sample_of
+from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
+from harness.history.documents import Availability, CheckRecord, Counts, Rates, RunResult
 
 _FORMAT: Final = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
@@ -123,3 +146,201 @@ def open_lake(place: Place) -> StoredLake:
             hint="name a folder that `ackloss lake build` has made",
         )
     return StoredLake(place, manifest)
+
+
+Row = Mapping[str, Any]
+Key = frozenset[tuple[str, str]]
+"""A cell's setting, whatever the order of its axes."""
+
+_COLUMNS: Final = (
+    *("run_id", "run_cell", "cell", "setting", "version", "shared", "verdict", "class"),
+    *("reason", "eligible", "complete", "doubts", "counter_examples"),
+    *("model", "check", "seed", "simulated"),
+    *("counted", "plan_digest", *(field.name for field in fields(Conditions))),
+    *(field.name for field in fields(Counts)),
+    *(schema.rate(field.name) for field in fields(Rates)),
+    *(schema.seen(field.name) for field in fields(Availability)),
+)
+
+
+@dataclass(frozen=True)
+class StoredCell:
+    """A cell of a campaign, and of each of its runs: the outcome, the run id, the version of the
+    system (`None`: the run failed before it was known), the shared run, and how many cells the run
+    held (`in_run`; 1: it ran alone).
+
+    `conditions` is `None` where an earlier ackloss added the campaign.
+    """
+
+    name: str
+    key: Mapping[str, str]
+    outcomes: tuple[Outcome, ...]
+    shared: tuple[Hashable | None, ...]
+    run_ids: tuple[str, ...]
+    versions: tuple[str | None, ...]
+    plan_digest: str
+    conditions: Conditions | None
+    in_run: tuple[int, ...]
+
+
+def cells_of(lake: StoredLake, campaign: str) -> dict[Key, StoredCell]:
+    """The cells of a campaign that has finished runs. Raises HistoryError."""
+    chosen = lake.rows(CELLS, _COLUMNS, campaign=campaign)
+    rows = sorted(chosen.to_pylist(), key=lambda row: str(row["run_id"]))
+    _refuse_twice(lake, rows)
+    in_run = Counter(_run_of(row) for row in rows)
+    by_key: dict[Key, list[Row]] = {}
+    for row in rows:
+        by_key.setdefault(frozenset(row["setting"]), []).append(row)
+    return {key: _cell(rows, in_run) for key, rows in by_key.items()}
+
+
+def _cell(rows: Sequence[Row], in_run: Mapping[str, int]) -> StoredCell:
+    # An earlier ackloss may have added the first runs, and a newer one the others.
+    known = next((row for row in rows if row["conditions_but_version"] is not None), None)
+    # A cell that broke off has no row, and yet it was in the run.
+    most = max(in_run[_run_of(row)] for row in rows)
+    return StoredCell(
+        name=rows[0]["cell"],
+        key=dict(rows[0]["setting"]),
+        outcomes=tuple(outcome_of(row) for row in rows),
+        shared=tuple(row["shared"] for row in rows),
+        run_ids=tuple(row["run_id"] for row in rows),
+        versions=tuple(row["version"] for row in rows),
+        plan_digest=rows[0]["plan_digest"],
+        conditions=None
+        if known is None
+        else Conditions(**{field.name: known[field.name] for field in fields(Conditions)}),
+        in_run=tuple(1 if _is_alone(row) else most for row in rows),
+    )
+
+
+def _run_of(row: Row) -> str:
+    """Equal for the cells of one run."""
+    return str(row["shared"] or row["run_id"])
+
+
+def _is_alone(row: Row) -> bool:
+    """Whether a run held no other cell: one of the campaign, or one of its plan."""
+    return row["shared"] is None and row["run_cell"] is None
+
+
+def _refuse_twice(lake: StoredLake, rows: Iterable[Row]) -> None:
+    """A run counts once: `build` writes none twice, but a lake may come from a stranger."""
+    seen = Counter((row["run_id"], row["run_cell"]) for row in rows)
+    if twice := next((run_id for (run_id, _), times in seen.items() if times > 1), None):
+        raise HistoryError(f"has the run {twice} twice", file=lake.place.shown, hint=AGAIN)
+
+
+def outcome_of(row: Row) -> Outcome:
+    """How a judged cell ended, from its row."""
+    if row["verdict"] is None:
+        return FailedRun(run_id=row["run_id"], error=row["reason"], unread=row["class"] == UNKNOWN)
+    return RunResult(
+        verdict=row["verdict"],
+        counts=Counts(**{field.name: row[field.name] or 0 for field in fields(Counts)}),
+        run_id=row["run_id"],
+        seed=row["seed"],
+        model=row["model"],
+        simulated=row["simulated"],
+        reason=row["reason"],
+        checks=(
+            CheckRecord(
+                name=row["check"], verdict=row["verdict"], counts=dict(row["counted"] or ())
+            ),
+        ),
+        counter_examples=_tuple(row["counter_examples"]),
+        doubts=_tuple(row["doubts"]),
+        eligible=row["eligible"],
+        complete=row["complete"],
+        rates=Rates(**{f.name: row[schema.rate(f.name)] for f in fields(Rates)}),
+        availability=Availability(
+            **{f.name: row[schema.seen(f.name)] for f in fields(Availability)}
+        ),
+    )
+
+
+def _tuple(texts: list[str] | None) -> tuple[str, ...] | None:
+    return None if texts is None else tuple(texts)
+
+
+Versions = Mapping[str, str]
+"""The versions of ackloss, the system and the clients in one run."""
+
+
+@dataclass(frozen=True)
+class StoredCampaign:
+    """A campaign as the lake has it."""
+
+    lake: StoredLake
+    campaign: LakeCampaign
+
+    @cached_property
+    def cells(self) -> Mapping[Key, StoredCell]:
+        """Its cells that have finished runs."""
+        return cells_of(self.lake, self.campaign.id)
+
+    @cached_property
+    def samples(self) -> Mapping[Key, Sample]:
+        """The sample of each cell."""
+        return {key: sample_of(cell.outcomes) for key, cell in self.cells.items()}
+
+    @cached_property
+    def versions_of_runs(self) -> Mapping[str, Versions]:
+        """The versions of each run, by its id."""
+        rows = self.lake.rows(RUNS, ["run_id", "versions"], campaign=self.campaign.id)
+        return {row["run_id"]: dict(row["versions"] or ()) for row in rows.to_pylist()}
+
+    def summary(self) -> CampaignSummary:
+        """The campaign as the document names it; its folder is the lake's."""
+        return CampaignSummary(
+            id=self.campaign.id,
+            folder=self.lake.place.shown,
+            name=self.campaign.name,
+            plan_hash=self.campaign.plan_hash,
+            started=self.campaign.started,
+            ended=self.campaign.ended,
+            workers=self.campaign.workers,
+            runs=sum(sample.runs for sample in self.samples.values()),
+            executions=len(self.versions_of_runs),
+            versions=self._versions(),
+            simulated=self.campaign.simulated,
+        )
+
+    def _versions(self) -> dict[str, list[str]]:
+        found: dict[str, set[str]] = {}
+        for versions in self.versions_of_runs.values():
+            for name, version in versions.items():
+                found.setdefault(name, set()).add(version)
+        return {name: sorted(each) for name, each in sorted(found.items())}
+
+
+def originals(campaigns: Iterable[LakeCampaign]) -> dict[object, LakeCampaign]:
+    """The campaigns by their identities, each once: of several names that an earlier ackloss gave
+    to one campaign, the one with the most rows."""
+    found: dict[object, LakeCampaign] = {}
+    for each in sorted(campaigns, key=lambda each: (-each.rows(CELLS.name), each.id)):
+        found.setdefault(each.identity, each)
+    return found
+
+
+def in_order(campaigns: Sequence[LakeCampaign]) -> list[LakeCampaign]:
+    """The campaigns in the order of their starts."""
+    return sorted(campaigns, key=lambda each: each.started or "")
+
+
+def earlier_than(lake: StoredLake, folders: Sequence[CampaignDir]) -> list[StoredCampaign]:
+    """The campaigns of the lake that began before all of these folders' did, each once, the oldest
+    first. One whose start is not known may be one of these, and is left out. Raises HistoryError
+    where some are simulated and others are not."""
+    begun = [each.progress().started for each in folders]
+    first = min((at for at in begun if at is not None), default="")
+    every = originals(lake.manifest.campaigns).values()
+    older = [each for each in every if each.started is not None and each.started < first]
+    if older and lake.simulated != folders[0].campaign().simulated:
+        raise HistoryError(
+            "simulated and real campaigns are not compared",
+            file=lake.place.shown,
+            hint="name the lake that these campaigns are in",
+        )
+    return [StoredCampaign(lake, each) for each in in_order(older)]

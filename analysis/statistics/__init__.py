@@ -2,10 +2,8 @@
 
     shares       intervals for a share of runs, exact and Wilson's, and as a sentence
     resampling   intervals for means and ratios over runs (BCa bootstrap), and for medians
-    contrasts    two shares compared: difference, exact test, number of runs needed
-    equivalence  whether two shares are the same within a margin
-    eligibility  which runs count, decided without the outcome
-    samples      the results of a cell's runs -> verdict classes and the numbers of each run
+    contrasts    two shares: difference, exact test, runs needed, equivalence
+    samples      a cell's results -> which count, verdict classes, numbers
     cells        a sample -> the `cells[]` of campaign.json
     clusters     runs that share a cluster: their similarity, and a test that allows for it
     pairs        cells that share runs: test, interval and number of runs for pairs

@@ -7,10 +7,14 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from analysis.statistics.eligibility import Outcome
-from analysis.statistics.measures import MeasureStatistics, measure_statistics
 from analysis.statistics.resampling import Floats, Spread, ratio_estimate, spread
-from analysis.statistics.samples import Sample, sample_of
+from analysis.statistics.samples import (
+    MeasureStatistics,
+    Outcome,
+    Sample,
+    measure_statistics,
+    sample_of,
+)
 from analysis.statistics.shares import Estimate, share_estimate, share_in_words
 
 Key = Mapping[str, object]

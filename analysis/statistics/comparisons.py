@@ -33,7 +33,6 @@ from analysis.statistics.contrasts import (
     newcombe,
     runs_needed,
 )
-from analysis.statistics.eligibility import Outcome
 from analysis.statistics.pairs import (
     Both,
     Pairs,
@@ -47,7 +46,7 @@ from analysis.statistics.pairs import (
     tango,
 )
 from analysis.statistics.resampling import mean_difference, mean_of_differences
-from analysis.statistics.samples import Sample, sample_of
+from analysis.statistics.samples import Outcome, Sample, sample_of
 from analysis.statistics.shares import CONFIDENCE, Estimate, Share
 
 _ABSENT = object()

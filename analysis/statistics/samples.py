@@ -12,12 +12,28 @@ Each run is in exactly one of six classes:
                      interrupted, ...; or the result cannot be read
     harness_failure  the harness or its setup failed, so the cluster was not tested
 
-The class of a run does not decide whether it counts: `eligibility.is_conclusive` does. Shares,
+The class of a run does not decide whether it counts: `is_conclusive` does. Shares,
 rates and tests cover the conclusive runs of either verdict; a `wrong` run counts as one without
 loss, which here stands for any primary finding. The other runs are reported beside them: their
 number, the number that lost writes, and bounds over all runs of the cell. A loss that was found
 counts as a loss in both bounds, since no later event can undo it. Every other run that does not
 count is a run without loss in the best case, and a run with loss in the worst case.
+
+Which runs count: eligibility first, outcome second (truth rule 9).
+
+A run is eligible because of its circumstances, never because of its losses: it is complete, every
+scripted fault is proven and was met by load, and the load was as the plan requests. A run is
+*conclusive* when it is eligible and its verdict is `valid` or `invalid`.
+
+A doubt prevents the verdict `valid` but not `invalid`. If a lossy run under doubt counted, and the
+same run without loss did not, shares would be too high where doubts are frequent. Therefore no
+run under doubt is conclusive. The losses of the other runs are reported beside the shares, and the
+bounds cover all runs.
+
+What checkers count besides their primary finding, over the conclusive runs of a cell.
+
+A checker declares its measures (`harness.protocols.HasMeasures`): a count, as a share of another.
+Each run has one such share, and is one observation, however much was counted in it.
 """
 
 from __future__ import annotations
@@ -28,14 +44,121 @@ from typing import Final
 
 import numpy as np
 
-from analysis.primary import of_result
-from analysis.statistics.eligibility import FailedRun, Outcome, is_conclusive
-from analysis.statistics.measures import Measured, measured
+from analysis.primary import measures_of, of_result
 from analysis.statistics.pairs import Shared, SharedResult
-from analysis.statistics.resampling import Floats
-from analysis.statistics.shares import Share, chosen_by_outcome
+from analysis.statistics.resampling import Floats, Spread, ratio_estimate, spread
+from analysis.statistics.shares import Estimate, Share, chosen_by_outcome, share_estimate
 from harness.history.documents import RunResult
-from harness.protocols import DOUBTS, INVALID, VALID
+from harness.protocols import DOUBTS, INVALID, OUTCOME_DOUBTS, VALID, Measure, Number
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailedRun:
+    """A run without a usable result.json, and the error. `unread`: it was judged, but its result
+    cannot be read."""
+
+    run_id: str
+    error: str | None = None
+    unread: bool = False
+
+
+Outcome = RunResult | FailedRun
+"""The end of a run."""
+
+
+def is_eligible(outcome: Outcome) -> bool:
+    """Whether a run may count, decided without its losses.
+
+    A result without the field `eligible` comes from an earlier ackloss. Such a run is eligible if
+    it is complete, no doubt but one about its outcome was recorded, and every fault is proven. If
+    doubts were not recorded either, the run is not eligible until `ackloss check` judges it again.
+    """
+    if isinstance(outcome, FailedRun):
+        return False
+    if outcome.eligible is not None:
+        return outcome.eligible
+    if not outcome.complete or outcome.doubts is None or set(outcome.doubts) - OUTCOME_DOUBTS:
+        return False
+    return all(fault.proven for fault in outcome.faults)
+
+
+def is_conclusive(outcome: Outcome) -> bool:
+    """Whether a run counts in shares, rates and tests."""
+    return (
+        isinstance(outcome, RunResult)
+        and is_eligible(outcome)
+        and outcome.verdict in (VALID, INVALID)
+        and not outcome.doubts
+    )
+
+
+Counted = tuple[Floats, Floats]
+"""A count and the one that it is a share of, of each run that has both."""
+Measured = Mapping[Measure, Counted]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureStatistics:
+    """A measure over runs: `count` of `whole` in total; `runs` have a count above 0, of `of_runs`,
+    and `share_of_runs` has the interval of that; `rate` is the share in each run, and `pooled` that
+    of all together."""
+
+    head: str
+    of: str
+    count: int
+    whole: int
+    runs: int
+    of_runs: int
+    share_of_runs: Estimate
+    rate: Spread
+    pooled: Estimate
+
+
+def measured(results: Iterable[RunResult]) -> Measured:
+    """The measures of these runs; a run that lacks a count is left out of it."""
+    pairs: dict[Measure, list[tuple[float, float]]] = {}
+    for result in results:
+        for measure, (part, whole) in counted(result).items():
+            pairs.setdefault(measure, [])
+            if part is not None and whole is not None:
+                pairs[measure].append((part, whole))
+    return {measure: _columns(each) for measure, each in pairs.items()}
+
+
+def counted(result: RunResult) -> dict[Measure, tuple[Number, Number]]:
+    """What one run has of each measure of its first check; `None`: not recorded."""
+    counts = result.checks[0].counts if result.checks else {}
+    return {
+        measure: (counts.get(measure.part), counts.get(measure.whole))
+        for measure in measures_of(result)
+    }
+
+
+def measure_statistics(measured: Measured) -> dict[str, MeasureStatistics]:
+    """The statistics of each measure, by its name."""
+    return {measure.part: _statistics(measure, *each) for measure, each in measured.items()}
+
+
+def _statistics(measure: Measure, parts: Floats, wholes: Floats) -> MeasureStatistics:
+    having = Share(int(np.count_nonzero(parts)), parts.size)
+    some = wholes > 0
+    return MeasureStatistics(
+        head=measure.head,
+        of=measure.of,
+        count=int(parts.sum()),
+        whole=int(wholes.sum()),
+        runs=having.part,
+        of_runs=having.whole,
+        share_of_runs=share_estimate(having),
+        rate=spread(parts[some] / wholes[some], bounded=False),
+        pooled=ratio_estimate(parts, wholes),
+    )
+
+
+def _columns(pairs: list[tuple[float, float]]) -> Counted:
+    parts, wholes = np.array(pairs, np.float64).reshape(-1, 2).T
+    return parts, wholes
+
 
 LOSS, NONE, WRONG = "loss", "none", "wrong"
 VACUOUS, UNKNOWN, HARNESS_FAILURE = "vacuous", "unknown", "harness_failure"

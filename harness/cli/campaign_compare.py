@@ -13,8 +13,7 @@ import rich_click as click
 from harness.cli.output import Output, with_output
 
 if TYPE_CHECKING:
-    from analysis.comparison.model import CampaignComparison
-    from analysis.comparison.sampled import CellId, InTrend
+    from analysis.comparison import CampaignComparison, CellId, InTrend
     from harness.campaigns.folder import CampaignDir
     from harness.campaigns.progress import Run
     from harness.campaigns.prune import Pruned
@@ -47,8 +46,7 @@ def compare(
     over all cells, and not explained by inconclusive runs), else 3 if a cell has no conclusive run
     in one of the two, else 0.
     """
-    from analysis.comparison.document import compare_campaigns
-    from analysis.comparison.model import NOT_JUDGED
+    from analysis.comparison import NOT_JUDGED, compare_campaigns
     from harness.campaigns.folder import CampaignDir
     from reports import campaign_comparison as pages
 
@@ -70,9 +68,8 @@ def compare(
 
 def _earlier(lake: str, folders: Sequence[CampaignDir]) -> Sequence[InTrend[CellId]]:
     """The campaigns of a lake that began before all of these."""
-    from analysis.lake.campaigns import earlier_than
     from analysis.lake.place import place_of
-    from analysis.lake.stored import open_lake
+    from analysis.lake.stored import earlier_than, open_lake
 
     return earlier_than(open_lake(place_of(lake)), folders)
 

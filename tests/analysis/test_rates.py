@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from analysis.latency import OUTCOMES
-from analysis.rates import BARS_AT_MOST, bar_width_s, rates
+from analysis.timeline import BARS_AT_MOST, bar_width_s, rates
 
 
 def frame_of(*writes: tuple[float, float, str]) -> pd.DataFrame:

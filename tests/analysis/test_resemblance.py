@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.resemblance import resemblances
+from analysis.campaign import resemblances
 from analysis.statistics.clusters import Resemblance
-from analysis.statistics.eligibility import Outcome
+from analysis.statistics.samples import Outcome
 from harness.campaigns.progress import Run
 from tests.fixtures.synthetic_results import lossy, run
 

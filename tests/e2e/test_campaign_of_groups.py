@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.lake.outcomes import cells_of
 from analysis.lake.schema import CELLS
+from analysis.lake.stored import cells_of
 from analysis.statistics.cells import cell_of
 from harness.campaigns.folder import CampaignDir
 from tests.fixtures.command_line import ackloss

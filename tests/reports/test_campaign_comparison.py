@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from analysis.comparison.document import compare_campaigns
-from analysis.comparison.figure import draw_trend
-from analysis.comparison.model import CampaignComparison
+from analysis.campaign_figures import draw_trend
+from analysis.comparison import CampaignComparison, compare_campaigns
 from reports import markdown
 from reports.campaign_comparison import as_markdown, write_markdown, write_page
 from tests.fixtures.campaign_folder import OFF, ON, build

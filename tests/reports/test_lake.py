@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from analysis.lake.overview.document import overview_of
-from analysis.lake.overview.model import Overview
+from analysis.lake.overview import Overview, overview_of
 from reports.lake import as_markdown, write_markdown, write_page
 from tests.fixtures.campaign_folder import OFF, ON
 from tests.fixtures.lakes import campaign, lake_of

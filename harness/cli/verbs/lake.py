@@ -16,7 +16,7 @@ from harness.urls import is_url
 
 if TYPE_CHECKING:
     from analysis.lake.build import Built
-    from analysis.lake.overview.model import Overview
+    from analysis.lake.overview import Overview
     from analysis.lake.place import Place
     from analysis.lake.query import Engine
     from harness.errors import AcklossError
@@ -163,7 +163,7 @@ def report(
     Runs of several campaigns are counted together only if they had the same plan. docs/lake.md has
     the rules.
     """
-    from analysis.lake.overview.document import overview_of
+    from analysis.lake.overview import overview_of
     from analysis.lake.place import place_of
     from analysis.lake.stored import open_lake
     from reports import lake as pages

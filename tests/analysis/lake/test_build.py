@@ -19,10 +19,9 @@ import pytest
 from analysis.campaign import campaign_document
 from analysis.lake.build import build
 from analysis.lake.manifest import FILE
-from analysis.lake.outcomes import cells_of
 from analysis.lake.place import place_of
 from analysis.lake.schema import CELLS, FAULTS, RUNS, TABLES
-from analysis.lake.stored import StoredLake, open_lake
+from analysis.lake.stored import StoredLake, cells_of, open_lake
 from analysis.statistics.cells import CellStatistics, cell_of
 from analysis.statistics.samples import verdict_class
 from harness.campaigns.folder import CampaignDir

@@ -12,9 +12,7 @@ import orjson
 import pytest
 
 from analysis.lake.build import build
-from analysis.lake.overview.document import overview_of
-from analysis.lake.overview.model import Group, Overview, Pool
-from analysis.lake.overview.planned import natural
+from analysis.lake.overview import Group, Overview, Pool, natural, overview_of
 from analysis.lake.place import place_of
 from analysis.lake.stored import open_lake
 from analysis.statistics.shares import Share, share_in_words

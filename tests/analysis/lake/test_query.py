@@ -29,11 +29,10 @@ from hypothesis import strategies as st
 
 import ackloss
 from analysis.campaign import campaign_document, results_of
-from analysis.lake.outcomes import cells_of
 from analysis.lake.place import place_of
 from analysis.lake.query import ENGINES, as_csv, query, rows, text
 from analysis.lake.schema import CELLS, FAULTS, TABLES
-from analysis.lake.stored import StoredLake, open_lake
+from analysis.lake.stored import StoredLake, cells_of, open_lake
 from analysis.statistics.samples import sample_of
 from checkers.judging import spark
 from harness.campaigns.progress import read_progress

@@ -13,12 +13,11 @@ from click.testing import CliRunner
 from analysis import frames
 from analysis.campaign import campaign_document
 from analysis.lake.build import build
-from analysis.lake.outcomes import cells_of
-from analysis.lake.overview.document import overview_of
+from analysis.lake.overview import overview_of
 from analysis.lake.place import place_of
 from analysis.lake.query import query
 from analysis.lake.schema import CELLS, FAULTS, FINDINGS, OBSERVATIONS, OPS, RUNS
-from analysis.lake.stored import StoredLake
+from analysis.lake.stored import StoredLake, cells_of
 from analysis.statistics.cells import CellStatistics, cell_of
 from analysis.statistics.resampling import Spread
 from analysis.statistics.samples import SEVERAL_SETTINGS

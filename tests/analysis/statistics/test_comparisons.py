@@ -12,8 +12,7 @@ import pytest
 from analysis.statistics import comparisons
 from analysis.statistics.cells import Key
 from analysis.statistics.comparisons import compared
-from analysis.statistics.eligibility import Outcome
-from analysis.statistics.samples import sample_of
+from analysis.statistics.samples import Outcome, sample_of
 from tests.fixtures.synthetic_results import FAILED, lossy, run
 
 Runs = list[Outcome]

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from analysis.statistics.cells import cell_of
 from analysis.statistics.comparisons import comparisons_of
-from analysis.statistics.eligibility import Outcome, is_conclusive, is_eligible
-from analysis.statistics.samples import sample_of
+from analysis.statistics.samples import Outcome, is_conclusive, is_eligible, sample_of
 from tests.fixtures import result_documents
 from tests.fixtures.synthetic_results import FAILED, lossy, outcome, run
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, special, stats
 
-from analysis.statistics.equivalence import (
+from analysis.statistics.contrasts import (
     as_extreme,
     equivalence,
     runs_needed_equivalent,

@@ -21,7 +21,6 @@ from analysis.campaign import campaign_document, run_rows
 from analysis.statistics.clusters import p_within
 from analysis.statistics.comparisons import Comparison, comparisons_of
 from analysis.statistics.contrasts import ALPHA, exact_test
-from analysis.statistics.eligibility import Outcome
 from analysis.statistics.pairs import (
     MCNEMAR,
     NO_PAIR,
@@ -33,6 +32,7 @@ from analysis.statistics.pairs import (
     tango,
 )
 from analysis.statistics.resampling import PAIRED_T, mean_of_differences
+from analysis.statistics.samples import Outcome
 from analysis.statistics.shares import Share
 from bench.pairs import Kind, simulated
 from tests.fixtures import result_documents

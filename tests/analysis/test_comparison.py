@@ -12,11 +12,14 @@ import numpy as np
 import orjson
 import pytest
 
-from analysis.comparison.document import cells_compared, compare_campaigns
-from analysis.comparison.model import ComparedCell
-from analysis.comparison.sampled import SampledCampaign
-from analysis.comparison.sentences import cell_in_words
-from analysis.comparison.trend import trend
+from analysis.comparison import (
+    ComparedCell,
+    SampledCampaign,
+    cell_in_words,
+    cells_compared,
+    compare_campaigns,
+    trend,
+)
 from analysis.statistics.contrasts import ALPHA, adjusted, exact_test
 from analysis.statistics.samples import sample_of
 from analysis.statistics.shares import Share

@@ -1,0 +1,672 @@
+"""What all campaigns of a lake say together, without any of their folders.
+
+Runs of two campaigns are counted together only where the lake proves that the plan was the same: a
+name proves nothing. Cells are the same if their plans are: by `conditions`, or, of campaigns that
+an earlier ackloss added, by `plan_digest`, which lakes have always had. The latter also differs
+where only a name or a comment does, so it proves that two plans are the same and never that they
+are not. Runs are one pool only if the plan, the version of the system and that of its clients were
+the same, and if as many cells shared each run, because cells of one run share the machine. Whether
+campaigns lose equally often does not decide it: a rule that looks at the outcome would choose the
+result. It is tested, and reported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+from typing import Any, Final
+
+from analysis.comparison import CampaignSummary, Side, Trend, side_of, trend
+from analysis.lake.conditions import Conditions
+from analysis.lake.manifest import LakeCampaign
+from analysis.lake.schema import CELLS
+from analysis.lake.stored import Key, StoredCampaign, StoredCell, StoredLake, in_order, originals
+from analysis.primary import ANY, of_checks
+from analysis.statistics.contrasts import ALPHA, adjusted, exact_test
+from analysis.statistics.samples import FailedRun, Outcome, Sample, is_conclusive, sample_of
+from analysis.statistics.shares import Share
+from analysis.wording import counted, do
+from harness.campaigns.plan import cell_name
+from harness.errors import HistoryError, nearest
+from harness.history.documents import RunResult
+from harness.protocols import PrimaryFinding
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copy:
+    """A campaign that the lake has under a second name: the same plan, begun at the same time. It
+    is not shown, as its runs would count twice."""
+
+    campaign: str
+    of: str
+
+
+def chosen(lake: StoredLake, names: Sequence[str]) -> tuple[list[StoredCampaign], list[Copy]]:
+    """The campaigns of these names, or all if none is named, and the copies that are left out.
+
+    Raises HistoryError for a name that the lake does not have, if no run is finished, and where
+    some are simulated and others are real.
+    """
+    requested = [_named(lake, name) for name in names] or lake.manifest.campaigns
+    found = originals(requested)
+    kept = in_order(list(found.values()))
+    _refuse(lake, kept)
+    copies = [
+        Copy(campaign=each.id, of=first.id)
+        for each in requested
+        if (first := found[each.identity]).id != each.id
+    ]
+    return [StoredCampaign(lake, each) for each in kept], copies
+
+
+def _named(lake: StoredLake, name: str) -> LakeCampaign:
+    found = lake.manifest.campaign(name)
+    if found is None:
+        known = [each.id for each in lake.manifest.campaigns]
+        near = nearest(name, known)
+        raise HistoryError(
+            f"has no campaign {name!r}",
+            file=lake.place.shown,
+            hint=f"did you mean {near!r}?" if near else f"it has: {', '.join(known) or 'none'}",
+        )
+    return found
+
+
+def _refuse(lake: StoredLake, campaigns: Sequence[LakeCampaign]) -> None:
+    if not any(each.rows(CELLS.name) for each in campaigns):
+        raise HistoryError(
+            "has no finished run", file=lake.place.shown, hint="add some by `ackloss lake build`"
+        )
+    if len({each.simulated for each in campaigns}) > 1:
+        raise HistoryError(
+            "has simulated and real campaigns, which never mix",
+            file=lake.place.shown,
+            hint="build two lakes",
+        )
+
+
+_USUAL_AXIS = "version"
+"""The axis of versions, where the lake does not say which it is."""
+
+Natural = tuple[tuple[bool, int, str], ...]
+
+
+@dataclass(frozen=True)
+class PlannedCell:
+    """A cell of a campaign. `conditions` is `None` where it is not known which plan it ran."""
+
+    campaign: StoredCampaign
+    cell: StoredCell
+    sample: Sample
+    conditions: Conditions | None
+
+    @property
+    def name(self) -> str:
+        """The cell in one line; those of a plan that holds several have their own names."""
+        return cell_name(self.cell.key)
+
+    @property
+    def poolable(self) -> str | None:
+        """Equal for cells whose runs may be counted together; `None`: with no other's."""
+        return self.conditions.conditions if self.conditions else None
+
+    @property
+    def plan(self) -> str:
+        """Equal for cells of one plan, as far as it is known."""
+        return self.poolable or self.cell.plan_digest
+
+    @property
+    def series(self) -> tuple[str, Key]:
+        """Equal for cells of one line of a trend: the plan, and the setting."""
+        return self.plan, frozenset(self.cell.key.items())
+
+    @property
+    def row(self) -> tuple[str, Key]:
+        """Equal for cells of one row of rates: plan and setting, both apart from the version."""
+        return self.but_version, frozenset(self.other_axes.items())
+
+    @property
+    def but_version(self) -> str:
+        """Equal for cells whose plans are the same apart from the version, as far as known."""
+        if self.conditions:
+            return self.conditions.conditions_but_version
+        return f"campaign {self.campaign.campaign.plan_hash}"
+
+    @property
+    def version_axis(self) -> str | None:
+        """The axis of its campaign that sets the version."""
+        if self.conditions:
+            return self.conditions.version_axis
+        return _USUAL_AXIS if _USUAL_AXIS in self.cell.key else None
+
+    @property
+    def other_axes(self) -> dict[str, str]:
+        """Its setting apart from the version."""
+        return {axis: label for axis, label in self.cell.key.items() if axis != self.version_axis}
+
+    @property
+    def version_label(self) -> str | None:
+        """The name of its version in its campaign; `None`: the version as it ran."""
+        return self.cell.key[self.version_axis] if self.version_axis else None
+
+
+def planned(campaigns: Sequence[StoredCampaign]) -> list[list[PlannedCell]]:
+    """The cells of each campaign."""
+    known: dict[tuple[str, Key], set[Conditions]] = {}
+    for campaign in campaigns:
+        for key, cell in campaign.cells.items():
+            if cell.conditions:
+                known.setdefault((cell.plan_digest, key), set()).add(cell.conditions)
+    return [
+        [
+            PlannedCell(campaign, cell, campaign.samples[key], _conditions(cell, key, known))
+            for key, cell in campaign.cells.items()
+        ]
+        for campaign in campaigns
+    ]
+
+
+def _conditions(
+    cell: StoredCell, key: Key, known: dict[tuple[str, Key], set[Conditions]]
+) -> Conditions | None:
+    """The conditions of a cell; where they were not recorded, those of the same plan elsewhere."""
+    if cell.conditions:
+        return cell.conditions
+    same = known.get((cell.plan_digest, key), set())
+    return next(iter(same)) if len(same) == 1 else None
+
+
+def natural(text: str) -> Natural:
+    """A key for sorting: numbers by size, so 0.10.2 is after 0.9.0, and 4.3.1-elr after 4.3.1."""
+    return tuple(
+        (not part.isdecimal(), int(part) if part.isdecimal() else 0, part)
+        for part in re.findall(r"\d+|\D+", text)
+    )
+
+
+SCHEMA_VERSION: Final = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolPart:
+    """The runs of one campaign in a pool."""
+
+    campaign: str
+    conclusive: int
+    lossy: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool(Side):
+    """Runs of one plan and one version that are counted together.
+
+    `plan`: the digest of the plan, `None` where it is not known and nothing else is counted here.
+    `ran` and `client`: the versions of the system and of its clients, as they ran. `in_run`: the
+    cells that each run held. `repeated_seeds`: conclusive runs whose seed another one has.
+    `p_campaigns`: the p-value of "its campaigns lose equally often", corrected over all pools;
+    `None` if fewer than two have a conclusive run.
+    """
+
+    plan: str | None
+    ran: str | None
+    client: str | None
+    in_run: int
+    campaigns: Sequence[PoolPart]
+    repeated_seeds: int
+    p_campaigns: float | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Whether its campaigns differ beyond chance."""
+        return self.p_campaigns is not None and self.p_campaigns <= ALPHA
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtVersion:
+    """A setting in one version: several pools where its runs may not be counted together."""
+
+    version: str
+    pools: Sequence[Pool]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """A setting apart from the version, in each version in which it ran."""
+
+    name: str
+    versions: Sequence[AtVersion]
+
+    def at(self, version: str) -> AtVersion | None:
+        """The setting in this version; `None`: it never ran there."""
+        return next((each for each in self.versions if each.version == version), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Campaigns that have cells in common, with the rates of all their settings.
+
+    `versions` are in their order. `campaign` in a point of `trend` is a place in `campaigns`.
+    `unpooled`: the campaigns whose plans are not known well enough to count them with others.
+    """
+
+    campaigns: Sequence[str]
+    finding: PrimaryFinding
+    versions: Sequence[str]
+    settings: Sequence[Setting]
+    trend: Sequence[Trend]
+    unpooled: Sequence[str]
+
+    @property
+    def unit(self) -> str:
+        """What is counted: `run`, or `result` where runs held several cells."""
+        return "result" if any(pool.in_run > 1 for pool in self.pools) else "run"
+
+    @property
+    def pools(self) -> list[Pool]:
+        """All pools of its settings."""
+        return [pool for row in self.settings for at in row.versions for pool in at.pools]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overview:
+    """What the campaigns of a lake say together. `copies` are left out everywhere."""
+
+    lake: str
+    simulated: bool
+    campaigns: Sequence[CampaignSummary]
+    copies: Sequence[Copy]
+    groups: Sequence[Group]
+    notes: Sequence[str] = ()
+
+    @property
+    def unit(self) -> str:
+        """What is counted: `run`, or `result` where runs of any group held several cells."""
+        return "result" if any(group.unit == "result" for group in self.groups) else "run"
+
+    def json(self) -> Mapping[str, Any]:
+        """The JSON document."""
+        return {"schema": SCHEMA_VERSION, **asdict(self)}
+
+
+UNKNOWN: Final = "version not recorded"
+"""Of a system without versions, and of cells all of whose runs failed before it was known."""
+_CLIENT: Final = "client"
+
+Versions = tuple[str | None, str | None]
+"""The versions of the system and of its clients, as they ran."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The runs of a cell of one campaign with the same versions and number of cells."""
+
+    cell: PlannedCell
+    versions: Versions
+    in_run: int
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def label(self) -> str:
+        """The column in which it stands."""
+        return self.cell.version_label or self.versions[0] or UNKNOWN
+
+    @property
+    def pool(self) -> tuple[object, ...]:
+        """Equal for parts that are counted together."""
+        alone = self.cell.campaign.campaign.id
+        return (self.cell.poolable or (alone,), self.versions, self.in_run)
+
+
+def settings_of(cells: Iterable[PlannedCell]) -> list[Setting]:
+    """The rates of each setting apart from the version, in their natural order. Two settings with
+    one name and different plans are two."""
+    rows: dict[tuple[str, Key], list[Part]] = {}
+    for cell in cells:
+        rows.setdefault(cell.row, []).extend(_parts(cell))
+    names = {row: cell_name(parts[0].cell.other_axes) for row, parts in rows.items()}
+    twice = {name for name, count in Counter(names.values()).items() if count > 1}
+    made = [
+        Setting(
+            name=distinct(names[row], row[0]) if names[row] in twice else names[row],
+            versions=_at_versions(parts),
+        )
+        for row, parts in rows.items()
+    ]
+    return sorted(made, key=lambda each: natural(each.name))
+
+
+def distinct(name: str, digest: str) -> str:
+    """The name of one of several plans that have the same name."""
+    return f"{name} (plan {digest.removeprefix('campaign ')[:8]})"
+
+
+def tested(groups: Sequence[Group]) -> list[Group]:
+    """The groups with the p-values of their pools, corrected over all of them."""
+    pools = [pool for group in groups for pool in group.pools]
+    corrected = iter(adjusted([_p_equal(pool.campaigns) for pool in pools]))
+
+    def with_p(pool: Pool) -> Pool:
+        return replace(pool, p_campaigns=next(corrected))
+
+    return [
+        replace(
+            group,
+            settings=[
+                replace(
+                    row,
+                    versions=[
+                        replace(at, pools=[with_p(pool) for pool in at.pools])
+                        for at in row.versions
+                    ],
+                )
+                for row in group.settings
+            ],
+        )
+        for group in groups
+    ]
+
+
+def _parts(cell: PlannedCell) -> list[Part]:
+    """The runs of a cell by their versions and by how many cells they held. A run that failed
+    before its versions were known has those of the others, where these agree."""
+    by_run = cell.campaign.versions_of_runs
+    runs = [
+        ((version, by_run.get(run_id, {}).get(_CLIENT)), in_run, outcome)
+        for outcome, run_id, version, in_run in zip(
+            *(cell.cell.outcomes, cell.cell.run_ids, cell.cell.versions, cell.cell.in_run),
+            strict=True,
+        )
+    ]
+    known = {versions for versions, _, outcome in runs if not isinstance(outcome, FailedRun)}
+    found: dict[tuple[Versions, int], list[Outcome]] = {}
+    for versions, in_run, outcome in runs:
+        ran = _completed(versions, known) if isinstance(outcome, FailedRun) else versions
+        found.setdefault((ran, in_run), []).append(outcome)
+    return [Part(cell, *which, tuple(outcomes)) for which, outcomes in found.items()]
+
+
+def _completed(versions: Versions, known: Collection[Versions]) -> Versions:
+    """The versions of a failed run: those of the other runs that fit, if these agree."""
+    fitting = [each for each in known if versions[0] in (None, each[0])]
+    return fitting[0] if len(fitting) == 1 else versions
+
+
+def _at_versions(parts: Iterable[Part]) -> list[AtVersion]:
+    by_label: dict[str, dict[tuple[object, ...], list[Part]]] = {}
+    for part in parts:
+        by_label.setdefault(part.label, {}).setdefault(part.pool, []).append(part)
+    return [
+        AtVersion(version=label, pools=[_pool(each) for each in by_label[label].values()])
+        for label in sorted(by_label, key=natural)
+    ]
+
+
+def _pool(parts: Sequence[Part]) -> Pool:
+    first, counts = parts[0], [sample_of(part.outcomes).lossy for part in parts]
+    outcomes = list(chain.from_iterable(part.outcomes for part in parts))
+    return Pool(
+        **vars(side_of(sample_of(outcomes))),
+        plan=first.cell.poolable,
+        ran=first.versions[0],
+        client=first.versions[1],
+        in_run=first.in_run,
+        campaigns=[
+            PoolPart(
+                campaign=part.cell.campaign.campaign.id, conclusive=share.whole, lossy=share.part
+            )
+            for part, share in zip(parts, counts, strict=True)
+        ],
+        repeated_seeds=_repeated_seeds(outcomes),
+    )
+
+
+def _repeated_seeds(outcomes: Iterable[Outcome]) -> int:
+    """How many conclusive runs made the same random choices as an earlier one."""
+    seeds = [
+        each.seed
+        for each in outcomes
+        if isinstance(each, RunResult) and is_conclusive(each) and each.seed is not None
+    ]
+    return len(seeds) - len(set(seeds))
+
+
+def _p_equal(parts: Sequence[PoolPart]) -> float | None:
+    """The p-value of "all campaigns lose equally often": each is tested against all others, and
+    the smallest p-value is corrected for their number."""
+    shares = [Share(part.lossy, part.conclusive) for part in parts if part.conclusive]
+    if len(shares) < 2:
+        return None
+    whole = sum(share.whole for share in shares)
+    part = sum(share.part for share in shares)
+    tests = [exact_test(share, Share(part - share.part, whole - share.whole)).p for share in shares]
+    least = min(p for p in tests if p is not None)
+    return least if len(shares) == 2 else min(1.0, least * len(shares))
+
+
+def _notes(overview: Overview) -> list[str]:
+    """All of them, those about every number first."""
+    pools = [pool for group in overview.groups for pool in group.pools]
+    found = [
+        *_others(overview, pools),
+        *_left_out(overview),
+        *_pooled(overview, [pool for pool in pools if len(pool.campaigns) > 1]),
+        *_apart(overview.groups),
+        *_dependent(pools),
+    ]
+    return [f"{sentence}." for sentence in found]
+
+
+def _others(overview: Overview, pools: Sequence[Pool]) -> Iterator[str]:
+    """The runs that do not count, and pools in which no run does."""
+    runs, others = sum(pool.runs for pool in pools), sum(pool.inconclusive for pool in pools)
+    findings, unit = {group.finding for group in overview.groups}, overview.unit
+    finding = findings.pop() if len(findings) == 1 else ANY
+    if others:
+        lossy = sum(pool.inconclusive_lossy for pool in pools)
+        seen = f"; {lossy:,} of them {finding.some}" if lossy else ""
+        yield (
+            f"Shares and rates are over conclusive {unit}s alone. {others:,} of "
+            f"{counted(runs, unit)} {do(others)} not count, and are not {unit}s without "
+            f"{finding.noun}{seen}"
+        )
+    else:
+        yield (
+            f"Shares and rates are over conclusive {unit}s alone: here all of them are conclusive"
+        )
+    if chosen := sum(pool.lossy_share.chosen_by_outcome for pool in pools):
+        yield (
+            f"In {counted(chosen, 'rate')} a larger share of the {unit}s that do not count "
+            f"{finding.some} than of those that do: the bounds over all of them stand instead of "
+            "the interval"
+        )
+    if silent := sum(not pool.conclusive for pool in pools):
+        yield f"{counted(silent, 'rate')} {'has' if silent == 1 else 'have'} no conclusive run: " \
+              "nothing is known there"  # fmt: skip
+
+
+def _left_out(overview: Overview) -> Iterator[str]:
+    for copy in overview.copies:
+        yield (
+            f"{copy.campaign} is left out: it is {copy.of} under another name, with the same plan "
+            "and the same start"
+        )
+
+
+def _pooled(overview: Overview, pools: Sequence[Pool]) -> Iterator[str]:
+    """What counting runs of several campaigns together assumes, and whether it seems to hold."""
+    if not pools:
+        return
+    yield (
+        "Runs of several campaigns are counted together where their plans are the same apart from "
+        "name, comment, expected verdict, seed and repetitions, and where the versions of the "
+        "system and its clients and the number of cells in a run are too. The lake does not record "
+        "the machine: name the campaigns of one machine if there are several"
+    )
+    known = {each.id: each for each in overview.campaigns}
+    together = {part.campaign for pool in pools for part in pool.campaigns}
+    if differing := _differing([known[name] for name in sorted(together)]):
+        yield f"Campaigns that are counted together differ in {differing}"
+    if differ := sum(pool.differs for pool in pools):
+        yield (
+            f"In {counted(differ, 'rate')} of {len(pools):,} the campaigns that are counted "
+            "together differ beyond chance (marked ≠; exact tests, corrected): something else than "
+            "the plan changed, and the interval of all together is too narrow"
+        )
+    if repeated := sum(pool.repeated_seeds for pool in pools):
+        yield (
+            f"{counted(repeated, 'conclusive run')} {'has' if repeated == 1 else 'have'} the seed "
+            "of another one with which it is counted, as campaigns of one file do: where the plan "
+            "draws faults at random, both met the same ones, and intervals are too narrow"
+        )
+
+
+def _differing(campaigns: Sequence[CampaignSummary]) -> str:
+    """The conditions in which campaigns differ, apart from what is the same in each pool."""
+    found = {"workers": {str(each.workers) for each in campaigns}}
+    for name in ("ackloss", "commit"):
+        found[f"version of {name}" if name == "ackloss" else name] = {
+            version[:12] for each in campaigns for version in each.versions.get(name, ())
+        }
+    texts = (
+        f"{name} ({', '.join(sorted(values))})" for name, values in found.items() if len(values) > 1
+    )
+    return ", ".join(texts)
+
+
+def _apart(groups: Iterable[Group]) -> Iterator[str]:
+    """Runs of one setting and version that are not counted together."""
+    split = sum(len(at.pools) > 1 for group in groups for row in group.settings
+                for at in row.versions)  # fmt: skip
+    if split:
+        yield (
+            f"{counted(split, 'setting')} in one version {'has' if split == 1 else 'have'} several "
+            "rates, since the runs are not known to have the same conditions: each is shown, with "
+            "its campaigns"
+        )
+    if unknown := [name for group in groups for name in group.unpooled]:
+        yield (
+            f"The plans of {', '.join(unknown)} are not known well enough to count their runs with "
+            "those of other campaigns: an earlier ackloss added them to the lake, or the clients "
+            "are a program of the user's. A lake that is built again from the campaigns' folders "
+            "has what the earlier ackloss did not record"
+        )
+
+
+def _dependent(pools: Sequence[Pool]) -> Iterator[str]:
+    if any(pool.in_run > 1 for pool in pools):
+        yield (
+            "Cells that shared a run met the same faults at the same time, so their results are "
+            "not independent: they must not be added up, and only the page of their campaign "
+            "compares them, as pairs"
+        )
+
+
+Series = tuple[str, Key]
+"""A cell of one plan: the plan, and the setting."""
+
+
+@dataclass(frozen=True)
+class _Named:
+    name: str
+
+
+@dataclass(frozen=True)
+class _InGroup:
+    """A campaign as the trend of its group shows it."""
+
+    campaign: StoredCampaign
+    cells: Mapping[Series, _Named]
+    samples: Mapping[Series, Sample]
+
+    def summary(self) -> CampaignSummary:
+        return self.campaign.summary()
+
+
+def overview_of(lake: StoredLake, names: Sequence[str] = ()) -> Overview:
+    """The overview of these campaigns of a lake, or of all. Raises HistoryError for a campaign that
+    the lake does not have, a damaged lake, one without a finished run, and one that mixes simulated
+    and real campaigns."""
+    campaigns, copies = chosen(lake, names)
+    cells = planned(campaigns)
+    groups = [
+        _group([campaigns[place] for place in places], [cells[place] for place in places])
+        for places in _grouped(cells)
+    ]
+    found = Overview(
+        lake=lake.place.shown,
+        simulated=lake.simulated,
+        campaigns=[each.summary() for each in campaigns],
+        copies=copies,
+        groups=tested(groups),
+    )
+    return replace(found, notes=_notes(found))
+
+
+def _grouped(cells: Sequence[Sequence[PlannedCell]]) -> list[list[int]]:
+    """The places of campaigns that have a cell in common, apart from the version; directly, or by
+    way of other campaigns."""
+    groups: list[tuple[set[object], list[int]]] = []
+    for place, mine in enumerate(cells):
+        if not mine:
+            continue
+        places = [place]
+        plans: set[object] = {key for cell in mine for key in (cell.row, cell.series)}
+        others = []
+        for group in groups:
+            if group[0].isdisjoint(plans):
+                others.append(group)
+            else:
+                plans, places = plans | group[0], [*group[1], *places]
+        groups = [*others, (plans, places)]
+    return sorted(sorted(places) for _, places in groups)
+
+
+def _group(campaigns: Sequence[StoredCampaign], cells: Sequence[Sequence[PlannedCell]]) -> Group:
+    every = [cell for mine in cells for cell in mine]
+    settings = settings_of(every)
+    labels = {at.version for row in settings for at in row.versions}
+    return Group(
+        campaigns=[each.campaign.id for each in campaigns],
+        finding=of_checks(sorted({name for cell in every for name in _checks(cell)})),
+        versions=sorted(labels, key=natural),
+        settings=settings,
+        trend=_trend(campaigns, cells),
+        unpooled=[
+            campaign.campaign.id
+            for campaign, mine in zip(campaigns, cells, strict=True)
+            if any(cell.poolable is None for cell in mine)
+        ],
+    )
+
+
+def _checks(cell: PlannedCell) -> set[str]:
+    """The first checks of its runs."""
+    return {
+        outcome.checks[0].name
+        for outcome in cell.cell.outcomes
+        if isinstance(outcome, RunResult) and outcome.checks
+    }
+
+
+def _trend(
+    campaigns: Sequence[StoredCampaign], cells: Sequence[Sequence[PlannedCell]]
+) -> list[Trend]:
+    series = {cell.series: cell for mine in cells for cell in mine}
+    times = Counter(cell.name for cell in series.values())
+    names = {
+        key: distinct(cell.name, cell.plan) if times[cell.name] > 1 else cell.name
+        for key, cell in series.items()
+    }
+
+    def in_group(campaign: StoredCampaign, mine: Sequence[PlannedCell]) -> _InGroup:
+        return _InGroup(
+            campaign,
+            {cell.series: _Named(names[cell.series]) for cell in mine},
+            {cell.series: cell.sample for cell in mine},
+        )
+
+    lines = trend(in_group(*each) for each in zip(campaigns, cells, strict=True))
+    return sorted(lines, key=lambda line: natural(line.name))
