@@ -475,7 +475,7 @@ def _what_would_do(
         part = "half" if times == 2 else f"1/{times} of"
         would += (
             f'; a campaign with `share = "auto"` would take {part} the time, as cells that share '
-            "runs are compared as pairs; where loss is a race, an absolute share then holds only "
-            "for cells side by side (docs/cells.md)"
+            "runs are compared as pairs; where the outcome is a race, an absolute share then holds "
+            "only for cells side by side (docs/cells.md)"
         )
     return would

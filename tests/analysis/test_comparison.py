@@ -244,7 +244,7 @@ def test_other_differences_are_named_by_their_keys(tmp_path: Path) -> None:
         tmp_path / "new",
         {OFF: [run()]},
         base=BASE.replace("rate_per_s = 50", "rate_per_s = 60")
-        + '[topic]\nsettings = { "a.b" = 1 }',
+        + '[topic]\nsettings = { "segment.ms" = 60000 }',
         head="repetitions = 5",
         versions={"ackloss": "0.1.0", "target": "4.4.0"},
     )
@@ -257,7 +257,7 @@ def test_other_differences_are_named_by_their_keys(tmp_path: Path) -> None:
     assert differs == {
         ("campaign", "repetitions"): (10, 5),
         ("plan", "workload.rate_per_s"): (50, 60),
-        ("plan", "topic"): (None, {"settings": {"a.b": 1}}),
+        ("plan", "topic"): (None, {"settings": {"segment.ms": 60000}}),
         ("version", "target"): (["4.3.1"], ["4.4.0"]),
     }
 
