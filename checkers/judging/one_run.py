@@ -7,7 +7,7 @@ facts, rows -> each checker: shards -> parts -> result
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -102,6 +102,7 @@ def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
         }
         document = _document(facts, examined, begun_s=begun_s)
         document |= leaders_of_run(rundir, document["faults"])
+        document["cautions"] = [*document.get("cautions", ()), *_of_clients(facts, examined)]
     except PlanError as error:
         error.file = error.file or str(rundir.plan)
         raise
@@ -109,6 +110,18 @@ def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
         error.file = error.file or str(rundir.path)
         raise
     return Judged(document, found)
+
+
+def _of_clients(facts: Facts, examined: Examined) -> Iterator[str]:
+    """That clients of the user's have perhaps acknowledged what they never sent: what the system
+    acknowledges has a position, and none of the lost writes has."""
+    details = next(iter(examined.results.values())).details
+    lost = details.get("confirmed", {}).get("lost", 0)
+    if facts.clients is not None and 0 < lost <= details.get("lost_without_position", 0):
+        yield (
+            f"no node has {lost:,} write{'' if lost == 1 else 's'} that the client acknowledged, "
+            "each without a position: it acknowledged what it never sent, or what the system lost"
+        )
 
 
 def stored_promises(plan: Mapping[str, Any], run: Mapping[str, Any]) -> Promises:

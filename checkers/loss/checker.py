@@ -52,6 +52,7 @@ from harness.percent import percent
 from harness.protocols import (
     DONE,
     DOUBTS,
+    NULL,
     Checker,
     CheckResult,
     Facts,
@@ -183,7 +184,8 @@ SHARD_BYTES: Final = 2**31
 class Found(NamedTuple):
     """What one shard holds. `unconfirmed`: how many of a count rest on one reader, for the counts
     that can be counter-examples; `if_verified`: the same if what was read in part is `verified` in
-    every shard; `begun_again`: writes whose value another write has."""
+    every shard; `begun_again`: writes whose value another write has;
+    `without_position`: lost ones of which the client named no position."""
 
     counts: Counts
     findings: Pile
@@ -191,6 +193,7 @@ class Found(NamedTuple):
     unconfirmed: Mapping[str, int]
     if_verified: Mapping[str, int]
     verified: bool
+    without_position: int = 0
     disagreements: tuple[Disagreement, ...] = ()
     begun_again: int = 0
 
@@ -201,6 +204,7 @@ class Seen:
     def __init__(self, facts: Facts) -> None:
         self.counts, self.findings = Counts(), Pile()
         self.lost_spans: list[LostSpan] = []
+        self.without_position = 0
         self.unconfirmed, self.if_verified = Counter[str](), Counter[str]()
         self._facts = facts
 
@@ -210,6 +214,7 @@ class Seen:
         judged = judge(facts, odd)
         findings = findings_of(facts, odd, judged)
         self.counts += judged.counts()
+        self.without_position += int((judged.by_name["lost"] & (odd.offset == NULL)).sum())
         self.findings.add(findings)
         if facts.timed:
             spans = lost_spans(findings, clients=facts.promises.clients)
@@ -284,6 +289,7 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
             lost_spans=seen.lost_spans,
             unconfirmed=seen.unconfirmed,
             if_verified=seen.if_verified,
+            without_position=seen.without_position,
             verified=verification.ended() if shard.number == 0 else verification.holds,
             disagreements=tuple(readers.disagreements()) if shard.number == 0 else (),
             begun_again=again,
@@ -315,6 +321,7 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
             details={
                 "lost_spans": [asdict(span) for span in spans],
                 "confirmed": confirmed(facts, basis),
+                "lost_without_position": sum(part.without_position for part in parts),
             },
         )
 

@@ -67,12 +67,12 @@ class Conduct:
 
     @property
     def sentence(self) -> str:
-        """What they did, in words; for clean ones, that they did nothing wrong."""
+        """What they did, in words; for clean ones, that they kept to the protocol."""
         found = [f"{number:,} {_words(name, number)}" for name, number in self.counts.items()]
         happened = [
             words for words, number in zip(found, self.counts.values(), strict=True) if number
         ]
-        return ", ".join(happened) or "no incident"
+        return ", ".join(happened) or "kept to the protocol"
 
     def document(self) -> dict[str, Any]:
         """As run.json holds it."""
