@@ -19,8 +19,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from checkers.sets.checker import judge
 from checkers.sets.columns import Adds, SetHistory, SetReads, history_of
-from checkers.sets.judging import judge
 from harness.protocols.runs import NULL, OK, Ints
 
 SEED: Final = 2013

@@ -182,7 +182,7 @@ def retry_survivors() -> None:
 def sample(number: int) -> list[str]:
     """So many mutants drawn at random, the same ones until the code changes."""
     if not any(FOLDER.rglob("*.py.meta")):
-        run(["checkers.judging.errors.*__mutmut_1"])  # makes all mutants, and runs one
+        run(["checkers.judging.availability.*__mutmut_1"])  # makes all mutants, and runs one
     names = sorted(each.name for each in mutants())
     return random.Random(f"mutants/{number}").sample(names, min(number, len(names)))
 

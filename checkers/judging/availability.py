@@ -20,21 +20,73 @@ Up to some millions of numbers are kept unchanged. Of more, only what the result
   of that length. Every longer gap between neighbours is there, exactly, and none that is not.
 - Of delays, how many there are of each microsecond, in which they are given. Half a microsecond is
   counted apart: which way it is rounded is left to `round`.
+
+The error codes with which unacknowledged writes of a run ended, and how many writes ended with
+each.
+
+Eight hundred unknown writes are one sentence; eight hundred INVALID_TIMESTAMP are an explanation.
+
+The rows of a run, and what they say beside any checker: availability, the errors' codes, and how
+many writes there are.
+
+Reading Parquet is most of the cost of judging. So all are gathered while a checker reads the rows;
+only where none has read all of them, they are read once more.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from harness.history.rows import bounds_ns
-from harness.protocols import FaultWindow, Ints, Operations, Writes
-from harness.protocols.runs import INVOKED, OK
+from checkers.judging.contract import Tally
+from harness.history.rows import Holding, Rows, bounds_ns
+from harness.models import MODELS
+from harness.protocols import Facts, FaultWindow, Ints, Operations, Writes
+from harness.protocols.runs import FAIL, INFO, INVOKED, OK
+
+NO_CODE: Final = "NO_CODE"
+"""The client named no code."""
+
+NO_ANSWER: Final = "NO_ANSWER"
+"""The write was begun, and the history does not show how it ended."""
+
+
+@dataclass
+class ErrorCodes:
+    """Counts codes, part by part of a history."""
+
+    _failed: Counter[str] = field(default_factory=Counter)
+    _unknown: Counter[str] = field(default_factory=Counter)
+    _open: int = 0
+
+    def add(self, rows: Writes | Operations) -> None:
+        """Count the completions of some writes."""
+        begun = int((rows.mark == INVOKED).sum())
+        self._open += begun - (len(rows.mark) - begun)
+        _count(self._failed, rows, FAIL)
+        _count(self._unknown, rows, INFO)
+
+    def document(self) -> dict[str, dict[str, int]]:
+        """`{"unknown": {code: writes}, "failed": {code: writes}}`, the most frequent first."""
+        unknown = Counter(self._unknown)
+        if self._open > 0:
+            unknown[NO_ANSWER] += self._open
+        return {"unknown": dict(unknown.most_common()), "failed": dict(self._failed.most_common())}
+
+
+def _count(codes: Counter[str], rows: Writes | Operations, mark: int) -> None:
+    places = rows.error.codes[rows.mark == mark]
+    numbers = np.bincount(places + 1, minlength=1 + len(rows.error.names))
+    for name, number in zip([NO_CODE, *rows.error.names], numbers.tolist(), strict=False):
+        if number:
+            codes[name] += number
+
 
 KEPT: Final = 2**23
 """This many instants are kept; of a night's instants, they show every gap longer than 34 ms."""
@@ -361,3 +413,60 @@ def _undone_ns(windows: Sequence[FaultWindow]) -> int | None:
 
 def _seconds(span_ns: int) -> float:
     return round(span_ns / 1e9, 6)
+
+
+Part = TypeVar("Part", Writes, Operations)
+
+
+class Noted(NamedTuple):
+    """What the rows say beside any checker."""
+
+    timeline: Timeline
+    errors: ErrorCodes
+    tally: Tally
+
+
+class WatchedRows(Rows):
+    """Rows that are noted by the first pass that reads all of them: the writes where a model
+    has nothing else, else the operations."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._of = MODELS[facts.promises.model]
+        self._only_writes = self._of.writes == self._of.functions
+        self._noted: Noted | None = None
+
+    def noted(self) -> Noted:
+        """What was noted of all rows."""
+        if self._noted is None:
+            for _ in self._rows():
+                pass
+        assert self._noted is not None
+        return self._noted
+
+    def availability(self) -> Availability:
+        """What clients saw; nothing where rows do not have times."""
+        noted = self.noted()
+        return noted.timeline.availability(self._rows) if self.facts.timed else Availability()
+
+    def _rows(self) -> Iterator[Writes | Operations]:
+        return self.writes() if self._only_writes else self.operations()
+
+    def _read_writes(self, holding: Holding | None = None) -> Iterator[Writes]:
+        rows = super()._read_writes(holding)
+        watched = self._only_writes and self._noted is None and holding is None
+        return self._watched(rows) if watched else rows
+
+    def _read_operations(self) -> Iterator[Operations]:
+        rows = super()._read_operations()
+        return rows if self._only_writes or self._noted is not None else self._watched(rows)
+
+    def _watched(self, rows: Iterator[Part]) -> Iterator[Part]:
+        timeline = Timeline(self.facts.windows, until_ns=self.facts.final_from_ns)
+        noted = Noted(timeline, ErrorCodes(), Tally(self._of))
+        for part in rows:
+            noted.timeline.add(part)
+            noted.errors.add(part)
+            noted.tally.add(part)
+            yield part
+        self._noted = noted

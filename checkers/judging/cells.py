@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from checkers.judging.broken import unjudged
+from checkers.judging.contract import unjudged
 from checkers.judging.results import Document, Judged, fault_document
 from harness.errors import AcklossError, HistoryError
 from harness.faults.journal import windows

@@ -13,16 +13,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from checkers.judging.availability import Availability
-from checkers.judging.broken import broken_by, named_by, nameless, raised, unjudged
+from checkers.judging.availability import Availability, ErrorCodes, WatchedRows
 from checkers.judging.cells import judge_cells
-from checkers.judging.contract import BrokenCheckerError, accepted
-from checkers.judging.errors import ErrorCodes
+from checkers.judging.contract import (
+    BrokenCheckerError,
+    accepted,
+    broken_by,
+    named_by,
+    nameless,
+    raised,
+    unjudged,
+)
 from checkers.judging.leaders import leaders_of_run
 from checkers.judging.outside import convert, model_outside
 from checkers.judging.results import Document, Judged, fault_document, packed
 from checkers.judging.verdict import is_complete, judge
-from checkers.judging.watched_rows import WatchedRows
 from harness import registry
 from harness.errors import AcklossError, HistoryError, PlanError, TooNewError
 from harness.history.facts import facts_of
@@ -310,6 +315,8 @@ def _document(facts: Facts, examined: Examined, *, begun_s: float) -> Document:
             )
         ],
         "timings": {**timings, "check_s": check_s, "report_s": None},
+        "leaders": None,
+        "cautions": [],
     }
 
 

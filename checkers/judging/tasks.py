@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from checkers.judging.broken import DIED, raised
+from checkers.judging.contract import DIED, raised
 from checkers.judging.one_run import (
     Checks,
     broken_history,

@@ -1,18 +1,191 @@
-"""The set checker: the outcome of every element that was added to a set."""
+"""The set checker: the outcome of every element that was added to a set.
+
+Judges a history of a set, in one piece or in shards that merge exactly.
+
+judge(history)                        a complete history
+opinion(merge(tally(each)))           the same, with each shard of it tallied anywhere
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import ClassVar, Final, NamedTuple
+from functools import reduce
+from operator import add
+from typing import Any, ClassVar, Final, NamedTuple
 
 import pyarrow as pa
 
+from checkers.sets.columns import SetHistory, by_key, paired, shard
 from checkers.sets.columns import shard as shard_of
-from checkers.sets.judging import Tally, merge, of_all_keys, opinion, tally
-from checkers.sets.pairing import by_key, paired
-from harness.protocols import Checker, CheckResult, HasPrimaryFinding, PrimaryFinding, Run
+from checkers.sets.findings import Latencies, findings, merged, ordered
+from checkers.sets.outcomes import (
+    FinalCounts,
+    LastRead,
+    SetCounts,
+    counts,
+    final_counts,
+    last_read,
+    outcomes,
+    sightings,
+)
+from harness.protocols import (
+    DOUBTS,
+    INVALID,
+    UNKNOWN,
+    VALID,
+    Checker,
+    CheckResult,
+    HasPrimaryFinding,
+    PrimaryFinding,
+    Run,
+    Statement,
+)
 from harness.protocols.checkers import counted
+
+_SENTENCES: Final = {
+    "lost": "known elements that were lost: {n}",
+    "unexpected": "elements that were read and never added: {n}",
+    "read_before_add": "elements that were read before their add began: {n}",
+    "failed_found": "elements that were read though their add had failed: {n}",
+    "duplicated": "elements that occur more than once in one read: {n}",
+}
+_STALE: Final = "known elements that are missing from a later read: {n}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tally:
+    """What a shard says, or several merged. `read` and `final` are null where nothing was read;
+    `unanswered`: see `SetHistory`; `findings` have the schema FINDINGS."""
+
+    counts: SetCounts
+    read: LastRead | None
+    final: FinalCounts | None
+    unanswered: int
+    stable_latencies: Latencies
+    lost_latencies: Latencies
+    findings: pa.Table
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Judged:
+    """A tally and the set's part of the verdict.
+
+    `counter_examples` are named after counts; `doubts` are what keeps the verdict from `valid`.
+    """
+
+    tally: Tally
+    counter_examples: tuple[Statement, ...]
+    doubts: tuple[Statement, ...]
+
+    @property
+    def verdict(self) -> str:
+        """`invalid` by a counter-example, else `unknown` by a doubt, else `valid`."""
+        if self.counter_examples:
+            return INVALID
+        return UNKNOWN if self.doubts else VALID
+
+    def document(self) -> dict[str, Any]:
+        """Counts, latencies and reasons, as JSON has them."""
+        tally = self.tally
+        return {
+            "verdict": self.verdict,
+            "counts": asdict(tally.counts),
+            "latencies_ms": {
+                "stable": tally.stable_latencies.quantiles_ms(),
+                "lost": tally.lost_latencies.quantiles_ms(),
+            },
+            "final_read": None
+            if tally.read is None or tally.final is None
+            else {**asdict(tally.read), "counts": asdict(tally.final)},
+            "counter_examples": [each.name for each in self.counter_examples],
+            "doubts": [each.name for each in self.doubts],
+        }
+
+
+def judge(history: SetHistory, *, linearizable: bool = False, shards: int = 1) -> Judged:
+    """Judge a history: stale elements are counter-examples only where the set should be
+    linearizable. The answer does not depend on the number of shards."""
+    if shards == 1:
+        return opinion(tally(history), linearizable=linearizable)
+    parts = (shard(history, number, of=shards) for number in range(shards))
+    return opinion(merge([tally(part) for part in parts]), linearizable=linearizable)
+
+
+def tally(history: SetHistory) -> Tally:
+    """What one history, or one shard of it, says."""
+    seen = sightings(history)
+    became = outcomes(history, seen)
+    return Tally(
+        counts=counts(seen, became),
+        read=last_read(history),
+        final=final_counts(history, seen, became),
+        unanswered=history.unanswered,
+        stable_latencies=Latencies.of(became.stable_latency_ns),
+        lost_latencies=Latencies.of(became.lost_latency_ns),
+        findings=findings(history, seen, became),
+    )
+
+
+def merge(tallies: Sequence[Tally]) -> Tally:
+    """What the shards of one history say together; there is at least one."""
+    finals = [each.final for each in tallies if each.final is not None]
+    return Tally(
+        counts=reduce(add, (each.counts for each in tallies)),
+        read=tallies[0].read,
+        final=reduce(add, finals) if finals else None,
+        unanswered=tallies[0].unanswered,
+        stable_latencies=merged(each.stable_latencies for each in tallies),
+        lost_latencies=merged(each.lost_latencies for each in tallies),
+        findings=ordered(each.findings for each in tallies),
+    )
+
+
+def of_all_keys(tallies: Sequence[Tally]) -> Tally:
+    """What the sets of one history say together: each is to be read, and answered at the end."""
+    reads = [each.read for each in tallies]
+    read = None if None in reads else max(filter(None, reads), key=lambda read: read.index)
+    return replace(merge(tallies), read=read, unanswered=sum(each.unanswered for each in tallies))
+
+
+def opinion(tally: Tally, *, linearizable: bool = False) -> Judged:
+    """The set's part of the verdict, from the tally of a complete history."""
+    sentences = {**_SENTENCES, **({"stale": _STALE} if linearizable else {})}
+    found = asdict(tally.counts)
+    return Judged(
+        tally=tally,
+        counter_examples=tuple(
+            Statement(name, sentence.format(n=f"{found[name]:,}"))
+            for name, sentence in sentences.items()
+            if found[name]
+        ),
+        doubts=tuple(_doubts(tally)),
+    )
+
+
+def _doubts(tally: Tally) -> Iterator[Statement]:
+    """Why a history without a counter-example may not be valid. An acknowledged element is only
+    left undecided where no read is final."""
+    unread = tally.counts.never_read_acknowledged
+    if not tally.counts.acknowledged:
+        yield Statement(DOUBTS.vacuous, "no add was acknowledged")
+    if tally.read is None:
+        yield Statement(DOUBTS.incomplete, "the set was never read")
+    elif unread:
+        yield Statement(
+            DOUBTS.not_yet_visible,
+            counted(
+                unread,
+                "no read decides about {n} acknowledged [element|elements]: none began after all "
+                "adds had completed",
+            ),
+        )
+    if tally.read is not None and tally.unanswered:
+        words = (
+            "none of {n} [read|reads] at the end was ok: what was lost after the last ok read is "
+        )
+        yield Statement(DOUBTS.incomplete, counted(tally.unanswered, f"{words}not known"))
+
 
 _SHARD_BYTES: Final = 2**28
 """Of Parquet; what reads returned is packed tightly in it, and takes 8 bytes an element here."""

@@ -1,8 +1,13 @@
-"""The anomalous elements of a history, one row each and kind, with the read that proves it."""
+"""The anomalous elements of a history, one row each and kind, with the read that proves it.
+
+Latencies as a histogram of nanoseconds: exact, and exact again when shards are merged.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -11,8 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.sets.columns import ABSENT, NOBODY, Adds, SetHistory, SetReads
-from checkers.sets.outcomes import Outcomes
-from checkers.sets.sightings import NEVER, Sightings
+from checkers.sets.outcomes import NEVER, Outcomes, Sightings
 from harness.protocols.runs import FAIL, INFO, NULL, OK, Bools, Int32s, Ints
 
 FINDINGS: Final = pa.schema(
@@ -129,3 +133,45 @@ def _types(adds: Adds, elements: Ints) -> pa.Array:
 
 def _known(numbers: Ints, null: int) -> pa.Array:
     return pa.array(numbers, pa.int64(), mask=numbers == null)
+
+
+POINTS: Final = ("0", "0.5", "0.95", "0.99", "1")
+"""The quantiles that Jepsen's set-full gives, as it names them."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Latencies:
+    """How many elements (`number`) took how long (`ns`, ascending, no two equal)."""
+
+    ns: Ints
+    number: Ints
+
+    @classmethod
+    def of(cls, latencies_ns: Ints) -> Latencies:
+        """The histogram of a column; NULL is left out."""
+        ns, number = np.unique(latencies_ns[latencies_ns != NULL], return_counts=True)
+        return cls(ns=ns, number=number)
+
+    def quantiles_ns(self) -> dict[str, int]:
+        """By quantile, the latency at place floor(quantile x number) of all in order, as Jepsen
+        has it; empty if there are none."""
+        total, places = int(self.number.sum()), np.cumsum(self.number)
+        if not total:
+            return {}
+        chosen = [min(total - 1, math.floor(total * float(point))) for point in POINTS]
+        at = np.searchsorted(places, chosen, side="right")
+        return dict(zip(POINTS, self.ns[at].tolist(), strict=True))
+
+    def quantiles_ms(self) -> dict[str, float]:
+        """The same in milliseconds, to the microsecond."""
+        return {point: round(ns / 1e6, 3) for point, ns in self.quantiles_ns().items()}
+
+
+def merged(latencies: Iterable[Latencies]) -> Latencies:
+    """The histogram of all of these elements."""
+    parts = list(latencies)
+    empty = np.empty(0, np.int64)
+    ns, at = np.unique(np.concatenate([empty, *(part.ns for part in parts)]), return_inverse=True)
+    number = np.zeros(len(ns), np.int64)
+    np.add.at(number, at, np.concatenate([empty, *(part.number for part in parts)]))
+    return Latencies(ns=ns, number=number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from checkers.judging.errors import NO_ANSWER, NO_CODE, ErrorCodes
+from checkers.judging.availability import NO_ANSWER, NO_CODE, ErrorCodes
 from harness.protocols import NULL, Texts, Writes
 from harness.protocols.runs import FAIL, INFO, INVOKED, OK
 

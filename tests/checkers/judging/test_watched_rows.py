@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.judging.watched_rows import WatchedRows
+from checkers.judging.availability import WatchedRows
 from harness.history import HISTORY
 from harness.history.parquet_writer import ParquetWriter
 from harness.protocols import Facts, Promises

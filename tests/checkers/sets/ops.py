@@ -9,9 +9,8 @@ import orjson
 import pyarrow.compute as pc
 
 from checkers.judging.outside import convert
-from checkers.sets.columns import SetHistory
-from checkers.sets.judging import Judged, judge
-from checkers.sets.pairing import paired
+from checkers.sets.checker import Judged, judge
+from checkers.sets.columns import SetHistory, paired
 from harness.history.rows import Rows
 
 Op = dict[str, Any]

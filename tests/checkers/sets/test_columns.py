@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checkers.sets.checker import Set
+from checkers.sets.checker import Set, judge
 from checkers.sets.columns import (
     ABSENT,
     Adds,
@@ -16,7 +16,6 @@ from checkers.sets.columns import (
     indexed_by_time,
     shard,
 )
-from checkers.sets.judging import judge
 from harness.errors import HistoryError
 from harness.protocols.runs import FAIL, INFO, NULL, OK, Ints
 from tests.checkers.sets.ops import add, history, read, timed

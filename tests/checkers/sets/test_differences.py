@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.sets.judging import judge
+from checkers.sets.checker import judge
 from harness.errors import HistoryError
 from tests.checkers.sets.ops import (
     add,

@@ -12,10 +12,9 @@ from typing import Any
 import orjson
 import pytest
 
-from checkers.sets.judging import Judged, judge
-from checkers.sets.latencies import Latencies
-from checkers.sets.outcomes import outcomes
-from checkers.sets.sightings import sightings
+from checkers.sets.checker import Judged, judge
+from checkers.sets.findings import Latencies
+from checkers.sets.outcomes import outcomes, sightings
 from tests.checkers.sets.ops import MS, Said, history
 
 FOLDER = Path(__file__).parents[2] / "histories"

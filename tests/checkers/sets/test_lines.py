@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
+from checkers.sets.checker import judge
 from checkers.sets.columns import ABSENT, SetHistory
-from checkers.sets.judging import judge
 from harness.errors import HistoryError
 from harness.protocols.runs import FAIL, INFO, NULL, OK
 from tests.checkers.sets.ops import (

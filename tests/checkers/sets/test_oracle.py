@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench.sets import Shape, made
-from checkers.sets.judging import Judged, judge
+from checkers.sets.checker import Judged, judge
 from tests.checkers.sets.ops import Op, history
 from tests.checkers.sets.oracle import Truth, truth_of
 
