@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cli.output import EXIT_BY_VERDICT, Output
 from harness.errors import AcklossError
-from harness.protocols.checkers import DOUBTS
 
 if TYPE_CHECKING:
     from harness.history.documents import RunResult
@@ -16,23 +15,25 @@ if TYPE_CHECKING:
 _INCIDENTS = 5
 _RATES = ("ack", "loss", "unacknowledged_success")
 _MEANT = {
-    DOUBTS.failed: "ackloss or its cluster broke, not the system; run it again",
-    DOUBTS.vacuous: "nothing was put to the test, so nothing could be lost; see the faults below",
-    DOUBTS.unproven: "a fault that was requested had no effect that could be seen on its nodes, so "
+    "failed": "ackloss or its cluster broke, not the system; run it again",
+    "interrupted": "it was stopped before its end; run it again",
+    "vacuous": "nothing was put to the test, so nothing could be lost; see the faults below",
+    "unproven": "a fault that was requested had no effect that could be seen on its nodes, so "
     "this run does not show what the system does under it; see NOT PROVEN below",
-    DOUBTS.unmet: "the fault began although the moment that the plan waits for never came: use a "
+    "unmet": "the fault began although the moment that the plan waits for never came: use a "
     "longer within_s, or another condition",
-    DOUBTS.incomplete: "not all that was stored could be read back, or a file is missing: what was "
+    "incomplete": "not all that was stored could be read back, or a file is missing: what was "
     "not read may be lost or not",
-    DOUBTS.replicas: "what only a replica that is behind has lost, nobody has seen: a longer "
+    "replicas": "what only a replica that is behind has lost, nobody has seen: a longer "
     "final.settle_s gives it time",
-    DOUBTS.starved: "this machine was too busy to make the load that the plan requests: use a "
+    "starved": "this machine was too busy to make the load that the plan requests: use a "
     "lower rate, or run less beside it",
-    DOUBTS.not_yet_visible: "acknowledged writes may stand where consumers cannot read yet",
-    DOUBTS.readers: "two client libraries read different data, so neither is believed",
-    DOUBTS.client: "your clients broke their protocol; see the incidents below",
-    DOUBTS.undecided: "the search for a legal order was ended at its limit",
-    DOUBTS.checker: "a checker broke: that is a mistake in ackloss or in a plug-in",
+    "deleted": "the system has deleted the beginning of a log: what stood there cannot be judged",
+    "not_yet_visible": "acknowledged writes may stand where consumers cannot read yet",
+    "readers": "two client libraries read different data, so neither is believed",
+    "client": "your clients broke their protocol; see the incidents below",
+    "undecided": "the search for a legal order was ended at its limit",
+    "checker": "a checker broke: that is a mistake in ackloss or in a plug-in",
 }
 """What a doubt means for the user, and what to do."""
 _STYLES = {"valid": "bold green", "invalid": "bold red"}

@@ -13,8 +13,9 @@ from rich.console import Console
 
 from harness.cli.live import _View
 from harness.cli.output import Output
+from harness.cli.results import _MEANT
 from harness.plan import FaultStep, parse_plan
-from harness.protocols import PartitionView, Situation
+from harness.protocols import DOUBTS, PartitionView, Situation
 from harness.run.recorder import Live
 from harness.run.runner import Status
 from tests.fixtures.command_line import ackloss
@@ -103,3 +104,7 @@ def test_what_is_unknown_and_not_proven_is_explained(tmp_path: Path) -> None:
     text = printed(well, tmp_path)
     assert "unproven" not in text
     assert "counts only" not in text
+
+
+def test_every_doubt_is_explained() -> None:
+    assert set(_MEANT) == set(DOUBTS)
