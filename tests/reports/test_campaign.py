@@ -459,7 +459,7 @@ def test_every_table_prints_the_bounds_where_the_others_lost_more_often(tmp_path
     assert [cell["lossy_share"]["chosen_by_outcome"] for cell in (on, off)] == [True, False]
     labels = [a["aria-label"] for a in page.named("a") if "data-cell" in a]
     assert any(selected in (label or "") for label in labels)
-    assert "≥\u202f6.0 %" in page.words
+    assert "≥ 6.0 %" in page.words
     assert "3 of 6 others lost" in page.words
     for file in (folder.summary, folder.junit, folder.tables / "cells.csv"):
         text = file.read_text(encoding="utf-8")
