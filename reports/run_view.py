@@ -39,6 +39,7 @@ UNCHECKED: Final = "unchecked"
 DEFAULT: Final = "the system's default"
 CLUSTERS: Final = "your cluster"
 UNRECORDED: Final = "not recorded"
+_LONG: Final = 40
 _VERDICTS: Final = {"valid": "✓", "invalid": "✕", "unknown": "?", UNCHECKED: "?"}
 _OTHER_FINDINGS: Final = {
     "unexpected": "Values that were never written",
@@ -88,8 +89,9 @@ class Setting:
     @property
     def shown(self) -> bool:
         """Whether it is in the table, or in the folded list of defaults."""
-        others = (DEFAULT, CLUSTERS, UNRECORDED)
-        return self.requested is not None or self.decisive or self.origin not in others
+        others, is_long = (DEFAULT, CLUSTERS, UNRECORDED), len(self.effective or "") > _LONG
+        of_interest = self.origin not in others and not is_long  # not lists of addresses
+        return self.requested is not None or self.decisive or of_interest
 
     @property
     def differs(self) -> bool:
