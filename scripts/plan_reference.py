@@ -92,10 +92,8 @@ def plan_page() -> str:
     parts.append(_module_words("Selectors: which nodes", "harness.faults.selectors"))
     parts.append(_module_words("Conditions: when", "harness.faults.conditions"))
     parts.append(_module_words("Selectors and conditions of Kafka", "targets.kafka.vocabulary"))
-    parts.append(
-        _module_words("Selectors and conditions of ZooKeeper", "targets.zookeeper.vocabulary")
-    )
-    parts.append(_module_words("Selectors and conditions of memory", "targets.memory.vocabulary"))
+    parts.append(_module_words("Selectors and conditions of ZooKeeper", "targets.zookeeper.target"))
+    parts.append(_module_words("Selectors and conditions of memory", "targets.memory.target"))
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 

@@ -15,16 +15,24 @@ is sent only after an answer that proves that nothing was changed.
 
 from __future__ import annotations
 
+import itertools
+import logging
+import threading
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError, ZookeeperError
-from kazoo.protocol.states import EventType, WatchedEvent
+from kazoo.handlers.threading import AsyncResult, SequentialThreadingHandler
+from kazoo.protocol.states import Callback, EventType, WatchedEvent
+from kazoo.retry import KazooRetry
 
 from harness.protocols import (
     FAIL,
+    INFO,
     NULL,
     OK,
     BlockingClient,
@@ -38,10 +46,163 @@ from harness.protocols import (
 from harness.protocols.clock import RealClock
 from harness.run.blocking import ThreadedClient
 from targets.zookeeper.any_client import addresses_of
+from targets.zookeeper.configuration import CLIENT_PORT
 from targets.zookeeper.layout import LOCKS, SEQUENCE, SET
-from targets.zookeeper.outcomes import NOT_CONNECTED, outcome
 from targets.zookeeper.plan import ZooKeeperPlan
-from targets.zookeeper.session import Session
+
+# One kazoo client without its retry layer, for one operation at a time.
+#
+# kazoo keeps the connection of a session: when it is lost, what was in progress ends in
+# ConnectionLoss, and kazoo connects the same session to the next server. An operation is handed
+# over only while there is a connection, and once. One that is not answered in time may still be
+# sent or applied later.
+
+_CLOSE_S: Final = 0.3
+
+_SILENT: Final = logging.Logger("kazoo", level=logging.CRITICAL)
+"""kazoo logs each lost connection; that belongs to the history."""
+
+
+class Answer(AsyncResult):  # type: ignore[misc]
+    """The answer to a request; `at` is its place among all that came over the connection."""
+
+    at = 0
+
+    def set(self, value: object = None) -> None:
+        """kazoo calls it in the thread that reads the connection."""
+        self.at = next(self._handler.order)
+        super().set(value)
+
+
+class InOrder(SequentialThreadingHandler):  # type: ignore[misc]
+    """Triggers watches in the thread that reads the connection. In kazoo's thread of callbacks an
+    event may be late, and then nothing shows whether it came before an answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order = itertools.count(1)
+
+    def async_result(self) -> Answer:
+        """See kazoo."""
+        return Answer(self)
+
+    def dispatch_callback(self, callback: Callback) -> None:
+        """See kazoo."""
+        if callback.type == "watch":
+            callback.func(*callback.args)
+        else:
+            super().dispatch_callback(callback)
+
+
+class Session:
+    """A session with the servers at these addresses, tried in this order. It begins to connect at
+    once. `names` are the servers by address."""
+
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        names: Mapping[str, str],
+        *,
+        session_ms: int,
+        request_ms: int,
+    ) -> None:
+        self._names, self._request_s = names, request_ms / 1000
+        retry = KazooRetry(max_tries=-1, delay=0.05, backoff=1.5, max_jitter=0.2, max_delay=0.5)
+        self.kazoo = KazooClient(
+            hosts=",".join(f"{address}:{CLIENT_PORT}" for address in addresses),
+            timeout=session_ms / 1000,
+            connection_retry=retry,
+            randomize_hosts=False,
+            logger=_SILENT,
+            handler=InOrder(),
+        )
+        self._live = self.kazoo.start_async()
+
+    def connected(self) -> bool:
+        """Whether there is a connection, or there is one within the time of a request."""
+        return bool(self._live.wait(self._request_s))
+
+    def wait(self, requested: Any) -> Any:
+        """The answer to an asynchronous request. Raises what the server answered, or kazoo's
+        timeout."""
+        return requested.get(timeout=self._request_s)
+
+    @property
+    def number(self) -> int | None:
+        """ZooKeeper's number of the session; `None` while there is none. One that expires is
+        followed by another, to which it promises nothing."""
+        session, _ = self.kazoo.client_id or (None, None)
+        return session
+
+    def server(self) -> str | None:
+        """The server to which it is connected."""
+        with suppress(AttributeError, OSError):
+            address, *_ = self.kazoo._connection._socket.getpeername()
+            return self._names.get(address)
+        return None
+
+    def close(self) -> None:
+        """End the session if its server answers at once. kazoo waits 10 s for one that does not, so
+        it ends in a separate thread."""
+        closing = threading.Thread(target=self._stop, daemon=True)
+        closing.start()
+        closing.join(_CLOSE_S)
+
+    def _stop(self) -> None:
+        with suppress(Exception):
+            self.kazoo.stop()
+            self.kazoo.close()
+
+
+# How an operation ended: from ZooKeeper's error codes to fail and info.
+#
+# `fail` means certainly not applied. A server gives that proof by a code that it returns while it
+# prepares a request (`PrepRequestProcessor`): the transaction becomes an error and changes
+# nothing. kazoo sends each request once (its retry layer, `KazooClient.retry`, is not used), and
+# a session's requests are answered in order, so the code belongs to the only attempt. Everything
+# else is `info`: the request may have been applied, or may be later.
+# tests/targets/zookeeper/test_outcomes.py answers every code from a server that applies first.
+
+REFUSED: Final[Mapping[int, str]] = {
+    -6: "Unimplemented: the server does not have this request",
+    -8: "BadArguments: the path is checked before the transaction is made",
+    -101: "NoNode: there is no znode to change, or no parent to create it in",
+    -102: "NoAuth: rights are checked before the transaction is made",
+    -103: "BadVersion: the expected version is compared before the transaction is made",
+    -108: "NoChildrenForEphemerals: the parent is checked before the transaction is made",
+    -110: "NodeExists: the path was taken before this request",
+    -111: "NotEmpty: a znode with children is not deleted",
+    -114: "InvalidACL: rights are checked before the transaction is made",
+    -119: "NotReadOnly: a server without a quorum refuses writes",
+    -125: "QuotaExceeded: quotas are checked before the transaction is made",
+    -127: "ThrottledOp: the request was dropped from the queue, and answered in its place",
+}
+"""Codes that a server returns without applying the request."""
+
+UNPROVEN: Final[Mapping[int, str]] = {
+    -1: "SystemError: says nothing of what came before it",
+    -2: "RuntimeInconsistency: says nothing of what came before it",
+    -3: "DataInconsistency: says nothing of what came before it",
+    -4: "ConnectionLoss: kazoo's own: the connection was lost after the request was queued",
+    -5: "MarshallingError: the answer, not the request, may be what could not be read",
+    -7: "OperationTimeout: says nothing of what came before it",
+    -112: "SessionExpired: the request may have been applied before the session ended",
+    -115: "AuthFailed: ends the connection, whatever was under way in it",
+    -118: "SessionMoved: another connection of the session may have been faster",
+    -122: "RequestTimeout: says nothing of what came before it",
+}
+"""Codes that prove nothing, and why."""
+
+NOT_CONNECTED: Final = "NotConnected"
+"""The error of an operation that was not handed to kazoo, because there was no connection."""
+
+
+def outcome(error: Exception) -> Completion:
+    """How an operation ended for which kazoo raised this exception."""
+    code = getattr(error, "code", None)
+    name = type(error).__name__.removesuffix("Error")
+    return completion(FAIL if code in REFUSED else INFO, error=name)
+
 
 DIFFERS: Final = "Differs"
 """The error of a compare-and-set whose register held another value."""

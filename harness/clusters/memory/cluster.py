@@ -2,21 +2,276 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Mapping
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from time import monotonic_ns
-from typing import Any
+from typing import Any, Final, Protocol
 
 from harness.clusters.memory.levers import memory_levers
 from harness.clusters.memory.network import Network
 from harness.clusters.memory.node import MemoryNode, Program
 from harness.clusters.memory.simulation import Host, Simulation
-from harness.clusters.memory.virtual_clock import VirtualClock
 from harness.clusters.memory.world import World
+from harness.errors import HarnessFailure, Interrupted
 from harness.faults.records import CLIENTS
 from harness.protocols import Lever
 from harness.protocols.clock import Clock, RealClock, Task
+
+# Virtual time for threads: it passes only while every thread that takes part is waiting.
+#
+# Threads take turns: exactly one of them runs, the others wait. The one that begins to wait looks
+# for who is next, in its own thread, so waiting costs a switch of threads only when another one
+# continues:
+#
+# 1. a thread whose event is set or whose time is up, the one that has waited longest first;
+# 2. otherwise the earliest of what is due: an event of the simulation (run right there), or the
+#    deadline of a thread.
+#
+# So a run is a function of its plan and its seed. A thread that does not take part (the recorder's
+# writer, a live display) waits in real time and never holds virtual time up; what it does is not
+# repeatable.
+#
+# A thread that ends or raises passes its turn on. When an event of the simulation raises, the
+# thread that met it gets the exception, and every later wait of another fails with it.
+
+_IDLE_LIMIT_NS: Final = 3_600 * 1_000_000_000
+"""Virtual time that may pass while no thread waits for a time, before this is called a deadlock."""
+
+_STANDSTILL_TURNS: Final = 1_000_000
+"""Turns that threads may take at one instant, before this is called a standstill."""
+
+
+class EventSource(Protocol):
+    """What happens in virtual time besides threads: a simulation."""
+
+    def next_ns(self) -> int | None:
+        """When its next event is due; None: it has none."""
+        ...
+
+    def run_next(self) -> None:
+        """Run that event; the source's time is then the event's."""
+        ...
+
+    def pass_to(self, time_ns: int) -> None:
+        """Time has passed up to here; no event was due before."""
+        ...
+
+
+class _Ticket:
+    """One thread's part in virtual time. `turn` is locked unless its turn has just been given."""
+
+    __slots__ = ("deadline_ns", "event", "granted", "name", "turn", "used")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.event: threading.Event | None = None
+        self.deadline_ns: float = 0
+        self.granted = self.used = 0
+        self.turn = _locked()
+
+    def ready(self, now_ns: int) -> bool:
+        """Whether its thread can go on."""
+        return self.deadline_ns <= now_ns or (self.event is not None and self.event.is_set())
+
+
+def _locked() -> threading.Lock:
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
+
+
+class VirtualClock:
+    """A clock for threads that take turns, moved by a simulation's events and their deadlines."""
+
+    def __init__(self, source: EventSource | None = None) -> None:
+        self._source = source
+        self._now_ns = 0
+        self._tickets: dict[int, _Ticket] = {}
+        self._waiting: list[_Ticket] = []
+        self._guard = threading.Lock()
+        self._taken = False
+        self._joining: deque[_Ticket] = deque()
+        self._failure: Exception | None = None
+        self._turns_now = 0
+
+    def now_ns(self) -> int:
+        """Virtual nanoseconds since the simulation began."""
+        return self._now_ns
+
+    def since(self, zero_ns: int) -> Callable[[], int]:
+        """See `harness.protocols.clock.Clock`."""
+        return lambda: self._now_ns - zero_ns
+
+    def wait(self, event: threading.Event, timeout_s: float | None) -> bool:
+        """Let virtual time pass until `event` is set or the time is up; whether it is set.
+
+        Raises HarnessFailure when nothing can happen any more, and what an event of the simulation
+        raised. From a thread that does not take part: wait in real time.
+        """
+        ticket = self._tickets.get(threading.get_ident())
+        if ticket is None:
+            return event.wait(timeout_s)
+        ticket.event = event
+        ticket.deadline_ns = self._now_ns + _nanoseconds(timeout_s)
+        self._waiting.append(ticket)
+        self._pass_turn(ticket)
+        return event.is_set()
+
+    def spawn(self, name: str, call: Callable[[], object]) -> Task:
+        """Start a thread that takes part; its first turn comes when the caller waits."""
+        ticket, task = _Ticket(name), Task(name, self, call)
+
+        def run() -> None:
+            ticket.turn.acquire()
+            ticket.used += 1
+            self._tickets[threading.get_ident()] = ticket
+            try:
+                task.execute()
+            finally:
+                self._leave()
+
+        self._enter(ticket, wait=False)
+        task.thread = threading.Thread(target=run, name=name, daemon=True)
+        task.thread.start()
+        return task
+
+    @contextmanager
+    def taking_part(self, name: str) -> Iterator[None]:
+        """The calling thread takes part while the context lasts; nothing more when it does."""
+        if threading.get_ident() in self._tickets:
+            yield
+            return
+        ticket = _Ticket(name)
+        self._enter(ticket, wait=True)
+        self._tickets[threading.get_ident()] = ticket
+        try:
+            yield
+        finally:
+            self._leave()
+
+    def _enter(self, ticket: _Ticket, *, wait: bool) -> None:
+        """Give a new thread its turn at once if no thread has it, else let it queue for one."""
+        with self._guard:
+            at_once, self._taken = not self._taken, True
+            if not at_once:
+                self._joining.append(ticket)
+        if at_once:
+            _grant(ticket)
+        if wait:
+            self._await_turn(ticket)
+
+    def _leave(self) -> None:
+        """The calling thread ends its part: the turn goes to the next, if there is one."""
+        del self._tickets[threading.get_ident()]
+        with self._guard:
+            self._waiting += self._joining
+            self._joining.clear()
+            if not self._waiting:
+                self._taken = False
+                return
+        try:
+            following = self._next()
+        except Interrupted:
+            _grant(self._waiting.pop(0))
+            raise
+        except Exception:  # kept as the failure; the next thread raises it
+            following = self._waiting.pop(0)
+        _grant(following)
+
+    def _pass_turn(self, ticket: _Ticket) -> None:
+        try:
+            following = self._next()
+        except BaseException:
+            if ticket in self._waiting:
+                self._waiting.remove(ticket)
+            raise
+        if following is not ticket:
+            _grant(following)
+            self._await_turn(ticket)
+        if self._failure is not None:
+            raise HarnessFailure(f"the simulation failed: {self._failure!r}") from self._failure
+
+    def _await_turn(self, ticket: _Ticket) -> None:
+        """Block until the turn is given. When the thread is interrupted (by a signal), the turn is
+        taken as soon as it is available, and the interrupt is then passed on."""
+        try:
+            ticket.turn.acquire()
+        except BaseException:
+            ticket.deadline_ns = 0
+            while ticket.granted == ticket.used:
+                time.sleep(0.001)
+            ticket.turn = _locked()
+            ticket.used = ticket.granted
+            raise
+        ticket.used = ticket.granted
+
+    def _next(self) -> _Ticket:
+        """Whose turn comes next, letting time pass until there is one; taken off the waiting."""
+        if self._joining:
+            with self._guard:
+                self._waiting += self._joining
+                self._joining.clear()
+        waiting = self._waiting
+        if self._failure is not None:
+            return waiting.pop(0)
+        while True:
+            soonest_ns = math.inf
+            for place, ticket in enumerate(waiting):
+                if ticket.ready(self._now_ns):
+                    self._turns_now += 1
+                    if self._turns_now < _STANDSTILL_TURNS:
+                        return waiting.pop(place)
+                    self._failure = HarnessFailure(
+                        f"time does not advance: {ticket.name} never waits"
+                    )
+                    raise self._failure
+                soonest_ns = min(soonest_ns, ticket.deadline_ns)
+            self._turns_now = 0
+            try:
+                self._let_pass(soonest_ns)
+            except Interrupted:
+                raise
+            except Exception as error:
+                self._failure = error
+                raise
+
+    def _let_pass(self, soonest_ns: float) -> None:
+        """Let events happen until one wakes a thread, or a deadline has come."""
+        source, waiting = self._source, self._waiting
+        limit_ns = min(soonest_ns, self._now_ns + _IDLE_LIMIT_NS)
+        events = [ticket.event for ticket in waiting if ticket.event is not None]
+        while source is not None and (due_ns := source.next_ns()) is not None:
+            if due_ns > limit_ns:
+                break
+            self._now_ns = max(self._now_ns, due_ns)
+            source.run_next()
+            for event in events:
+                if event.is_set():
+                    return
+        if soonest_ns == math.inf:
+            names = ", ".join(ticket.name for ticket in waiting)
+            raise HarnessFailure(f"every thread waits for another: {names}")
+        self._now_ns = int(limit_ns)
+        if source is not None:
+            source.pass_to(self._now_ns)
+
+
+def _nanoseconds(timeout_s: float | None) -> float:
+    """At least one for any time that is not zero: who waits must see time pass."""
+    if timeout_s is None:
+        return math.inf
+    return max(1, round(timeout_s * 1e9)) if timeout_s > 0 else 0
+
+
+def _grant(ticket: _Ticket) -> None:
+    turn = ticket.turn  # looked up before `granted` changes: see `_await_turn`
+    ticket.granted += 1
+    turn.release()
 
 
 class MemoryCluster:

@@ -6,13 +6,220 @@ process left behind needs no undoing: a simulated cluster ends with the process 
 
 from __future__ import annotations
 
-from typing import Any
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, ClassVar, Final, Literal
 
-from harness.clusters.memory.disk_lever import MemoryDiskLever
-from harness.clusters.memory.net_lever import MemoryNetLever
-from harness.clusters.memory.process_levers import MemoryPauseLever, MemoryProcessLever
+from harness.clusters.memory.disk import Disk
+from harness.clusters.memory.network import Rule
+from harness.clusters.memory.process_levers import (
+    MemoryPauseLever,
+    MemoryProcessLever,
+    end_process,
+    ended,
+    not_running,
+    runs_again,
+    start_again,
+)
 from harness.clusters.memory.world import World
-from harness.protocols import Lever
+from harness.faults.records import CLIENTS, DiskRecord, NetRecord
+from harness.protocols import Lever, Node, Proof, UndoRecord
+
+# The net lever of simulated nodes: rules that drop or reset messages between a node and its peers.
+#
+# `met` counts messages of the system that a fault's rules have dropped or reset, and never what a
+# probe has sent to look.
+
+_TRIES: Final = 400
+"""Packets that a probe sends to see what share of them is dropped."""
+
+Way = Literal["in", "out"]
+
+
+@dataclass(frozen=True)
+class MemoryNetLever(Lever[NetRecord]):
+    """Drops or resets messages between a node and named peers; see `harness.levers.net`."""
+
+    world: World
+    name: ClassVar[str] = "net"
+    record_type: ClassVar[type[UndoRecord]] = NetRecord
+
+    def apply(self, record: NetRecord) -> None:
+        """Add the record's rules; those that stand already are not added twice."""
+        with self.world.simulation.held():
+            if self._rules(record):
+                return
+            for peer in record.peers:
+                for way in _ways(record):
+                    rule = Rule(
+                        fault=record.fault,
+                        peer=peer.name,
+                        direction=way,
+                        share=record.share,
+                        reset=record.action == "reset",
+                        ports=record.ports,
+                    )
+                    self.world.network.add(record.node, rule)
+
+    def undo(self, record: NetRecord) -> None:
+        """Remove the record's rules."""
+        with self.world.simulation.held():
+            peers = {peer.name for peer in record.peers}
+            self.world.network.remove(record.node, record.fault, peers)
+
+    def probe(self, record: NetRecord, *, applied: bool) -> Proof:
+        """In force: packets of our own are dropped, all or the share. Undone: no rule of this fault
+        stands and packets pass, or another fault stops them."""
+        with self.world.simulation.held():
+            rules = self._rules(record)
+            if not applied:
+                return self._undone(record, len(rules))
+            proofs = [self._in_force(record, peer.name, rules) for peer in record.peers]
+        return Proof(
+            bool(proofs) and all(proof.proven for proof in proofs),
+            [sentence for proof in proofs for sentence in proof.evidence],
+            sum(proof.met or 0 for proof in proofs),
+        )
+
+    def leftover_state(self, node: Node) -> list[str]:
+        """The rules that stand at a node."""
+        rules = self.world.network.rules.get(node.name, ())
+        return [f"{node.name}: a rule of {rule.fault} against {rule.peer}" for rule in rules]
+
+    def _in_force(self, record: NetRecord, peer: str, rules: list[Rule]) -> Proof:
+        share = record.share
+        ours = [rule for rule in rules if rule.peer == peer]
+        before = sum(rule.own_met for rule in ours)
+        tried = _TRIES if share < 1 else 1
+        passed = sum(self._try(record, peer, way, tried) for way in _ways(record))
+        met, hit = sum(rule.met for rule in ours), sum(rule.own_met for rule in ours)
+        evidence = _of_system(record, peer, met)
+        if share < 1:
+            seen = sum(rule.seen + rule.own_seen for rule in ours)
+            far = 4 * sqrt(share * (1 - share) / max(seen, 1)) + share / 20
+            proven = met + hit > 0 and abs((met + hit) / max(seen, 1) - share) <= far
+            evidence += f"; with our own {met + hit:,} of {seen:,}, for a share of {share:.1%}"
+            return Proof(proven, [evidence], met)
+        came = "passed" if passed else "got no answer"
+        evidence += f", and {hit:,} of our own; a packet of our own {came}"
+        return Proof(hit > before and not passed, [evidence], met)
+
+    def _try(self, record: NetRecord, peer: str, way: Way, count: int) -> int:
+        node = record.node
+        source, target = (peer, node) if way == "in" else (node, peer)
+        draw = self.world.simulation.random(f"probe/{record.fault}/{source}/{target}")
+        return self.world.network.try_often(source, target, draw, count=count)
+
+    def _undone(self, record: NetRecord, left: int) -> Proof:
+        node, evidence = record.node, []
+        for peer in record.peers:
+            ends = (node, peer.name)
+            other = self.world.network.cut(*ends) or self.world.network.cut(*reversed(ends))
+            outcome = f"still cut by {other}" if other else "packets pass"
+            evidence.append(f"{peer.name}: {outcome}")
+        sentence = f"{node}: {left} rules of this fault left; {'; '.join(evidence)}"
+        return Proof(left == 0, [sentence])
+
+    def _rules(self, record: NetRecord) -> list[Rule]:
+        peers = {peer.name for peer in record.peers}
+        return [
+            rule
+            for rule in self.world.network.rules.get(record.node, ())
+            if rule.fault == record.fault and rule.peer in peers
+        ]
+
+
+def _ways(record: NetRecord) -> Sequence[Way]:
+    return ("in", "out") if record.direction == "both" else (record.direction,)
+
+
+def _of_system(record: NetRecord, peer: str, met: int) -> str:
+    way = {"in": "from", "out": "to", "both": "from and to"}[record.direction]
+    who = "the workload's clients" if peer == CLIENTS else peer
+    done = {"drop": "dropped", "reset": "answered with a reset"}[record.action]
+    return f"{record.node}: {met:,} messages of the system {way} {who} {done} by our rules"
+
+
+# The disk lever of simulated nodes: a loss of power, a lost disk, a file that lost its end.
+#
+# The process is killed first; undoing starts it again. What was lost stays lost.
+
+DISK_FORMS: Final = ("unsynced", "wipe", "truncate")
+
+
+@dataclass(frozen=True)
+class MemoryDiskLever(Lever[DiskRecord]):
+    """Damages what a node has stored, under a dead process."""
+
+    world: World
+    name: ClassVar[str] = "disk"
+    record_type: ClassVar[type[UndoRecord]] = DiskRecord
+
+    def unavailable(self, node: Node, record: DiskRecord) -> str | None:
+        """For forms that need bytes, and under a running process."""
+        if record.form not in DISK_FORMS or record.alive:
+            known = ", ".join(DISK_FORMS)
+            return f"{node.name}: a simulated disk has only the forms {known}, under a dead process"
+        return not_running(node)
+
+    def apply(self, record: DiskRecord) -> None:
+        """Kill the process and damage its files; applied before: only the first."""
+        node = self.world.nodes[record.node]
+        end_process(self.world, record)
+        with self.world.simulation.held():
+            if record.fault not in node.damage:
+                node.damage[record.fault] = damaged(node.disk, record)
+
+    def undo(self, record: DiskRecord) -> None:
+        """Start the process again, unless it was dead before or another fault keeps it dead, and
+        forget the damage."""
+        start_again(self.world, record)
+        if (node := self.world.nodes.get(record.node)) is not None:
+            node.damage.pop(record.fault, None)
+
+    def probe(self, record: DiskRecord, *, applied: bool) -> Proof:
+        """In force: the process is dead and something was lost. Undone: another process runs,
+        or another fault keeps it dead."""
+        node = self.world.nodes[record.node]
+        if not applied:
+            return runs_again(node, record)
+        changes = node.damage.get(record.fault, [])
+        process = ended(node, record)
+        evidence = [f"{node.name}: {change}" for change in changes]
+        if not changes:
+            evidence = [f"{node.name}: there was nothing to change ({record.form})"]
+        return Proof(process.proven and bool(changes), [*process.evidence, *evidence])
+
+    def leftover_state(self, node: Node) -> list[str]:
+        """Damage that was not undone."""
+        faults = self.world.nodes[node.name].damage
+        return [f"{node.name}: files were damaged by {fault}" for fault in faults]
+
+
+def damaged(disk: Disk, record: DiskRecord) -> list[str]:
+    """Damage the folders that the record names; in sentences, what changed."""
+    changes = []
+    for folder in disk.folders(record.folders):
+        if record.form == "wipe":
+            sizes = [disk.files[path].size_bytes for path in disk.below(folder)]
+            disk.wipe(folder)
+            changes.append(f"{folder}: {len(sizes)} files with {sum(sizes):,} bytes before, 0 now")
+            continue
+        if record.form == "unsynced":
+            lost = disk.lose_power(folder, _kept_share(record, folder))
+        else:
+            lost = disk.shorten(folder, record.cut_bytes)
+        for path, count in lost.items():
+            changes.append(f"{path}: its last {count:,} records are gone")
+    return changes
+
+
+def _kept_share(record: DiskRecord, folder: str) -> float:
+    if record.keep_share != "random":
+        return record.keep_share
+    return random.Random(f"{record.seed}/{record.fault}/{record.node}/{folder}").random()
 
 
 def memory_levers(world: World) -> dict[str, Lever[Any]]:

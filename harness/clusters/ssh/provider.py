@@ -7,21 +7,35 @@ when it is first needed: plans are validated with this module.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from harness import registry
-from harness.clusters.ssh.inventory import HostEntry, Inventory, read_inventory
+from harness.clusters.specs import specs_of
+from harness.clusters.ssh import equipment
+from harness.clusters.ssh.cluster import SshCluster, side_by_side, take_down
+from harness.clusters.ssh.connection import MOST_CHANNELS
+from harness.clusters.ssh.host import Found, Host, hosts_of
+from harness.clusters.ssh.installation import installation
+from harness.clusters.ssh.inventory import HostEntry, Installed, Inventory, read_inventory
 from harness.clusters.ssh.levers import host_levers
-from harness.errors import EnvironmentFailure, PlanError
+from harness.clusters.ssh.node import SshNode
+from harness.clusters.ssh.register import forget_hosts, inventory_of, remember_hosts
+from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure, PlanError
 from harness.machine.checks import maven
+from harness.machine.space import DISK_MIN_BYTES, gib
 from harness.protocols import (
     Cost,
+    EndsByItself,
     Finding,
     ImageRef,
     Ingredients,
     LeavesObjects,
+    Lever,
+    LosesHosts,
+    Node,
     NodeOutline,
     Order,
     Provider,
@@ -31,6 +45,308 @@ from harness.protocols import (
     TakesInventory,
     Target,
 )
+from harness.protocols.clock import Clock, RealClock
+
+# What a host has and lacks for a node, for `ackloss doctor --inventory`. Tried, not guessed;
+# nothing stays changed there.
+
+_NAMESPACES: Final = ["unshare", "--mount", "--pid", "--fork", "--propagation", "private", "true"]
+_RULES: Final = (
+    "iptables -w 5 -N ACKLOSS-TRIAL && iptables -w 5 -A ACKLOSS-TRIAL -p tcp -m comment "
+    "--comment ackloss:trial -j DROP; code=$?; iptables -w 5 -F ACKLOSS-TRIAL; "
+    "iptables -w 5 -X ACKLOSS-TRIAL; exit $code"
+)
+_FAKETIME: Final = "ls /usr/lib/*/faketime/libfaketimeMT.so.1"
+
+
+def examine(inventory: Path) -> list[Finding]:
+    """What each host of an inventory has and lacks. Raises PlanError for a wrong file."""
+    content = read_inventory(inventory)
+    systems = {name: each for name, each in content.systems.items() if each.installed}
+    found = side_by_side(lambda host: _examined(host, systems), hosts_of(content))
+    return [finding for findings in found for finding in findings]
+
+
+def _examined(host: Host, systems: Mapping[str, Installed]) -> list[Finding]:
+    """Of a host that cannot be reached, or where we are not root, nothing else is known."""
+    try:
+        host.admit()
+    except AcklossError as error:
+        return [_finding(host, "root over SSH", str(error.what), fix=error.hint, missing=True)]
+    findings = [_finding(host, "root over SSH", f"as {host.entry.user}, from {host.seen.peer}")]
+    checks: Sequence[Callable[[Host], Finding]] = (
+        _programs,
+        _java,
+        _namespaces,
+        _rules,
+        _sessions,
+        _room,
+        _faketime,
+        _runs,
+    )
+    try:
+        for check in checks:
+            findings.append(check(host))
+        findings += [_system(host, name, paths) for name, paths in systems.items()]
+    except AcklossError as error:
+        findings.append(_finding(host, "connection", str(error), missing=True))
+    finally:
+        host.close()
+    return findings
+
+
+def _finding(
+    host: Host, name: str, detail: str, *, fix: str | None = None, missing: bool = False
+) -> Finding:
+    status = Status.MISSING if missing else Status.WARN if fix else Status.OK
+    return Finding(name=f"{host.name}: {name}", status=status, detail=detail, fix=fix)
+
+
+def _programs(host: Host) -> Finding:
+    missing = equipment.lacking(host, equipment.PROGRAMS)
+    if not missing:
+        return _finding(host, "programs", f"all {len(equipment.PROGRAMS)}")
+    packages = " ".join(sorted({equipment.PROGRAMS[name] for name in missing}))
+    detail = f"lacks {', '.join(missing)}"
+    return _finding(host, "programs", detail, fix=f"apt-get install {packages}", missing=True)
+
+
+def _java(host: Host) -> Finding:
+    done = host.admin(["sh", "-c", "java -version 2>&1"], timeout_s=30)
+    if done.exit_code:
+        fix = "apt-get install openjdk-17-jre-headless"
+        return _finding(host, "java", "none; systems that run on it need one", fix=fix)
+    return _finding(host, "java", done.output.splitlines()[0])
+
+
+def _namespaces(host: Host) -> Finding:
+    done = host.admin(_NAMESPACES)
+    if done.exit_code:
+        why = done.output.strip()[:200]
+        fix = "in a container: the right CAP_SYS_ADMIN"
+        return _finding(host, "namespaces", why, fix=fix, missing=True)
+    return _finding(host, "namespaces", "of processes and mounts can be made")
+
+
+def _rules(host: Host) -> Finding:
+    done = host.admin(["sh", "-c", _RULES])
+    if done.exit_code:
+        why = done.output.strip()[:200]
+        fix = "load the modules of iptables"
+        return _finding(host, "rules", f"none can be made: {why}", fix=fix, missing=True)
+    return _finding(host, "rules", "can be made and removed")
+
+
+def _sessions(host: Host) -> Finding:
+    """Beside the one that is kept."""
+    others = MOST_CHANNELS - 1
+    try:
+        with ExitStack() as stack:
+            for _ in range(others):
+                stack.enter_context(host.connection.channel("true"))
+    except AcklossError as error:
+        fix = "set MaxSessions 10 in /etc/ssh/sshd_config"
+        return _finding(host, "sessions", str(error), fix=fix, missing=True)
+    return _finding(host, "sessions", f"{MOST_CHANNELS} at once on one connection")
+
+
+def _room(host: Host) -> Finding:
+    free = equipment.free_bytes(host)
+    if free < DISK_MIN_BYTES:
+        detail = f"{gib(free)} free; a run needs {gib(DISK_MIN_BYTES)}"
+        return _finding(host, "disk", detail, fix="df -h", missing=True)
+    return _finding(host, "disk", f"{gib(free)} free")
+
+
+def _faketime(host: Host) -> Finding:
+    if host.admin(["sh", "-c", _FAKETIME]).exit_code:
+        fix = "apt-get install libfaketime"
+        return _finding(host, "libfaketime", "none: clock faults are refused", fix=fix)
+    return _finding(host, "libfaketime", "for clock faults")
+
+
+def _system(host: Host, name: str, paths: Installed) -> Finding:
+    """One that is used as it is installed; its version is compared when a plan names one."""
+    java = f"{paths.java_home}/bin/java" if paths.java_home else paths.home
+    for path in (paths.home, java):
+        if host.admin(["test", "-e", path]).exit_code:
+            fix = f"correct systems.{name} in the inventory"
+            return _finding(host, name, f"there is no {path}", fix=fix, missing=True)
+    return _finding(host, name, f"installed in {paths.home}")
+
+
+def _runs(host: Host) -> Finding:
+    found = host.found()
+    if not found:
+        ports = ", ".join(map(str, sorted(equipment.listening(host)))) or "none"
+        return _finding(host, "runs", f"none of ours; TCP ports in use: {ports}")
+    words = ", ".join(f"{run.run_id} ({'alive' if run.alive else 'dead'})" for run in found)
+    fix = None if all(run.alive for run in found) else "ackloss clean --inventory FILE"
+    return _finding(host, "runs", words, fix=fix)
+
+
+# Removes what dead runs left on hosts: by the inventory that is on each host itself.
+
+
+def remove_run(run_id: str, *, dry_run: bool) -> list[str]:
+    """Remove everything of a run of this machine from the hosts of its inventory. A host that
+    cannot be reached keeps the run listed: raises HarnessFailure."""
+    path = inventory_of(run_id)
+    if path is None:
+        return []
+    return remove_from(hosts_of(read_inventory(path)), run_id, dry_run=dry_run)
+
+
+def remove_from(hosts: Sequence[Host], run_id: str, *, dry_run: bool) -> list[str]:
+    """Remove everything of a run from these hosts. Raises HarnessFailure."""
+    try:
+        if dry_run:
+            found = runs_on(hosts)
+            return [f"{host.name}: run {run_id}" for host in hosts if run_id in found[host.name]]
+        removed, failures = take_down(hosts, run_id)
+        if failures:
+            raise HarnessFailure(
+                f"not everything of run {run_id} could be removed: {'; '.join(failures)}",
+                hint="run `ackloss clean` again once the host is back",
+            )
+        forget_hosts(run_id)
+        return removed
+    finally:
+        for host in hosts:
+            host.close()
+
+
+def runs_on(hosts: Sequence[Host]) -> dict[str, dict[str, Found]]:
+    """The runs of which something is on each host, by the host's name and the run's id. Raises the
+    first failure."""
+
+    def ask(host: Host) -> dict[str, Found]:
+        host.admit()
+        return {found.run_id: found for found in host.found()}
+
+    return dict(zip([host.name for host in hosts], side_by_side(ask, hosts), strict=True))
+
+
+def clean_inventory(path: Path, known: set[str], *, dry_run: bool) -> tuple[list[str], list[str]]:
+    """Remove what dead runs of any machine left on an inventory's hosts: what was removed, and
+    what was left and why. `known` are runs that this machine has in its own register.
+
+    Raises, after having tried all hosts, the first failure.
+    """
+    hosts = hosts_of(read_inventory(path))
+
+    def clean(host: Host) -> tuple[list[str], list[str]] | AcklossError:
+        try:
+            host.admit()
+            return _clean_host(host, known, dry_run=dry_run)
+        except AcklossError as error:
+            return error
+        finally:
+            host.close()
+
+    removed: list[str] = []
+    left: list[str] = []
+    failures = []
+    for outcome in side_by_side(clean, hosts):
+        if isinstance(outcome, AcklossError):
+            failures.append(outcome)
+        else:
+            removed += outcome[0]
+            left += outcome[1]
+    if failures:
+        raise failures[0]
+    return removed, left
+
+
+def _clean_host(host: Host, known: set[str], *, dry_run: bool) -> tuple[list[str], list[str]]:
+    removed: list[str] = []
+    left: list[str] = []
+    for found in host.found():
+        if found.run_id in known:
+            continue
+        if found.alive:
+            left.append(f"{host.name}: run {found.run_id} is alive: left alone")
+        elif dry_run:
+            removed.append(f"{host.name}: run {found.run_id}")
+        else:
+            removed += host.down(found.run_id)
+    return removed, left
+
+
+# The nodes of one run: a target's nodes, prepared for the faults of a plan, on hosts.
+
+
+@dataclass
+class HostsOfRun(RunCluster, EndsByItself, LosesHosts):
+    """See `harness.protocols.RunCluster`."""
+
+    order: Order
+    ingredients: Ingredients
+    file: Path
+    cluster: SshCluster
+    real_clock: Clock = field(default_factory=RealClock)
+
+    @classmethod
+    def on(
+        cls,
+        inventory: Inventory,
+        file: Path,
+        assigned: Mapping[str, HostEntry],
+        order: Order,
+        made: Ingredients,
+        run_id: str,
+    ) -> HostsOfRun:
+        """On these hosts, by node."""
+        by_name = {host.name: host for host in hosts_of(inventory)}
+        hosts = {node: by_name[entry.name] for node, entry in assigned.items()}
+        installed = installation(inventory, file, order.plan.target.system, made)
+        return cls(order, made, file, SshCluster(run_id, hosts, order.needs, installed))
+
+    @property
+    def run_id(self) -> str:
+        return self.cluster.run_id
+
+    @property
+    def clock(self) -> Clock:
+        return self.real_clock
+
+    @property
+    def image(self) -> ImageRef:
+        image, installed = self.ingredients.image, self.cluster.installed
+        return replace(image, reference=installed.image) if installed else image
+
+    @property
+    def nodes(self) -> Mapping[str, SshNode]:
+        return self.cluster.nodes
+
+    @property
+    def levers(self) -> Mapping[str, Lever[Any]]:
+        return self.cluster.levers
+
+    def when_lost(self, tell: Callable[[str], None]) -> None:
+        """Have `tell` called when a host could not be reached for the time of its lease."""
+        self.cluster.tell_lost = tell
+
+    def start(self) -> None:
+        """Claim the hosts and start every node, prepared for the plan's faults."""
+        made = self.ingredients
+        addresses = self.cluster.admit()
+        remember_hosts(self.run_id, self.file)
+        specs = specs_of(self.order, made, addresses)
+        self.cluster.start(specs, folders=made.folders, programs=made.programs)
+
+    def output(self, node: Node) -> bytes:
+        """What the system's process has printed."""
+        return self.cluster.output(self.cluster.nodes[node.name])
+
+    def keep(self) -> None:
+        """Have it go on without this process."""
+        self.cluster.keep()
+
+    def down(self) -> list[str]:
+        """Remove everything of this run."""
+        return self.cluster.down()
+
 
 # Beside its workload: uploads are kept, a JVM starts without class data.
 _KEPT_S, _NEW_S = 5.0, 30.0
@@ -118,7 +434,6 @@ class Ssh(Provider, LeavesObjects, TakesInventory):
         if self.inventory is None:
             fix = "ackloss doctor --inventory FILE"
             return maven(), Finding("hosts", Status.WARN, "none named, none examined", fix)
-        from harness.clusters.ssh.checkup import examine
 
         return maven(), *examine(self.inventory)
 
@@ -128,7 +443,6 @@ class Ssh(Provider, LeavesObjects, TakesInventory):
 
     def cluster(self, order: Order, run_id: str, say: Callable[[str], None]) -> RunCluster:
         """Nodes that are not started yet; what is uploaded to their hosts is here."""
-        from harness.clusters.ssh.hosts_of_run import HostsOfRun
 
         assigned, inventory = self._assigned(order), self._hosts()
         made = _target(order).for_hosts(order.plan, say)
@@ -137,7 +451,6 @@ class Ssh(Provider, LeavesObjects, TakesInventory):
 
     def remove(self, run_id: str, *, dry_run: bool = False) -> list[str]:
         """Processes, mounts, rules and folders, by the run's id, on the hosts that it used."""
-        from harness.clusters.ssh.removal import remove_run
 
         return remove_run(run_id, dry_run=dry_run)
 
@@ -147,7 +460,6 @@ class Ssh(Provider, LeavesObjects, TakesInventory):
 
     def clean_hosts(self, known: set[str], *, dry_run: bool) -> tuple[list[str], list[str]]:
         """Remove what dead runs of any machine left on these hosts."""
-        from harness.clusters.ssh.removal import clean_inventory
 
         self._hosts()
         assert self.inventory is not None

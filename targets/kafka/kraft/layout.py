@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
+from harness.images.recipe import FILES
 from harness.images.steps import Say
 from harness.protocols import NODE_DATA, STORED, ImageRef, Ingredients, NodeSpec
 from targets.kafka.configuration import (
@@ -20,7 +21,6 @@ from targets.kafka.configuration import (
     with_rack,
 )
 from targets.kafka.jars import is_jars
-from targets.kafka.kraft import voters
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import (
     DEFAULT_VERSION,
@@ -28,6 +28,76 @@ from targets.kafka.versions import (
     ReleaseLine,
     release_line,
 )
+
+# Who the controllers are: named in every node's file, or voters of a quorum that can change.
+#
+# With the feature `kraft.version` at 1 (KIP-853, from 3.9 on) the voters are records of the
+# metadata log itself. Each controller begins with the same first snapshot of that log, which the
+# version's own StorageTool writes for the addresses and directories of this cluster: a JVM of
+# some seconds.
+
+FEATURE: Final = "kraft.version"
+_PROPERTIES: Final = """\
+process.roles=controller
+node.id={number}
+controller.quorum.bootstrap.servers={servers}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT
+listeners=CONTROLLER://:{port}
+log.dirs={files}/data
+"""
+
+
+def can_change(plan: KafkaPlan) -> bool:
+    """Whether the plan requests a quorum whose voters can change."""
+    return plan.target.features.get(FEATURE, 0) > 0
+
+
+def levels(plan: KafkaPlan) -> dict[str, int]:
+    """The levels of features that formatting is given: the voters' own follows from the voters."""
+    return {name: level for name, level in plan.target.features.items() if name != FEATURE}
+
+
+def quorum(plan: KafkaPlan, controllers: Mapping[int, str]) -> dict[str, str]:
+    """The settings that say who the controllers are: `controllers` are addresses by id."""
+    if can_change(plan):
+        return {"controller.quorum.bootstrap.servers": _servers(controllers)}
+    voters = (f"{number}@{address}:{CONTROLLER_PORT}" for number, address in controllers.items())
+    return {"controller.quorum.voters": ",".join(voters)}
+
+
+def first_snapshot(
+    plan: KafkaPlan,
+    image: ImageRef,
+    release: ReleaseLine,
+    cluster_id: str,
+    controllers: Mapping[int, str],
+    directories: Mapping[int, str],
+) -> dict[str, bytes]:
+    """The first snapshot of the metadata log, by its file's name below the data folder: with its
+    voters, and from 4.4 on the levels of features.
+
+    `directories`: the id of each controller's log directory. Raises EnvironmentFailure.
+    """
+    first, *_ = controllers
+    initial = ",".join(
+        f"{number}@{address}:{CONTROLLER_PORT}:{directories[number]}"
+        for number, address in controllers.items()
+    )
+    properties = _PROPERTIES.format(
+        number=first, servers=_servers(controllers), port=CONTROLLER_PORT, files=FILES
+    )
+    from targets.kafka import images  # imports Docker's client
+
+    options = ["--initial-controllers", initial, *images.feature_options(levels(plan))]
+    return images.formatted(
+        image, release, properties, options, cluster_id=cluster_id, read=[FIRST_SNAPSHOT]
+    )
+
+
+def _servers(controllers: Mapping[int, str]) -> str:
+    return ",".join(f"{address}:{CONTROLLER_PORT}" for address in controllers.values())
+
 
 # What ackloss sets unless the plan says otherwise: short timeouts, so that a run takes a minute,
 # and a leader that stays where it is unless a fault moves it.
@@ -57,7 +127,7 @@ def ingredients(plan: KafkaPlan, image: ImageRef, say: Say) -> Ingredients:
     archive = None if is_jars(image) else images.archive(image, say)
     return Ingredients(
         image=image,
-        files={_BOOTSTRAP: images.bootstrap_checkpoint(image, voters.levels(plan))},
+        files={_BOOTSTRAP: images.bootstrap_checkpoint(image, levels(plan))},
         mounts={archive: images.ARCHIVE_INSIDE} if archive else {},
     )
 
@@ -122,7 +192,7 @@ def server_properties(name: str, plan: KafkaPlan, addresses: Mapping[str, str]) 
     owned: dict[str, Any] = {
         "process.roles": ",".join(sorted(own_roles)),
         "node.id": node_ids(plan)[name],
-        **voters.quorum(plan, _controllers(plan, addresses)),
+        **quorum(plan, _controllers(plan, addresses)),
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "log.dirs": DATA,
@@ -164,11 +234,11 @@ def _snapshot(
     addresses: Mapping[str, str],
 ) -> dict[str, bytes]:
     """What a controller begins with where the quorum's voters can change; nothing elsewhere."""
-    if not voters.can_change(plan):
+    if not can_change(plan):
         return {}
     by_id = {number: directories[name] for name, number in node_ids(plan).items()}
     controllers = _controllers(plan, addresses)
-    made = voters.first_snapshot(plan, image, release, cluster_id, controllers, by_id)
+    made = first_snapshot(plan, image, release, cluster_id, controllers, by_id)
     return {f"{STORED}/{name}": content for name, content in made.items()}
 
 

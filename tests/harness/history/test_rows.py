@@ -14,10 +14,9 @@ from checkers.judging.one_run import judge_run, stored_promises
 from harness.errors import HistoryError
 from harness.history import HISTORY, READS, parquet_reader
 from harness.history import rows as reading
-from harness.history.bounds import stated
 from harness.history.facts import facts_of
 from harness.history.parquet_reader import some
-from harness.history.rows import Rows, bounds_ns
+from harness.history.rows import Rows, bounds_ns, stated
 from harness.history.run_folder import RunDir
 from harness.protocols import NULL, FaultWindow, Texts
 from harness.protocols.runs import FAIL, INFO, INVOKED, OK, Bounds

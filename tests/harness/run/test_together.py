@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.clusters.memory.virtual_clock import VirtualClock
+from harness.clusters.memory.cluster import VirtualClock
 from harness.protocols.clock import RealClock
 from harness.run.together import Meeting, together
 

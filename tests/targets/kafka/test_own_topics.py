@@ -11,7 +11,7 @@ import pytest
 from harness.errors import HarnessFailure
 from harness.plan import parse_plan
 from harness.protocols import NodeView, PartitionView
-from targets.kafka import own_topics, reuse
+from targets.kafka import reuse
 
 PLAN: Any = parse_plan({"schema": 1, "name": "x", "workload": {"name": "consume"}})
 BROKERS = ("b1", "b2", "b3")
@@ -39,8 +39,8 @@ class Fake:
         self.nodes: Any = {name: SimpleNamespace(name=name, **node) for name in BROKERS}
         self.elected: list[tuple[str, list[int]]] = []
         self._in_sync, self._existing, self._refused = list(in_sync), existing, refused or {}
-        monkeypatch.setattr(own_topics, "mode_of", lambda plan: self)
-        monkeypatch.setattr(own_topics, "_WITHIN_S", 1.0)
+        monkeypatch.setattr(reuse, "mode_of", lambda plan: self)
+        monkeypatch.setattr(reuse, "_WITHIN_S", 1.0)
 
     def observe(self, node: Any, plan: Any, *, timeout_s: float) -> NodeView:
         there = self._existing and plan.topic.name == "__consumer_offsets"
@@ -61,7 +61,7 @@ def test_its_first_leaders_are_elected_again_once_all_replicas_are_in_sync(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fake = Fake(monkeypatch, CUT, CUT, WHOLE)
-    own_topics.restore_leaders(fake, PLAN)  # type: ignore[arg-type]
+    reuse.restore_leaders(fake, PLAN)  # type: ignore[arg-type]
     assert fake.elected == [("__consumer_offsets", [0, 1])]
 
 
@@ -70,7 +70,7 @@ def test_a_replica_that_stays_out_of_sync_makes_the_cluster_unusable(
 ) -> None:
     fake = Fake(monkeypatch, CUT)
     with pytest.raises(TimeoutError, match=r"partition 0: leader b2, ISR \['b2', 'b3'\]"):
-        own_topics.restore_leaders(fake, PLAN)  # type: ignore[arg-type]
+        reuse.restore_leaders(fake, PLAN)  # type: ignore[arg-type]
     assert fake.elected == []
 
 
@@ -79,12 +79,12 @@ def test_an_election_that_is_refused_makes_the_cluster_unusable(
 ) -> None:
     fake = Fake(monkeypatch, WHOLE, refused={1: "PREFERRED_LEADER_NOT_AVAILABLE"})
     with pytest.raises(HarnessFailure, match="partition 1: no election: PREFERRED_LEADER"):
-        own_topics.restore_leaders(fake, PLAN)  # type: ignore[arg-type]
+        reuse.restore_leaders(fake, PLAN)  # type: ignore[arg-type]
 
 
 def test_without_topics_of_its_own_nothing_is_elected(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = Fake(monkeypatch, WHOLE, existing=False)
-    own_topics.restore_leaders(fake, PLAN)  # type: ignore[arg-type]
+    reuse.restore_leaders(fake, PLAN)  # type: ignore[arg-type]
     assert fake.elected == []
 
 

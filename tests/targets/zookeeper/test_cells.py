@@ -12,9 +12,8 @@ from harness.plan import parse_plan
 from harness.protocols import OK, invoke
 from harness.run.resolving import resolve
 from targets.zookeeper import any_client, layout
-from targets.zookeeper import session as sessions
-from targets.zookeeper.clients import CLIENTS
-from targets.zookeeper.session import Session
+from targets.zookeeper import clients as sessions
+from targets.zookeeper.clients import CLIENTS, Session
 from tests.fixtures.fake_zookeeper import HERE, Server
 
 PLAN: dict[str, Any] = {

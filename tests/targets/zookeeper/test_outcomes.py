@@ -11,16 +11,19 @@ from kazoo.exceptions import EXCEPTIONS, ConnectionLoss, SessionExpiredError
 from kazoo.handlers.threading import KazooTimeoutError
 
 from harness.protocols import FAIL, INFO, NULL, OK, invoke
-from targets.zookeeper import session as sessions
+from targets.zookeeper import clients as sessions
 from targets.zookeeper.clients import (
+    NOT_CONNECTED,
+    REFUSED,
+    UNPROVEN,
     LockClient,
     RegisterClient,
     SequenceClient,
+    Session,
     SetClient,
     WatchClient,
+    outcome,
 )
-from targets.zookeeper.outcomes import NOT_CONNECTED, REFUSED, UNPROVEN, outcome
-from targets.zookeeper.session import Session
 from tests.fixtures.fake_zookeeper import CREATE, HERE, Server
 
 SET = "/ackloss/set"

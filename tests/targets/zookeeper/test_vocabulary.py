@@ -7,7 +7,7 @@ import pytest
 from harness.faults import conditions, selectors
 from harness.protocols import PartitionView, Situation
 from harness.protocols.vocabulary import Choice, Since
-from targets.zookeeper.vocabulary import VOCABULARY
+from targets.zookeeper.target import VOCABULARY
 
 ROLES = {f"z{n}": frozenset({"voter"}) for n in range(1, 6)} | {"o1": frozenset({"observer"})}
 ALL = tuple(f"z{n}" for n in range(1, 6))

@@ -8,8 +8,7 @@ import pytest
 from kazoo.protocol.states import Callback, EventType, KeeperState, WatchedEvent
 
 from harness.protocols import NULL
-from targets.zookeeper.clients import Left
-from targets.zookeeper.session import InOrder
+from targets.zookeeper.clients import InOrder, Left
 
 CHANGED = WatchedEvent(EventType.CHANGED, KeeperState.CONNECTED, "/ackloss/k")
 LOST = WatchedEvent(EventType.NONE, KeeperState.CONNECTING, None)

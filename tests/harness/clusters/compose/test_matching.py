@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from harness.clusters.compose.cluster import shared_network
+from harness.clusters.compose.cluster import matched, shared_network
 from harness.clusters.compose.file import ComposeFile, Named
-from harness.clusters.compose.matching import matched
 from harness.clusters.compose.node import instant
 from harness.clusters.compose.project import Container
 from harness.errors import AcklossError, EnvironmentFailure

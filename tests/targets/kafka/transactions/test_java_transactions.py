@@ -13,7 +13,7 @@ import pytest
 from harness.models.micro_ops import COMMIT, CRASH, FENCE, MicroOp
 from harness.protocols.transactions import TransactionSettings
 from targets.kafka.clients.java.lines import Line
-from targets.kafka.transactions.java import JavaProducer
+from targets.kafka.transactions.client import JavaProducer
 from targets.kafka.transactions.producing import Answered, ClientError, Consumed
 from targets.kafka.transactions.writing import TransactionWriter
 from tests.targets.kafka.transactions.test_transactions_on_a_mock import (

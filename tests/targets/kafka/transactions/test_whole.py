@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from targets.kafka.log_reader.records import Span
-from targets.kafka.transactions.whole import Open, aborted
+from targets.kafka.transactions.client import Open, aborted
 
 A, B = 7, 9
 

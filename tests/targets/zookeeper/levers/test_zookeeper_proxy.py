@@ -17,9 +17,9 @@ from kazoo.protocol import serialization as jute
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from harness.images import maven
+from targets.zookeeper.clients import outcome
 from targets.zookeeper.levers import proxies
 from targets.zookeeper.levers.requests import APIS, requests
-from targets.zookeeper.outcomes import outcome
 from targets.zookeeper.versions import DEFAULT_VERSION, release_of
 from tests.fixtures.proxy import Proxied, compiled_with, proxy_before
 

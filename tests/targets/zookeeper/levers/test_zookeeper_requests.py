@@ -13,7 +13,7 @@ from harness.errors import PlanError
 from harness.images import maven
 from harness.protocols import ImageRef, Ingredients
 from harness.run.resolving import resolve
-from targets.zookeeper import outcomes
+from targets.zookeeper import clients
 from targets.zookeeper.levers.proxies import with_proxies
 from targets.zookeeper.levers.requests import APIS, CODES, SINCE
 from targets.zookeeper.target import ZooKeeper
@@ -134,7 +134,7 @@ def test_names_and_numbers_are_those_of_zookeepers_own_classes(tmp_path: Path) -
 
 
 def test_errors_are_called_as_histories_call_them() -> None:
-    said = {**outcomes.REFUSED, **outcomes.UNPROVEN}
+    said = {**clients.REFUSED, **clients.UNPROVEN}
     by_code = {code: name for name, code in CODES.items()}
     assert {code: why.partition(":")[0] for code, why in said.items()} == {
         code: by_code[code] for code in said
