@@ -70,6 +70,7 @@ from harness.faults.records import (
     StressRecord,
 )
 from harness.history import READS
+from harness.history.documents import LOST_KINDS
 from harness.images.recipe import Recipe
 from harness.levers import all_levers, disk, proxied
 from harness.levers.commands import poll_until
@@ -93,13 +94,15 @@ from harness.plan import (
     TargetPlan,
     Version,
     WorkloadPlan,
+    number_of,
 )
+from harness.plan.yours import IGNORED, USED, OwnKey, State
 
 # All of them, so that a protocol that is added is here as well.
 from harness.protocols import *  # noqa: F403
 from harness.protocols import __all__ as _protocols
 from harness.protocols.any_client import COMMAND, EXEC, JSON, HasLibraries, ServesAnyClient
-from harness.protocols.checkers import LOST_WRITES
+from harness.protocols.checkers import LOST_WRITES, counted
 from harness.protocols.clock import Clock, RealClock
 from harness.protocols.crashes import ClientNemesis, ClientState, Crashes, Death, KnowsCrashes
 from harness.protocols.external import GuestTarget
@@ -117,6 +120,7 @@ from harness.protocols.groups import (
     why_unassigned,
     why_unread,
 )
+from harness.protocols.tools import ListsSettings, SettingHelp
 from harness.protocols.transactions import (
     ABORTED,
     CRASHED,
@@ -144,8 +148,10 @@ __all__ = [
     "CONSUMERS_MOST",
     "CRASHED",
     "EXEC",
+    "IGNORED",
     "JSON",
     "KINDS",
+    "LOST_KINDS",
     "LOST_WRITES",
     "MODELS",
     "NOT_AT_END",
@@ -154,6 +160,7 @@ __all__ = [
     "READ_UNCOMMITTED",
     "TAKEN_OVER",
     "THREADS_AT_MOST",
+    "USED",
     "AcklossError",
     "Action",
     "ClientNemesis",
@@ -186,6 +193,7 @@ __all__ = [
     "Image",
     "KnowsCrashes",
     "LeadershipRecord",
+    "ListsSettings",
     "ManualRecord",
     "MembersRecord",
     "MemoryCluster",
@@ -194,6 +202,7 @@ __all__ = [
     "Move",
     "NetRecord",
     "NoAnswer",
+    "OwnKey",
     "PauseRecord",
     "Peer",
     "Plan",
@@ -214,9 +223,11 @@ __all__ = [
     "Scalar",
     "Section",
     "ServesAnyClient",
+    "SettingHelp",
     "Settings",
     "ShapingRecord",
     "Slug",
+    "State",
     "StressRecord",
     "TargetPlan",
     "ThreadedClient",
@@ -226,6 +237,7 @@ __all__ = [
     "all_levers",
     "cell_plans",
     "consumer_name",
+    "counted",
     "disk",
     "ensure_image",
     "group_of",
@@ -236,6 +248,7 @@ __all__ = [
     "micro_ops",
     "model_of",
     "nearest",
+    "number_of",
     "own_connection",
     "percent",
     "poll_until",

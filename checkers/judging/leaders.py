@@ -85,7 +85,7 @@ def _observed(rundir: RunDir) -> _Observed:
     """What the observer's files hold; nothing if one of them is damaged."""
     parts = rundir.parts(rundir.observations)
     try:
-        tables = [pq.read_table(part, columns=_COLUMNS) for part in parts]
+        tables = [pq.ParquetFile(part).read(columns=_COLUMNS) for part in parts]
     except (OSError, pa.ArrowException):
         return _Observed({}, frozenset())
     if not tables:

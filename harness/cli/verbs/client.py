@@ -14,13 +14,13 @@ import rich_click as click
 from harness.cli.output import Output, with_output
 from harness.errors import EnvironmentFailure, PlanError
 from harness.machine.scratch import scratch
-from harness.models import LOG, REGISTER, SET
-from harness.protocols import Completion, Invoke, invoke
 
 if TYPE_CHECKING:
+    from harness.protocols import Completion, Invoke
     from harness.run.client_process import ClientProcess
 
 _OPERATIONS = 100
+_LOG, _REGISTER, _SET = "log", "register", "set"
 
 
 @click.group()
@@ -32,8 +32,8 @@ def client() -> None:
 @click.argument("command", metavar="CMD")
 @click.option(
     "--model",
-    type=click.Choice([LOG.name, REGISTER.name, SET.name]),
-    default=LOG.name,
+    type=click.Choice([_LOG, _REGISTER, _SET]),
+    default=_LOG,
     show_default=True,
     help="What its operations mean.",
 )
@@ -86,7 +86,8 @@ def _requirements(
         connection=connection,  # type: ignore[arg-type]  # the program judges what it is passed
     )
     setup = orjson.dumps({**orjson.loads(setup), "a_field_of_a_later_version": 1}) + b"\n"
-    argv, ended = ClientCommand.of(command), dict[int, Completion]()
+    argv = ClientCommand.of(command)
+    ended: dict[int, Completion] = {}
     with scratch() as folder:
         log = ClientLog(Path(folder) / "client.log")
 
@@ -159,10 +160,12 @@ def _orphaned(process: ClientProcess, at_most_s: float) -> str | None:
 
 def _operation(model: str, number: int) -> Invoke:
     """The nth operation of a model: of two, one reads."""
-    if model == LOG.name:
+    from harness.protocols import invoke
+
+    if model == _LOG:
         return invoke("append", number, 0)
     if number % 2:
-        return invoke("read", key="k" if model == REGISTER.name else None)
-    if model == SET.name:
+        return invoke("read", key="k" if model == _REGISTER else None)
+    if model == _SET:
         return invoke("add", number)
     return invoke("write", number, key="k")
