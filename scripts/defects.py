@@ -84,6 +84,8 @@ UNFIT: Final[Mapping[tuple[str, str], str]] = {
     (FORGETFUL, "kafka"): "the truncated entry may be a transaction marker; the final reads then "
     "never reach the end of the log, and the run is `unknown`",
     (STALE_READS, "kafka"): "a poll may always lag behind, and the final reads wait for the end",
+    (NO_EPOCHS, "delivery"): "the logs of two replicas differ, so the two final reads contradict "
+    "each other and the run is `unknown`",
     (DUPLICATES, "delivery"): "a group may see a record twice, because both copies are in the log",
     **{
         (defect, check): "its workload has no consumers"
