@@ -201,11 +201,11 @@ def test_what_it_cannot_do_is_refused_in_one_sentence(found: None, change: str, 
 
 
 @pytest.mark.parametrize("kind", ["local", "docker"])
-def test_a_dry_run_shows_its_commands(found: None, kind: str) -> None:
-    done = command("run", "--dry-run", SAFE, "--set", f"cluster.kind={kind}")
+def test_a_dry_run_shows_commands_and_acts(found: None, kind: str) -> None:
+    done = command("run", "--dry-run", "-v", SAFE, "--set", f"cluster.kind={kind}")
     assert done.exit_code == 0, done.stderr
     assert "server.py --listen" in done.stdout
-    assert "t1# kill -KILL 7" in done.stdout
+    assert "nemesis: kill-first" in done.stdout
 
 
 def servers(folder: Path) -> Iterator[psutil.Process]:

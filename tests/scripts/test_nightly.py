@@ -85,7 +85,7 @@ def test_a_night_that_got_worse_is_reported_by_page_and_exit_code(
     older = {path.name for path in nights.iterdir()} - {tonight.name, "lake"}
     assert older == {"2020-01-02", "2020-01-03", "2020-01-04", "other"}
     whole = sorted(path.parent.name for path in (nights / "2020-01-03").glob("runs/*/history"))
-    assert whole == [f"{n:05}-r" for n in (*range(12), 23)]
+    assert whole == [f"{n:05}-2020-01-03" for n in (*range(12), 23)]
     assert len(list(tonight.glob("runs/*/history"))) == 24
 
 
