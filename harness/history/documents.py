@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 import orjson
-import psutil
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from harness.errors import HistoryError
@@ -429,12 +428,16 @@ class RunProcess:
     @classmethod
     def own(cls) -> RunProcess:
         """This process."""
+        import psutil  # an executor of Spark reads such documents, and has none
+
         started_s = psutil.Process().create_time()
         return cls(host=platform.node(), pid=os.getpid(), started_s=started_s)
 
     @property
     def is_gone(self) -> bool:
         """Whether it has ended; False where it cannot be known, on another machine."""
+        import psutil
+
         try:
             started_s = psutil.Process(self.pid).create_time()
         except psutil.NoSuchProcess:

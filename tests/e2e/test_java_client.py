@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from targets.kafka.versions import DEFAULT_VERSION
 from tests.fixtures.long import LONG
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +52,7 @@ def test_its_own_defaults_do_not_keep_acknowledged_writes(tmp_path: Path) -> Non
     assert result["counts"]["lost"] > 100
     assert result["complete"]
     assert all(fault["proven"] for fault in result["faults"]), result["faults"]
-    assert metadata["versions"]["client"] == "kafka-clients 4.3.1 (Java)"
+    assert metadata["versions"]["client"] == f"kafka-clients {DEFAULT_VERSION} (Java)"
     producer = metadata["settings"]["effective"]["producer"]
     assert (
         producer.items()

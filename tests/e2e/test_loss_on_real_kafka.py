@@ -16,6 +16,7 @@ import pytest
 
 from targets.kafka import images
 from targets.kafka.plan import KafkaTargetPlan
+from targets.kafka.versions import DEFAULT_VERSION
 
 ROOT = Path(__file__).parents[2]
 SHORT = ["target.controllers=1", "workload.duration_s=26", "faults.1.after_s=3"]
@@ -80,12 +81,12 @@ def test_safe_settings_lose_nothing_under_the_same_faults(tmp_path: Path) -> Non
     Not every machine reaches a registry, so it is a local image under another name. Small batches,
     one at a time, keep librdkafka from taking a core meanwhile (docs/findings.md)."""
     image = "ackloss-e2e/kafka:local"
-    docker("tag", images.resolve(KafkaTargetPlan(version="4.3.1")).id, image)
+    docker("tag", images.resolve(KafkaTargetPlan(version=DEFAULT_VERSION)).id, image)
     plan = tmp_path / "kafka-safe-image.toml"
     plan.write_text(
         (ROOT / "plans" / "kafka-safe.toml")
         .read_text()
-        .replace('version = "4.3.1"', f'image = "{image}"')
+        .replace(f'version = "{DEFAULT_VERSION}"', f'image = "{image}"')
         .replace("producer = {", 'producer = { "max.in.flight" = 1, "batch.num.messages" = 4,')
     )
     try:
@@ -99,5 +100,5 @@ def test_safe_settings_lose_nothing_under_the_same_faults(tmp_path: Path) -> Non
     (folder,) = (tmp_path / "runs").iterdir()
     metadata = json.loads((folder / "run.json").read_text())
     assert metadata["image"]["reference"] == image
-    assert metadata["versions"]["target"] == "4.3.1"
+    assert metadata["versions"]["target"] == DEFAULT_VERSION
     assert leftovers(folder.name) == ""
