@@ -87,7 +87,11 @@ def read_plan(path: Path, changes: Iterable[str] = ()) -> dict[str, Any]:
         document = _read(path)
     except (tomllib.TOMLDecodeError, orjson.JSONDecodeError) as error:
         raise PlanError(
-            f"cannot be read: {error}", file=str(path), hint="a plan is TOML (docs/plan.md)"
+            f"is not JSON: {error}"
+            if isinstance(error, orjson.JSONDecodeError)
+            else f"cannot be read: {error}",
+            file=str(path),
+            hint="a plan is TOML (docs/plan.md)",
         ) from error
     except UnicodeDecodeError as error:
         raise PlanError("is not UTF-8 text", file=str(path)) from error
@@ -107,7 +111,9 @@ def _read(path: Path) -> dict[str, Any]:
     document = orjson.loads(text)
     if not isinstance(document, dict) or "schema" not in document:
         raise PlanError(
-            "is JSON, and not the plan.json of a run",
+            "is JSON, and not the plan.json of a run"
+            if isinstance(document, dict)
+            else "is not a JSON object",
             file=str(path),
             hint="a plan is TOML (docs/plan.md)",
         )

@@ -142,7 +142,7 @@ def test_what_ends_without_a_final_read_is_complete(fresh: Run) -> None:
     assert fresh.result["complete"]
     assert fresh.result["doubts"] == []
     assert fresh.metadata["load"]["final_attempted"] == 0
-    assert "read_s" not in fresh.metadata["timings"]
+    assert not fresh.rundir.parts(fresh.rundir.reads)
 
 
 def test_everything_says_that_it_was_simulated(every: list[Run]) -> None:

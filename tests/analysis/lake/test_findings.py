@@ -26,7 +26,7 @@ from tests.fixtures.result_documents import lossy, run
 
 MODULES = (
     *("locks", "replicas", "sequence", "watches"),
-    *("loss.findings", "register.checker", "sets.findings", "transactional_log.found"),
+    *("loss.findings", "register.checker", "sets.findings", "transactional_log.values"),
 )
 
 
