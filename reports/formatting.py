@@ -154,6 +154,7 @@ FLAGS: Final = frozenset(
     {
         *("--as-expected", "--compare", "--dry-run", "--force", "--json", "--keep-cluster"),
         *("--no-color", "--quiet", "--verbose", "-h", "--help", "-q", "-v"),
+        *("--real-timeouts", "--strict"),
     }
 )
 """The options of `ackloss run` that take no value."""

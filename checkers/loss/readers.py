@@ -223,16 +223,8 @@ def _of(reader: Texts, names: Iterable[str]) -> Bools:
 
 
 def _mixed(rows: Reads, salt: np.uint64) -> _Mixes:
-    keys = np.array(
-        [
-            *(
-                int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big")
-                for name in rows.key.names
-            ),
-            0,
-        ],
-        np.uint64,
-    )
+    hashes = (hashlib.blake2b(name.encode(), digest_size=8).digest() for name in rows.key.names)
+    keys = np.array([*(int.from_bytes(each, "big") for each in hashes), 0], np.uint64)
     mixed = _finalized(rows.offset.astype(np.uint64) + salt)
     mixed = _finalized(mixed ^ rows.value.astype(np.uint64))
     return _finalized(mixed ^ (keys[rows.key.codes] * salt))

@@ -111,8 +111,9 @@ class WorkloadPlan(Section):
         1000,
         ge=1,
         le=PROCESSES_MOST,
-        description="Logical clients, each with one operation in flight; for Kafka, by default as "
-        "many as keep the rate while every operation waits for its time-out, and a quarter more.",
+        description="Logical clients, each with one operation in flight; by default as many as "
+        "keep the rate while each waits for its time-out (if the target knows it), and a quarter "
+        "more.",
     )
     clients: int = Field(3, ge=1, le=64, description="Real clients that the processes share.")
     rate_per_s: float = Field(
