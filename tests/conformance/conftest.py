@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness import registry
-from harness.clusters.docker.cluster import DockerCluster
-from harness.clusters.docker.provider import prepared
+from harness.clusters.docker.cluster import DockerCluster, prepared
 from harness.clusters.ssh.cluster import SshCluster
 from harness.clusters.ssh.host import hosts_of
 from harness.clusters.ssh.inventory import read_inventory

@@ -18,7 +18,7 @@ import random
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,14 +29,31 @@ from docker.types import IPAMConfig, IPAMPool, LogConfig
 from harness.clusters.docker.container import infra_host_config
 from harness.clusters.docker.pod import BESIDE_PID_FILE, PID_FILE, DockerNode
 from harness.clusters.docker.removal import BESIDE_SUFFIX, INFRA_SUFFIX, remove_run
+from harness.clusters.specs import specs_of
 from harness.errors import EnvironmentFailure
+from harness.images import faketime
 from harness.images.archives import packed
 from harness.images.daemon import LABEL, RUN_LABEL
 from harness.images.recipe import INFRA_MB
-from harness.levers import all_levers
+from harness.levers import all_levers, clock
 from harness.machine import loop_disks
 from harness.machine.loop_disks import LoopDisk
-from harness.protocols import NODE_DATA, STORED, Lever, NodeSpec
+from harness.protocols import (
+    BOUNDED_DISK,
+    FAKETIME,
+    NODE_DATA,
+    OWN_DISK,
+    STORED,
+    ImageRef,
+    Ingredients,
+    Lever,
+    Node,
+    NodeSpec,
+    Order,
+    RunCluster,
+    RunsInContainers,
+)
+from harness.protocols.clock import Clock, RealClock
 
 SUBNETS = ipaddress.IPv4Network("198.18.0.0/16")
 _DRAWN = 150
@@ -264,3 +281,76 @@ def _memory_limit(own_mb: int, spec: NodeSpec) -> str:
 
 def _docker_failure(what: str, error: APIError) -> EnvironmentFailure:
     return EnvironmentFailure(f"{what}: Docker reports: {error.explanation or error}")
+
+
+# The pods of one run: a target's nodes, prepared for the faults of a plan, in Docker.
+
+# What nodes must have from their start for the faults of a plan, and only of such a plan.
+#
+# A nemesis that needs something says so by name (`Nemesis.needs`).
+
+_DATA_MB = 128
+"""Holds what a log stores in some minutes at 2,000 small writes a second."""
+_OWN_DISK_MB = 1024
+"""Sparse: it takes what is written. Some systems allocate files of 64 MB in advance."""
+
+
+def prepared(specs: Sequence[NodeSpec], needs: frozenset[str], *, holder_id: str) -> list[NodeSpec]:
+    """The nodes with what is needed, the same when nothing is; libraries are the holder image's."""
+    specs = list(specs)
+    if OWN_DISK in needs:  # one that is small may be filled, too
+        size_mb = _DATA_MB if BOUNDED_DISK in needs else _OWN_DISK_MB
+        specs = [replace(spec, own_disk_mb=size_mb) for spec in specs]
+    elif BOUNDED_DISK in needs:
+        specs = [replace(spec, data_mb=_DATA_MB) for spec in specs]
+    if FAKETIME in needs:
+        library = faketime.library(holder_id)
+        specs = [clock.prepared(spec, library) for spec in specs]
+    return specs
+
+
+@dataclass
+class PodsOfRun(RunCluster):
+    """See `harness.protocols.RunCluster`."""
+
+    order: Order
+    ingredients: Ingredients
+    pods: DockerCluster
+    real_clock: Clock = field(default_factory=RealClock)
+
+    @property
+    def run_id(self) -> str:
+        return self.pods.run_id
+
+    @property
+    def clock(self) -> Clock:
+        return self.real_clock
+
+    @property
+    def image(self) -> ImageRef:
+        return self.ingredients.image
+
+    @property
+    def nodes(self) -> Mapping[str, DockerNode]:
+        return self.pods.nodes
+
+    @property
+    def levers(self) -> Mapping[str, Lever[Any]]:
+        return self.pods.levers
+
+    def start(self) -> None:
+        """Make the network and start every node, prepared for the plan's faults."""
+        target, plan = self.order.target, self.order.plan
+        assert isinstance(target, RunsInContainers)
+        addresses = self.pods.create_network(target.names(plan))
+        specs = specs_of(self.order, self.ingredients, addresses)
+        specs = prepared(specs, self.order.needs, holder_id=self.pods.infra_image)
+        self.pods.start(specs, self.ingredients.image.id, addresses)
+
+    def output(self, node: Node) -> bytes:
+        """What the target's process has printed."""
+        return self.pods.output(self.pods.nodes[node.name])
+
+    def down(self) -> list[str]:
+        """Remove everything of this run."""
+        return self.pods.down()

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from harness import registry
-from harness.clusters.docker.provider import prepared
+from harness.clusters.docker.cluster import prepared
 from harness.protocols import BOUNDED_DISK, FAKETIME, OWN_DISK, NodeSpec
 from harness.run.resolving import needs_of
 
