@@ -85,8 +85,8 @@ def _observed(rundir: RunDir) -> _Observed:
     """What the observer's files hold; nothing if one of them is damaged."""
     parts = rundir.parts(rundir.observations)
     try:
-        tables = [pq.ParquetFile(part).read(columns=_COLUMNS) for part in parts]
-    except (OSError, pa.ArrowException):
+        tables = [pq.ParquetFile(part).read(_COLUMNS).select(_COLUMNS) for part in parts]
+    except (OSError, KeyError, pa.ArrowException):
         return _Observed({}, frozenset())
     if not tables:
         return _Observed({}, frozenset())
