@@ -7,6 +7,7 @@ in `analysis.leadership`. The leader at an instant is the one of the last such a
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,13 +25,18 @@ from harness.protocols import CLIENT_ROLE
 _COLUMNS = ["time_ns", "partition", "leader", "leader_epoch", MEMBERS]
 
 
-def leaders_of_run(rundir: RunDir, faults: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def leaders_of_run(
+    rundir: RunDir, faults: Sequence[dict[str, Any]], footers: Mapping[Path, Any] | None = None
+) -> dict[str, Any]:
     """`leaders` and `cautions` of result.json: each fault of nodes that was in force compared with
     who led meanwhile, and a sentence for each family of proven faults that met no leader, though
-    its nodes hold what is led. Faults of clients or of consumers meet no leader."""
+    its nodes hold what is led. Faults of clients or of consumers meet no leader.
+
+    `footers`: of Parquet files that were opened before, by path.
+    """
     nodes = rundir.read_json(rundir.run).get("nodes") or []
     data = [each["name"] for each in nodes if CLIENT_ROLE not in (each.get("roles") or ())]
-    observed, affected = _observed(rundir), affected_nodes(rundir.faults)
+    observed, affected = _observed(rundir, footers or {}), affected_nodes(rundir.faults)
     # Where nodes were not recorded, all faults are taken to be faults of nodes.
     in_force = [
         fault
@@ -81,11 +87,12 @@ def _met(
     return {"fault": fault["id"], "leaders": list(led), "met": met, "partitions": partitions}
 
 
-def _observed(rundir: RunDir) -> _Observed:
+def _observed(rundir: RunDir, footers: Mapping[Path, Any]) -> _Observed:
     """What the observer's files hold; nothing if one of them is damaged."""
     parts = rundir.parts(rundir.observations)
     try:
-        tables = [pq.ParquetFile(part).read(_COLUMNS).select(_COLUMNS) for part in parts]
+        files = (pq.ParquetFile(part, metadata=footers.get(part)) for part in parts)
+        tables = [file.read(_COLUMNS).select(_COLUMNS) for file in files]
     except (OSError, KeyError, pa.ArrowException):
         return _Observed({}, frozenset())
     if not tables:

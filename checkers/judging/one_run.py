@@ -106,7 +106,7 @@ def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
             if result.findings is not None and (content := packed(result.findings))
         }
         document = _document(facts, examined, begun_s=begun_s)
-        document |= leaders_of_run(rundir, document["faults"])
+        document |= leaders_of_run(rundir, document["faults"], facts.footers)
         document["cautions"] = [*document.get("cautions", ()), *_of_clients(facts, examined)]
     except PlanError as error:
         error.file = error.file or str(rundir.plan)

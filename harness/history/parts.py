@@ -95,17 +95,18 @@ class Parts(NamedTuple):
             )
         )
         observations, damaged = [], []
-        for path in rundir.parts(rundir.observations):
+        paths = rundir.parts(rundir.observations)
+        for path in paths:
             try:
-                observations.append(Part.opened(path))
+                observations.append(Part.opened(path, keep=len(paths) <= _FEW))
             except HistoryError:
                 damaged.append(f"{path.parent.name}/{path.name}")
         return cls(history, reads, deliveries, tuple(observations), tuple(damaged))
 
     @property
     def footers(self) -> dict[Path, pq.FileMetaData]:
-        """Those that were kept of the parts that a verdict rests on."""
-        parts = (*self.history, *self.reads, *self.deliveries)
+        """Those that were kept."""
+        parts = (*self.history, *self.reads, *self.deliveries, *self.observations)
         return {part.path: part.footer for part in parts if part.footer is not None}
 
 
