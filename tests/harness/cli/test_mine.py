@@ -52,7 +52,7 @@ def test_all_settings_share_each_run_of_each_fault(shipped: Campaign) -> None:
 def test_it_takes_a_few_minutes(monkeypatch: pytest.MonkeyPatch, shipped: Campaign) -> None:
     from harness.campaigns.estimate import estimate
 
-    assert estimate(shipped, workers=3).seconds < 360  # as on two cores
+    assert estimate(shipped).seconds < 600, "a few minutes, one run at a time"
 
 
 def test_a_dry_run_shows_the_cells_and_what_of_the_files_is_not_used(tmp_path: Path) -> None:
