@@ -12,7 +12,7 @@
                  reassigned. All become the micro-operations of `harness.models.micro_ops`
 
 A key is in `key`, or as Jepsen's independent tests have it in the value: [key, value]. A set and a
-log are judged key by key, as registers are. Keys are told apart as JSON writes them: 1 is not "1".
+log are judged key by key, as registers are. Keys differ as JSON writes them: 1 is not "1".
 (In an object of JSON every key is a text: that of a poll is the integer unless only the text was
 sent to.)
 

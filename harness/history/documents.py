@@ -52,7 +52,7 @@ def _within_64_bits(number: float | None) -> float | None:
 
 
 _LEADERS_SHOWN: Final = 8
-"""Of more partitions only the number is told."""
+"""Of more partitions only the number is reported."""
 
 VERDICTS: Final = ("valid", "invalid", "unknown")
 VerdictName = Annotated[str, AfterValidator(_known_verdict)]

@@ -4,7 +4,7 @@
     environment   NAME=VALUE lines by the images' convention: KAFKA_MIN_INSYNC_REPLICAS
     YAML          a Strimzi resource, a compose file, a ConfigMap, values of a Helm chart, a map
 
-A file is told by its content, so a name without an ending will do. No message quotes a value: it
+Its content decides which, so a name without an ending will do. No message quotes a value: it
 may be a secret.
 """
 
