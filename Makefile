@@ -36,7 +36,7 @@ lint:
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/plan_reference.py --check
 
-docs:  ## Write docs/plan.md, the tables in docs/campaigns.md, docs/kafka-versions.md and docs/notebook.ipynb again
+docs:  ## Write docs/reference/plan.md, the tables in docs/how-to/campaigns.md, docs/reference/kafka-versions.md and docs/start/notebook.ipynb again
 	@scripts/venv dev
 	@$(BIN)/python scripts/plan_reference.py
 	@$(BIN)/python scripts/notebook.py
@@ -64,7 +64,7 @@ e2e:  ## Run every plan in plans/faults/ and plans/zookeeper/, all supported ver
 		tests/reports/test_campaign_in_a_browser.py tests/e2e/test_memory_campaign.py \
 		tests/scripts/test_nightly.py tests/e2e/test_transactions_in_memory.py
 
-track-record:  ## Find historical defects again, each with its control; write docs/track-record.md (about an hour and a half)
+track-record:  ## Find historical defects again, each with its control; write docs/evidence/track-record.md (about an hour and a half)
 	@scripts/setup
 	@$(BIN)/python scripts/track_record.py
 

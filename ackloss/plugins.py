@@ -2,7 +2,7 @@
 
     from ackloss.plugins import Script, Workload, invoke
 
-docs/extending.md explains what a nemesis, workload, target and checker is; each name here is
+docs/how-to/extending.md explains what a nemesis, workload, target and checker is; each name here is
 documented where it is defined:
 
     harness.protocols           the contracts (all of their names)

@@ -38,10 +38,10 @@ def run(
     TOML dotted keys and Python values, applied in order, as in
     `{"target.version": "3.9.2", 'topic.settings."min.insync.replicas"': 2}`. `seed` overrides the
     plan's. `out` is the folder in which the run's folder is made. `client` is the command line of a
-    client of your own, for plans with `workload.client = "exec"` (docs/any-client.md). `cluster` is
-    the file of a cluster of your own (docs/external.md); keys of the plan that are not used there
-    are reported as warnings. `force` also runs settings that the version does not support.
-    `keep_cluster` leaves the cluster up for `ackloss clean --kept`.
+    client of your own, for plans with `workload.client = "exec"` (docs/how-to/any-client.md).
+    `cluster` is the file of a cluster of your own (docs/how-to/external.md); keys of the plan that
+    are not used there are reported as warnings. `force` also runs settings that the version does
+    not support. `keep_cluster` leaves the cluster up for `ackloss clean --kept`.
 
     What dead runs left on this machine is removed first. Ctrl-C stops the run and undoes all that
     it began, where this is called in the main thread. No page is written: `Run.report` does. In a

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Lake:
-    """What many campaigns found, as tables (docs/lake.md).
+    """What many campaigns found, as tables (docs/how-to/lake.md).
 
     Nothing is kept in memory: each method reads its table, or the columns of it that are named. The
     lake is seen as it was when it was opened. All raise HistoryError for a damaged file, and where
@@ -93,7 +93,7 @@ def _chosen(columns: Iterable[str], table: Table) -> list[str]:
             raise QueryError(
                 f"the table {table.name} has no column {name!r}",
                 key="columns",
-                hint=f"{question}docs/lake.md#{table.name} lists its columns",
+                hint=f"{question}docs/how-to/lake.md#{table.name} lists its columns",
             )
     return chosen
 

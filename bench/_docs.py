@@ -1,4 +1,4 @@
-"""The tables in docs/statistics.md that benches write."""
+"""The tables in docs/reference/statistics.md that benches write."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-DOCS: Final = Path(__file__).parent.parent / "docs" / "statistics.md"
+DOCS: Final = Path(__file__).parent.parent / "docs" / "reference" / "statistics.md"
 
 
 def write_lines(begin: str, end: str, lines: Iterable[str]) -> None:

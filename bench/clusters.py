@@ -6,7 +6,7 @@ spread evenly, or 9 to 1 on half of the clusters and 1 to 9 on the others. How o
 say that the cells differ? More than 5 % is an error.
 
     python -m bench.clusters            250 campaigns of each kind: a table, and an exit code
-    python -m bench.clusters --write    the table goes into docs/statistics.md too
+    python -m bench.clusters --write    the table goes into docs/reference/statistics.md too
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ chance, by summing over all campaigns that there can be; both are shown, the pro
 second.
 
     python -m bench.coverage            2,000 campaigns of each size: a table, and an exit code
-    python -m bench.coverage --write    the table goes into docs/statistics.md too
+    python -m bench.coverage --write    the table goes into docs/reference/statistics.md too
 """
 
 from __future__ import annotations

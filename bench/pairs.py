@@ -10,7 +10,7 @@ How often does each test say that the cells differ (more than 5 % is an error wh
 and how often do the intervals of the difference hold the truth?
 
     python -m bench.pairs            250 campaigns of each kind: a table, and an exit code
-    python -m bench.pairs --write    the table goes into docs/statistics.md too
+    python -m bench.pairs --write    the table goes into docs/reference/statistics.md too
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ the bounds, from the lower end of the best case to the upper end of the worst; a
 printed: the bounds where the share of the conclusive runs lies outside them, else its interval.
 
     python -m bench.selection            250 campaigns of each kind: a table, and an exit code
-    python -m bench.selection --write    the table goes into docs/statistics.md too
+    python -m bench.selection --write    the table goes into docs/reference/statistics.md too
 """
 
 from __future__ import annotations

@@ -476,6 +476,6 @@ def _what_would_do(
         would += (
             f'; a campaign with `share = "auto"` would take {part} the time, as cells that share '
             "runs are compared as pairs; where the outcome is a race, an absolute share then holds "
-            "only for cells side by side (docs/cells.md)"
+            "only for cells side by side (docs/how-to/cells.md)"
         )
     return would

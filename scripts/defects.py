@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write docs/defects.md: which check finds which defect of the reference system.
+"""Write docs/evidence/defects.md: which check finds which defect of the reference system.
 
     scripts/defects.py [--seeds 200] [--workers 2] [--checks delivery] [--defects DEFECT]
 
@@ -41,7 +41,7 @@ from targets.memory.settings import (
 
 ROOT: Final = Path(__file__).parents[1]
 PLANS: Final = ROOT / "plans" / "memory"
-PAGE: Final = ROOT / "docs" / "defects.md"
+PAGE: Final = ROOT / "docs" / "evidence" / "defects.md"
 
 RUNS_OF_WORKER: Final = 200
 """Garbage of a run is never collected in its process."""
@@ -225,7 +225,7 @@ def tally(outcomes: Iterable[Outcome]) -> Tally:
 
 
 def page(tallies: Mapping[Cell, Tally], before: str = "") -> str:
-    """docs/defects.md. Of cells that were not run it keeps the entries of `before`."""
+    """docs/evidence/defects.md. Of cells that were not run it keeps the entries of `before`."""
     parts = [
         "# Which check finds which defect",
         "Made by `scripts/defects.py`: each plan in `plans/memory/` that is named "

@@ -1,5 +1,5 @@
 """Mutation testing: runs mutmut on the checkers and statistics, and writes the table of
-docs/mutants.md.
+docs/evidence/mutants.md.
 
 `scripts/mutants.py` runs every mutant without a result (so it continues where it stopped),
 `scripts/mutants.py --sample N` runs N drawn at random (all of them take hours),
@@ -35,7 +35,7 @@ from mutmut.stats import status_by_exit_code
 ROOT = Path(__file__).parents[1]
 FOLDER = Path("mutants")
 EQUIVALENT = Path("tests/mutants.toml")
-PAGE = Path("docs/mutants.md")
+PAGE = Path("docs/evidence/mutants.md")
 BEGIN, END = "<!-- mutants: written by `make mutants` -->", "<!-- end of mutants -->"
 
 KILLED, TIMED_OUT, SURVIVED, UNTRIED = "killed", "timed out", "survived", "not tried"

@@ -1,5 +1,5 @@
-"""Executes docs/notebook.ipynb and stores its outputs. With --check it only reports whether the
-stored outputs are those of an execution; pictures are compared by their presence."""
+"""Executes docs/start/notebook.ipynb and stores its outputs. With --check it only reports whether
+the stored outputs are those of an execution; pictures are compared by their presence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import nbformat
 from nbclient import NotebookClient
 
 ROOT = Path(__file__).parents[1]
-NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
+NOTEBOOK = ROOT / "docs" / "start" / "notebook.ipynb"
 _TIMEOUT_S = 300
 _PICTURES = ("image/png", "text/html")
 """Kinds of output of which only the presence is compared: drawn, or made from the text."""
@@ -60,7 +60,7 @@ def main() -> int:
     if "--check" not in sys.argv:
         nbformat.write(executed, NOTEBOOK)
     elif outputs(executed) != outputs(stored):
-        print("docs/notebook.ipynb is not current; run `make docs`", file=sys.stderr)
+        print("docs/start/notebook.ipynb is not current; run `make docs`", file=sys.stderr)
         return 1
     return 0
 

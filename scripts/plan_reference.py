@@ -1,6 +1,6 @@
-"""Writes reference documentation from the code: docs/plan.md from the schema of plans, the keys of
-a campaign file into docs/campaigns.md, the limits of Kafka's versions into docs/kafka-versions.md,
-the table of Kafka's settings into docs/settings.md.
+"""Writes reference documentation from the code: docs/reference/plan.md from the schema of plans,
+the keys of a campaign file into docs/how-to/campaigns.md, the limits of Kafka's versions into
+docs/reference/kafka-versions.md, the table of Kafka's settings into docs/reference/settings.md.
 With --check it only reports whether they are current."""
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ Schema = Mapping[str, Any]
 """A JSON Schema: an object of keys that pydantic chooses."""
 
 DOCS = Path(__file__).parents[1] / "docs"
-PLAN, CAMPAIGNS, VERSIONS, SETTINGS = (
-    DOCS / name for name in ("plan.md", "campaigns.md", "kafka-versions.md", "settings.md")
+PLAN, VERSIONS, SETTINGS = (
+    DOCS / "reference" / name for name in ("plan.md", "kafka-versions.md", "settings.md")
 )
+CAMPAIGNS = DOCS / "how-to" / "campaigns.md"
 
 HEAD = """\
 # Plans
@@ -319,7 +320,7 @@ def main() -> int:
         return 0
     stale = [path for path, text in pages.items() if _current(path) != text]
     for path in stale:
-        print(f"docs/{path.name} is not current: run `make docs`")
+        print(f"docs/{path.relative_to(DOCS)} is not current: run `make docs`")
     return 1 if stale else 0
 
 

@@ -5,8 +5,8 @@
 
 The runs of published campaigns are not kept, but `tables/cells.csv` has the counts that a share and
 its bounds need. Computed again are the share's columns there, its column in `summary.md`, and the
-tables of versions in README.md and docs/results/README.md. Tables of the first versions, which
-lack these counts, stay as they are.
+tables of versions in README.md and docs/evidence/results/README.md. Tables of the first versions,
+which lack these counts, stay as they are.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from analysis.statistics.shares import (
 from reports import markdown
 
 ROOT: Final = Path(__file__).parents[1]
-VERSIONS: Final = ROOT / "docs/results/2026-11-26-versions/tables/cells.csv"
+VERSIONS: Final = ROOT / "docs/evidence/results/2026-11-26-versions/tables/cells.csv"
 BEGIN, END = "<!-- written by scripts/published.py -->\n", "<!-- to here -->\n"
-HEADS: Final = {"docs/results/2026-11-24-delivery": "skipped"}
+HEADS: Final = {"docs/evidence/results/2026-11-24-delivery": "skipped"}
 COUNTS: Final = ("conclusive_lossy", "conclusive", "inconclusive_lossy", "inconclusive")
 NAMES: Final = {"3.9.2-zookeeper": "3.9.2, ZooKeeper", "3.9.2-kraft": "3.9.2, KRaft"}
 
@@ -163,7 +163,7 @@ def readme() -> Iterator[str]:
 
 
 def results() -> Iterator[str]:
-    """The four tables of docs/results/README.md."""
+    """The four tables of docs/evidence/results/README.md."""
     for acks, unclean in (("all", "true"), ("all", "false"), ("1", "true"), ("1", "false")):
         yield f"acks={acks}, unclean election {'on' if unclean == 'true' else 'off'}:\n"
         heads = (f"`min.insync.replicas` {least}" for least in (1, 2, 3))
@@ -173,12 +173,12 @@ def results() -> Iterator[str]:
 
 def written() -> Iterator[tuple[Path, str]]:
     """Every file, as it should be."""
-    for file in sorted((ROOT / "docs/results").glob("*/tables/cells.csv")):
+    for file in sorted((ROOT / "docs/evidence/results").glob("*/tables/cells.csv")):
         text, words = with_shares(file)
         yield file, text
         summary = file.parents[1] / "summary.md"
         yield summary, with_words(summary.read_text(encoding="utf-8"), words)
-    for name, lines in (("README.md", readme()), ("docs/results/README.md", results())):
+    for name, lines in (("README.md", readme()), ("docs/evidence/results/README.md", results())):
         text = (ROOT / name).read_text(encoding="utf-8")
         before, _, rest = text.partition(BEGIN)
         _, _, after = rest.partition(END)

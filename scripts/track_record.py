@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Run historical defects of systems again, each with its control, and write docs/track-record.md.
+"""Run historical defects of systems again, each with its control, and write
+docs/evidence/track-record.md.
 
     scripts/track_record.py [--runs 3] [--only TICKET ...] [--page]
 
 The rows are those of scripts/track-record.toml, which also has what was tried and not reproduced.
-What was seen last of each row is kept in docs/track-record.json; `--page` only writes the page
-again. The exit code is 1 when a row that was run is not seen: a change to ackloss is done when old
-defects are found again.
+What was seen last of each row is kept in docs/evidence/track-record.json; `--page` only writes the
+page again. The exit code is 1 when a row that was run is not seen: a change to ackloss is done when
+old defects are found again.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from harness.protocols import DOUBTS, OUTCOME_DOUBTS
 
 ROOT: Final = Path(__file__).parents[1]
 ROWS: Final = ROOT / "scripts" / "track-record.toml"
-SEEN: Final = ROOT / "docs" / "track-record.json"
-PAGE: Final = ROOT / "docs" / "track-record.md"
+SEEN: Final = ROOT / "docs" / "evidence" / "track-record.json"
+PAGE: Final = ROOT / "docs" / "evidence" / "track-record.md"
 LONGEST_S: Final = 600
 VERDICTS: Final = ("valid", "invalid", "unknown")
 VOID: Final = frozenset(DOUBTS) - OUTCOME_DOUBTS - {DOUBTS.replicas, DOUBTS.starved}

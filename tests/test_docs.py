@@ -107,7 +107,7 @@ def test_the_workflow_runs_make_test() -> None:
 
 
 def test_the_python_of_the_api_page_runs(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "python-api.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "python-api.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(blocks) >= 4
     done = subprocess.run(

@@ -1,6 +1,6 @@
 """The plug-ins of docs/examples/toy, installed as a package of somebody else.
 
-docs/extending.md shows what runs here, in plans from TOML to page; each works both ways.
+docs/how-to/extending.md shows what runs here, in plans from TOML to page; each works both ways.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests.fixtures.toy import ROOT, TOY, entry_points, install
 
 pytestmark = pytest.mark.real_time
 
-PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "extending.md").read_text(encoding="utf-8")
 LOSSY, SAFE = TOY / "plans" / "lossy.toml", TOY / "plans" / "safe.toml"
 
 LATE = {"checks": [{"name": "deadline", "limit_ms": 0.001}], "workload.options.hot_share": 0}

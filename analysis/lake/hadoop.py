@@ -60,5 +60,5 @@ def no_connector(folder: Folder) -> EnvironmentFailure:
     return EnvironmentFailure(
         f"Spark here has no connector for {scheme}://",
         file=folder.place(),
-        hint=f"name it with --conf spark.jars.packages=... (docs/lake.md); {_DUCKDB}",
+        hint=f"name it with --conf spark.jars.packages=... (docs/how-to/lake.md); {_DUCKDB}",
     )

@@ -140,9 +140,13 @@ _JUDGED: Final = (
     ),
     Column("reason", TEXT, "why, in a sentence"),
     Column(
-        "class", TEXT, "loss, none, wrong, vacuous, unknown or harness_failure (docs/statistics.md)"
+        "class",
+        TEXT,
+        "loss, none, wrong, vacuous, unknown or harness_failure (docs/reference/statistics.md)",
     ),
-    Column("conclusive", FLAG, "whether it counts in shares and rates (docs/statistics.md)"),
+    Column(
+        "conclusive", FLAG, "whether it counts in shares and rates (docs/reference/statistics.md)"
+    ),
     Column("eligible", FLAG, "whether it may count, decided without its losses"),
     Column("complete", FLAG, "whether its evidence is complete; null: not recorded"),
     Column("doubts", TEXTS, "what prevents the verdict valid; null: not recorded"),

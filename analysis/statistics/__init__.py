@@ -11,5 +11,5 @@
 
 The run is the unit: the writes of one run share its fate, so they never count as independent. The
 results of several cells in one run are pairs.
-docs/statistics.md describes each method, its source and its coverage.
+docs/reference/statistics.md describes each method, its source and its coverage.
 """

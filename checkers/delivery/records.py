@@ -1,12 +1,14 @@
 """The outcome of records: skipped, pending, gone, processed twice, phantoms, out of order.
 
 Everything is counted by partition, offset and value, never by value alone: a value may be stored
-twice, by a retry, and then looks processed twice. The definitions are those of docs/consumers.md.
+twice, by a retry, and then looks processed twice. The definitions are those of
+docs/how-to/consumers.md.
 
 The outcome of commits: refused, lost, gone back, of a member that does not own the partition.
 
 A commit that was never answered, or answered with an error that does not refuse it, is unknown: it
-may have taken effect at any time after it began. The definitions are those of docs/consumers.md.
+may have taken effect at any time after it began. The definitions are those of
+docs/how-to/consumers.md.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ _CONNECT_S: Final = 5.0
 _PORT: Final = 7077
 _STANDALONE: Final = "spark://"
 _OWN_HOSTS: Final = re.compile(r"127\.\d+\.\d+\.\d+|localhost|\[::1\]")
-_GUIDE: Final = "docs/scale.md"
+_GUIDE: Final = "docs/how-to/scale.md"
 
 _LACKING: Final = re.compile(r"No module named '([\w.]+)'")
 _NO_PROGRAM: Final = re.compile(r'Cannot run program "([^"]+)"')
@@ -459,7 +459,7 @@ def _not_started(master: str, why: str) -> EnvironmentFailure:
     if is_local(master):
         hint = "it needs a JDK 17 or newer; `ackloss doctor` says what is there"
         return EnvironmentFailure(f"Spark does not start: {why}", hint=hint)
-    hint = "it must be one that this version of Spark can use (docs/scale.md)"
+    hint = "it must be one that this version of Spark can use (docs/how-to/scale.md)"
     return EnvironmentFailure(f"Spark does not start on this master: {why}", file=master, hint=hint)
 
 

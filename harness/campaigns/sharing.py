@@ -3,8 +3,8 @@
 Cells share a run if their plans differ only in keys that the target lets a cell of a run change,
 such as the settings of its topic. Everything else (versions, settings of nodes, features, faults,
 load) is equal: these cells meet one fault at one instant, and their results are pairs
-(docs/statistics.md). A file that demands sharing, `share = "always"`, is refused where its plans
-do not allow it.
+(docs/reference/statistics.md). A file that demands sharing, `share = "always"`, is refused where
+its plans do not allow it.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ _with_inventories = click.option(
     "inventories",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Your hosts, over SSH (repeatable: one worker per file; see docs/ssh.md).",
+    help="Your hosts, over SSH (repeatable: one worker per file; see docs/how-to/ssh.md).",
 )
 _with_archive = click.option(
     "--archive", metavar="URL", help="Copy each judged run there, such as s3://bucket/folder."

@@ -117,7 +117,7 @@ def print_plan(out: Output, campaign: Campaign) -> None:
             out.progress(
                 f'share = "auto" would take {about(shared[1])}, not {about(shared[0])}; cells '
                 "are then compared as pairs; their absolute shares may differ from those of "
-                "cells alone (docs/cells.md)"
+                "cells alone (docs/how-to/cells.md)"
             )
     count = len(campaign.cells) - len(campaign.possible)
     impossible = f", {count} of them impossible" if count else ""

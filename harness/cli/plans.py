@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 with_inventory = click.option(
     "--inventory",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Your hosts, over SSH: see docs/ssh.md.",
+    help="Your hosts, over SSH: see docs/how-to/ssh.md.",
 )
 
 
 with_cluster = click.option(
     "--cluster",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A cluster that you run: see docs/external.md.",
+    help="A cluster that you run: see docs/how-to/external.md.",
 )
 
 

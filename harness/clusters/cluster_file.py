@@ -34,7 +34,7 @@ from harness.errors import EnvironmentFailure, PlanError
 from harness.plan.explanations import explain
 from harness.protocols import Access, Secret
 
-_EXAMPLE: Final = "docs/external.md has an example"
+_EXAMPLE: Final = "docs/how-to/external.md has an example"
 _ADDRESS: Final = r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?):\d{1,5}$"
 _PROPERTY: Final = r"^[a-z][a-z0-9._-]{0,127}$"
 _MOST_BYTES: Final = 65536

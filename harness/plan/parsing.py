@@ -91,7 +91,7 @@ def read_plan(path: Path, changes: Iterable[str] = ()) -> dict[str, Any]:
             if isinstance(error, orjson.JSONDecodeError)
             else f"cannot be read: {error}",
             file=str(path),
-            hint="a plan is TOML (docs/plan.md)",
+            hint="a plan is TOML (docs/reference/plan.md)",
         ) from error
     except UnicodeDecodeError as error:
         raise PlanError("is not UTF-8 text", file=str(path)) from error
@@ -115,6 +115,6 @@ def _read(path: Path) -> dict[str, Any]:
             if isinstance(document, dict)
             else "is not a JSON object",
             file=str(path),
-            hint="a plan is TOML (docs/plan.md)",
+            hint="a plan is TOML (docs/reference/plan.md)",
         )
     return document

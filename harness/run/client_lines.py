@@ -1,4 +1,5 @@
-"""The line protocol of clients that are processes of the user's: docs/any-client.md, in code.
+"""The line protocol of clients that are processes of the user's: docs/how-to/any-client.md, in
+code.
 
 Each line is one JSON object and a newline. Pure: lines in, values out. A line that a client may not
 write raises `Lie`, with a sentence that helps its author.

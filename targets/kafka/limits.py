@@ -262,4 +262,4 @@ LIMITS: Final[tuple[Limit, ...]] = (
         source="KIP-937",
     ),
 )  # fmt: skip
-"""In the order in which `docs/kafka-versions.md` shows them."""
+"""In the order in which `docs/reference/kafka-versions.md` shows them."""

@@ -1,4 +1,5 @@
-"""Clients that are processes of the user's: what ZooKeeper passes to them (docs/any-client.md)."""
+"""Clients that are processes of the user's: what ZooKeeper passes to them
+(docs/how-to/any-client.md)."""
 
 from __future__ import annotations
 

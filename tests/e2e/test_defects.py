@@ -1,8 +1,8 @@
 """Each defect of the reference system is found by each check that fits when it is on, and nothing
 is found when it is off: from a plan through a run to its verdict.
 
-By default one seed each, so that the fast tests stay fast; `make e2e` runs 200. docs/defects.md has
-what `scripts/defects.py` counted.
+By default one seed each, so that the fast tests stay fast; `make e2e` runs 200.
+docs/evidence/defects.md has what `scripts/defects.py` counted.
 """
 
 from __future__ import annotations

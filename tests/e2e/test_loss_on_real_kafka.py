@@ -79,7 +79,7 @@ def test_unclean_election_loses_acknowledged_writes(tmp_path: Path) -> None:
 def test_safe_settings_lose_nothing_under_the_same_faults(tmp_path: Path) -> None:
     """With an image that the user names, laid out like Kafka's official one and without our tools.
     Not every machine reaches a registry, so it is a local image under another name. Small batches,
-    one at a time, keep librdkafka from taking a core meanwhile (docs/findings.md)."""
+    one at a time, keep librdkafka from taking a core meanwhile (docs/evidence/findings.md)."""
     image = "ackloss-e2e/kafka:local"
     docker("tag", images.resolve(KafkaTargetPlan(version=DEFAULT_VERSION)).id, image)
     plan = tmp_path / "kafka-safe-image.toml"

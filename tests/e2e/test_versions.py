@@ -47,7 +47,7 @@ SAFE = [
     "faults.2.within_s=1.5",  # no replica takes over
 ]
 # In 2.7 and 2.8 writes that wait when the ISR shrinks to its leader go on waiting (KAFKA-13091). In
-# some runs they wait until another replica leads, and then none is lost: docs/findings.md.
+# some runs they wait until another replica leads, and then none is lost: docs/evidence/findings.md.
 AS_BEFORE_2_7 = ["target.settings.'inter.broker.protocol.version'='2.6'"]
 CHANGES = {"2.8.2": AS_BEFORE_2_7}
 

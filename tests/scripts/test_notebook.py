@@ -1,4 +1,4 @@
-"""docs/notebook.ipynb runs, and shows what it showed when its outputs were stored."""
+"""docs/start/notebook.ipynb runs, and shows what it showed when its outputs were stored."""
 
 from __future__ import annotations
 

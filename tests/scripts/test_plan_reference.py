@@ -1,4 +1,4 @@
-"""docs/plan.md has every key and every option, each with what it means."""
+"""docs/reference/plan.md has every key and every option, each with what it means."""
 
 from __future__ import annotations
 
@@ -57,4 +57,4 @@ def test_every_key_of_the_reference_system_is_explained() -> None:
 
 
 def test_the_page_is_current(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (reference.DOCS / "plan.md").read_text(encoding="utf-8") == PAGE
+    assert reference.PLAN.read_text(encoding="utf-8") == PAGE

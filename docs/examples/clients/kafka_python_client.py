@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A Kafka producer for `ackloss run --client`, with kafka-python (docs/any-client.md).
+"""A Kafka producer for `ackloss run --client`, with kafka-python (docs/how-to/any-client.md).
 
 ackloss run clients/lose --client "python3 docs/examples/clients/kafka_python_client.py"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A ZooKeeper client for `ackloss run --client`, with kazoo (docs/any-client.md).
+"""A ZooKeeper client for `ackloss run --client`, with kazoo (docs/how-to/any-client.md).
 
 ackloss run zookeeper/short-set --set workload.client=exec --set workload.clients=3 \
     --set workload.connect=one --client "python3 docs/examples/clients/kazoo_client.py"

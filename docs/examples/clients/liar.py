@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A Kafka client that lies: it says ok before it has sent anything.
 
-It keeps to the protocol, so only the count of what is there can find it out (docs/any-client.md):
+It keeps to the protocol, so only the count of what is there can find it out
+(docs/how-to/any-client.md):
 
     ackloss run clients/lose --client "python3 docs/examples/clients/liar.py"   # invalid
 """

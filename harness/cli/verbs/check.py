@@ -45,7 +45,7 @@ class _Spark:
 )
 @click.option("--checker", default="loss", show_default=True, help="The checker for --history.")
 @click.option("--option", "options", multiple=True, metavar="K=V", help="The checker's options.")
-@click.option("--master", help="Spark's master; for many runs local[*] (docs/scale.md).")
+@click.option("--master", help="Spark's master; for many runs local[*] (docs/how-to/scale.md).")
 @click.option(
     "--conf", "conf", multiple=True, metavar="K=V", help="Any Spark setting (repeatable)."
 )

@@ -1,4 +1,4 @@
-"""`ackloss client try`: checks a client program without a run (docs/any-client.md)."""
+"""`ackloss client try`: checks a client program without a run (docs/how-to/any-client.md)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOG, _REGISTER, _SET = "log", "register", "set"
 
 @click.group()
 def client() -> None:
-    """Check a client program that `--client` is to run (docs/any-client.md)."""
+    """Check a client program that `--client` is to run (docs/how-to/any-client.md)."""
 
 
 @client.command("try")

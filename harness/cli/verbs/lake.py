@@ -120,7 +120,7 @@ def query(
 ) -> None:
     """Run SQL over the tables of a lake: runs, cells, faults, findings, observations, ops.
 
-    docs/lake.md lists their columns and shows questions to ask.
+    docs/how-to/lake.md lists their columns and shows questions to ask.
     """
     from analysis.lake import query as asking
     from analysis.lake.place import place_of
@@ -160,8 +160,8 @@ def report(
     """Report the rates of each setting across versions, and the trend of each cell, from a lake
     alone: over all its campaigns, or those named CAMPAIGNS in the lake.
 
-    Runs of several campaigns are counted together only if they had the same plan. docs/lake.md has
-    the rules.
+    Runs of several campaigns are counted together only if they had the same plan.
+    docs/how-to/lake.md has the rules.
     """
     from analysis.lake.overview import overview_of
     from analysis.lake.place import place_of

@@ -12,7 +12,7 @@ import rich_click as click
 from harness.cli.output import Output, with_output
 
 _PLAN = """\
-# A plan: one question to one cluster. Every key is explained in docs/plan.md.
+# A plan: one question to one cluster. Every key is explained in docs/reference/plan.md.
 #   ackloss run {file} --dry-run     shows what it will do
 #   ackloss run {file}               runs it: 0 nothing lost, 1 lost, 3 unknown
 schema = 1

@@ -136,7 +136,9 @@ def read_inventory(path: Path) -> Inventory:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise PlanError(
-            f"the inventory cannot be read: {error}", file=str(path), hint="docs/ssh.md has one"
+            f"the inventory cannot be read: {error}",
+            file=str(path),
+            hint="docs/how-to/ssh.md has one",
         ) from error
     try:
         return Inventory.model_validate(_with_defaults(document, path.resolve().parent))

@@ -47,7 +47,7 @@ def settings_of(plan: KafkaPlan) -> dict[str, str]:
 
 
 def connection(cluster: Cluster, plan: KafkaPlan, number: int) -> dict[str, JSON]:
-    """What client `number` needs to know: see docs/any-client.md."""
+    """What client `number` needs to know: see docs/how-to/any-client.md."""
     return connection_by(bootstrap(cluster), plan, number)
 
 

@@ -52,5 +52,5 @@ def test_spark_without_the_connector_of_s3_is_one_sentence(bucket: str, tmp_path
         query(open_lake(there), LOST, engine="spark")
     assert str(refused.value) == (
         f"{bucket}/spark: Spark here has no connector for s3a://; name it with "
-        "--conf spark.jars.packages=... (docs/lake.md); `--engine duckdb` reads this lake"
+        "--conf spark.jars.packages=... (docs/how-to/lake.md); `--engine duckdb` reads this lake"
     )

@@ -44,7 +44,7 @@ from tests.fixtures.campaign_folder import OFF, ON
 from tests.fixtures.lakes import ROOT, add_run, campaign, files_of, lake_of
 from tests.fixtures.result_documents import FAILED, lossy, run
 
-PAGE = (ROOT / "docs" / "lake.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "lake.md").read_text(encoding="utf-8")
 QUESTIONS = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
 OURS = f"ackloss-{os.getpid()}-"
 """How the temporary folders begin that `ackloss clean` removes after a SIGKILL."""
@@ -565,13 +565,16 @@ def test_python_has_the_tables_and_answers_queries(path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "sentence"),
     [
-        (["nope"], "the table cells has no column 'nope'; docs/lake.md#cells lists its columns"),
+        (
+            ["nope"],
+            "the table cells has no column 'nope'; docs/how-to/lake.md#cells lists its columns",
+        ),
         (
             ["cell", "los"],
             "the table cells has no column 'los'; "
-            "did you mean 'lost'? docs/lake.md#cells lists its columns",
+            "did you mean 'lost'? docs/how-to/lake.md#cells lists its columns",
         ),
-        ([None], "the table cells has no column None; docs/lake.md#cells lists its columns"),
+        ([None], "the table cells has no column None; docs/how-to/lake.md#cells lists its columns"),
         ("cell", '\'cell\' is not a list of columns; write a list, such as ["campaign", "run_id"]'),
         (5, '5 is not a list of columns; write a list, such as ["campaign", "run_id"]'),
     ],

@@ -106,7 +106,7 @@ def test_no_rate_describes_the_own_cells_of_a_plan(celled: CampaignDir) -> None:
 def test_the_query_of_the_page_has_the_rate_of_each_of_them(
     lake: StoredLake, shared: CampaignDir, celled: CampaignDir
 ) -> None:
-    page = (ROOT / "docs" / "lake.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "lake.md").read_text(encoding="utf-8")
     _, _, of_rates = page.partition("**The rate of each cell**")
     sql = of_rates.partition("```sql\n")[2].partition("```")[0]
     answer = query(lake, sql, engine="duckdb").to_pylist()

@@ -1,4 +1,4 @@
-"""docs/lake.md says of each table what the code has."""
+"""docs/how-to/lake.md says of each table what the code has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from analysis.lake.schema import SCHEMA_VERSION, TABLES, as_markdown
 from tests.fixtures.lakes import ROOT
 
-PAGE = (ROOT / "docs" / "lake.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "lake.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -133,7 +133,7 @@ def test_a_campaign_reports_the_similarity_by_cluster_and_worker(tmp_path: Any) 
 
 
 def test_clusters_that_differ_mislead_a_test_that_ignores_them() -> None:
-    """A few campaigns; docs/statistics.md has more, of other kinds."""
+    """A few campaigns; docs/reference/statistics.md has more, of other kinds."""
     barnard, within, _ = simulated(0.3, SPREADS["unevenly"], campaigns=80)
     assert barnard > 0.2
     assert within <= 0.1

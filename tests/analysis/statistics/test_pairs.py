@@ -1,7 +1,7 @@
 """Cells that share runs: the exact test, the interval, who counts, and what simulation shows.
 
 Oracles: published figures, enumeration of every outcome, a closed form of the same interval, and
-campaigns with a known truth (`bench.pairs`; docs/statistics.md has more of them).
+campaigns with a known truth (`bench.pairs`; docs/reference/statistics.md has more of them).
 """
 
 from __future__ import annotations

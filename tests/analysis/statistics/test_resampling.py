@@ -134,7 +134,7 @@ def test_an_interval_scales_with_its_numbers(values: np.ndarray) -> None:
 
 
 def test_coverage_of_means() -> None:
-    """A few campaigns; docs/statistics.md has all of them, in more sizes."""
+    """A few campaigns; docs/reference/statistics.md has all of them, in more sizes."""
     rare, often = of_means(0.1, 20, campaigns=100), of_means(0.5, 50, campaigns=150)
     assert rare["given"] < 0.01
     assert rare["bound"] >= 0.95

@@ -1,4 +1,5 @@
-"""Selection on the outcome, simulated: a few campaigns; docs/statistics.md has all of them."""
+"""Selection on the outcome, simulated: a few campaigns; docs/reference/statistics.md has all of
+them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The definitions of docs/consumers.md, one by one, over lists: slow, and plain to read."""
+"""The definitions of docs/how-to/consumers.md, one by one, over lists: slow, and plain to read."""
 
 from __future__ import annotations
 

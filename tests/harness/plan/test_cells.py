@@ -220,7 +220,8 @@ def test_what_a_version_does_not_honour_is_reported_of_the_cell_that_asks_for_it
 
 
 def test_the_shipped_plan_expects_of_its_twelve_cells_what_their_settings_decide() -> None:
-    """Six lose, four do not; two depend on when the brokers' sessions end (docs/findings.md)."""
+    """Six lose, four do not; two depend on when the brokers' sessions end
+    (docs/evidence/findings.md)."""
     cells = resolve(load_plan(ROOT / "plans" / "isr-cells.toml")).cells
     lossy = {cell.name for cell in cells if cell.plan.expect == "invalid"}
     assert len(cells) == 12

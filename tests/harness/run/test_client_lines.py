@@ -1,4 +1,5 @@
-"""The line protocol of clients that are processes of the user's, as docs/any-client.md has it."""
+"""The line protocol of clients that are processes of the user's, as docs/how-to/any-client.md has
+it."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 from targets.kafka.kraft import layout as kraft
 from targets.kafka.zookeeper import layout as zookeeper
 
-DOCUMENT = Path(__file__).parents[3] / "docs/kafka-versions.md"
+DOCUMENT = Path(__file__).parents[3] / "docs/reference/kafka-versions.md"
 
 
 def in_table() -> dict[str, str]:

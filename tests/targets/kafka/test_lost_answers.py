@@ -1,7 +1,8 @@
 """What each library says of writes that were done and whose answers it never got, or got as errors.
 
 A broker that does every write, behind a proxy that deals with the answers, for longer than a write
-may take. None of these writes may be called failed. The table in docs/clients.md is this one.
+may take. None of these writes may be called failed. The table in docs/reference/clients.md is this
+one.
 """
 
 from __future__ import annotations

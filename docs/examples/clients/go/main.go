@@ -1,4 +1,4 @@
-// A Kafka producer for `ackloss run --client`, with franz-go (docs/any-client.md).
+// A Kafka producer for `ackloss run --client`, with franz-go (docs/how-to/any-client.md).
 //
 //	go build -o client .
 //	ackloss run clients/lose --client ./client

@@ -19,7 +19,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 
 /**
  * A Kafka producer for {@code ackloss run --client}, with Kafka's own Java client
- * (docs/any-client.md).
+ * (docs/how-to/any-client.md).
  *
  * <pre>
  *   javac -cp 'libs/*' -d classes KafkaClient.java

@@ -1,4 +1,4 @@
-// A Kafka producer for `ackloss run --client`, with KafkaJS (docs/any-client.md).
+// A Kafka producer for `ackloss run --client`, with KafkaJS (docs/how-to/any-client.md).
 //
 //   npm install
 //   ackloss run clients/lose --client "node client.js"

@@ -230,7 +230,7 @@ MADE = Ingredients(
 
 
 def test_the_inventory_in_the_documentation_can_be_read(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[4] / "docs/ssh.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[4] / "docs/how-to/ssh.md").read_text(encoding="utf-8")
     whole, named, *_ = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     inventory = read_inventory(write(tmp_path, whole))
     assert inventory.systems["kafka"].home == "/opt/kafka"
