@@ -284,7 +284,10 @@ def _found(column: Sequence[tuple[str, Tested]]) -> str:
     if wrong:
         parts.append(f"stored duplicates or other wrong records when {' and when '.join(wrong)}")
     if unknown:
-        parts.append(f"{'' if parts else 'have '}no conclusive run when {', '.join(unknown)}")
+        under = f"when {', '.join(unknown)}"
+        if len(unknown) == len(column) > 1:
+            under = f"under any of the {len(column)} faults"
+        parts.append(f"{'' if parts else 'have '}no conclusive run {under}")
     return "; ".join(parts)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.errors import PlanError
+from harness.errors import Mistakes, PlanError
 from harness.protocols import NODE_DATA, STORED
+from targets.kafka.definitions import Level, why_not
 from targets.kafka.definitions import why_refused as why_refused
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import ZOOKEEPER, metadata_of
@@ -17,13 +18,19 @@ DATA = f"{NODE_DATA}/{STORED}"
 LOGS = "log"
 
 
-def check_settings(settings: Mapping[str, Any], *, where: str) -> None:
-    """Raise PlanError for the first setting that a plan may not touch."""
-    for key in settings:
-        if reason := why_refused(key):
-            raise PlanError(
-                f"this setting is refused: {reason}", key=f'{where}."{key}"', hint="remove it"
-            )
+def check_settings(settings: Mapping[str, Any], *, where: str, level: Level = "broker") -> None:
+    """Raise PlanError for the settings that a plan may not touch, and for values that Kafka's own
+    definition of a setting does not have."""
+    mistakes = Mistakes()
+    for key, value in settings.items():
+        with mistakes.noted():
+            if reason := why_refused(key, level):
+                raise PlanError(
+                    f"this setting is refused: {reason}", key=f'{where}."{key}"', hint="remove it"
+                )
+            if reason := why_not(key, value):
+                raise PlanError(reason, key=f'{where}."{key}"')
+    mistakes.refuse()
 
 
 def text(value: Any) -> str:

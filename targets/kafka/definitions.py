@@ -29,7 +29,7 @@ from typing import Any, Final, Literal
 from kafka import KafkaConsumer, KafkaProducer
 
 from harness.errors import PlanError, nearest
-from harness.plan import number_of
+from harness.plan import Scalar, number_of
 from harness.protocols.tools import SettingHelp
 from targets.kafka.acks import SPELLINGS, acks_of
 
@@ -108,6 +108,9 @@ _UNDEFINED: Final = re.compile(
     r"|allow\.everyone\.if\.no\.acl\.found"
 )
 """What brokers read although no definition names it: prefixes, and the authorizer's."""
+
+
+_DOUBLE: Final = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 
 
 @dataclass(frozen=True)
@@ -268,6 +271,27 @@ def why_refused(name: str, level: Level = "broker", library: Library = "librdkaf
     if found is not None:
         return f"{library} has no setting that means it"
     return f"it is not on the list of {level} settings that a plan may set"
+
+
+def why_not(name: str, value: Scalar) -> str | None:
+    """Why this is no value of a broker's or a topic's setting, by its type and by the words that it
+    may be, as Kafka's `ConfigDef.parseType` reads them; `None` where it is one."""
+    known = definitions().get(name)
+    given = str(value).strip()
+    if known is None:
+        return None
+    if known.type == "boolean":
+        right, what = given.lower() in ("true", "false"), "true or false"
+    elif known.type in ("int", "long", "short"):
+        right, what = re.fullmatch(r"[-+]?\d+", given) is not None, "a whole number"
+    elif known.type == "double":
+        right, what = re.fullmatch(_DOUBLE, given) is not None, "a number"
+    elif known.type == "string" and known.words:
+        right = given.lower() in (word.lower() for word in known.words)
+        what = f"one of {', '.join(known.words)}"
+    else:
+        return None
+    return None if right else f"{given!r} is not {what}"
 
 
 def is_secret(name: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from harness.errors import PlanError
+from harness.errors import Mistakes, PlanError
 from harness.levers.protocol import ProtocolLever
 from harness.models import GROUP, LOG, TRANSACTION
 from harness.plan.yours import OwnKey
@@ -114,15 +114,23 @@ class Kafka(
 
     def check(self, plan: KafkaPlan) -> None:
         """Refuse settings that a plan may not touch, and unsupported versions."""
-        check_settings(plan.target.settings, where="target.settings")
-        library = library_of(plan)
-        (library.check if transactions_of(plan) is None else check_transactions)(plan)
-        if plan.target.version is None and plan.target.image is None:
-            raise PlanError("is missing", key="target.version", hint='such as version = "4.3.1"')
-        release_line_of(plan)
-        requests.check(plan)
-        check_flushes(plan)
-        check_group(plan)
+        mistakes = Mistakes()
+        with mistakes.noted():
+            check_settings(plan.target.settings, where="target.settings")
+        with mistakes.noted():
+            check_settings(plan.topic.settings, where="topic.settings", level="topic")
+        with mistakes.noted():
+            library = library_of(plan)
+            (library.check if transactions_of(plan) is None else check_transactions)(plan)
+        with mistakes.noted():
+            if plan.target.version is None and plan.target.image is None:
+                hint = 'such as version = "4.4.0"'
+                raise PlanError("is missing", key="target.version", hint=hint)
+            release_line_of(plan)
+            for check in (requests.check, check_flushes, check_group):
+                with mistakes.noted():
+                    check(plan)
+        mistakes.refuse()
 
     def unsupported(self, plan: KafkaPlan) -> list[Unsupported]:
         """What the plan requests and its version does not honour."""

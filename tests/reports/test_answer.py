@@ -154,6 +154,11 @@ def test_what_is_not_known_is_never_nothing(tmp_path: Path) -> None:
     assert [each.in_short for each in cut.shown] == ["not known"] * 2
 
 
+def test_the_faults_are_not_listed_where_none_is_known(tmp_path: Path) -> None:
+    found = answered(tmp_path, {**ALL_CLEAN, "cut yours": [VOID], "kill yours": [VOID]})
+    assert found.headline == "Your settings have no conclusive run under any of the 2 faults"
+
+
 def test_only_what_the_policy_names_decides(tmp_path: Path) -> None:
     """Safe settings may lose, and so may yours under a fault that it leaves out."""
     lossy = {"kill safe": [LOSSY], "power yours": [LOSSY], "power safe": [LOSSY]}

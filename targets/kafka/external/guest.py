@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 from kafka import errors as theirs
 
-from harness.errors import EnvironmentFailure, HarnessFailure, PlanError
+from harness.errors import EnvironmentFailure, HarnessFailure, Mistakes, PlanError
 from harness.models import LOG
 from harness.protocols import (
     Access,
@@ -242,8 +242,14 @@ class KafkaGuest(
 
     def check(self, plan: KafkaPlan) -> None:
         """Refuse settings that a plan may not touch or name."""
-        check_settings(plan.target.settings, where="target.settings")
-        library_of(plan).check(plan)
+        mistakes = Mistakes()
+        with mistakes.noted():
+            check_settings(plan.target.settings, where="target.settings")
+        with mistakes.noted():
+            check_settings(plan.topic.settings, where="topic.settings", level="topic")
+        with mistakes.noted():
+            library_of(plan).check(plan)
+        mistakes.refuse()
 
     def vocabulary(self) -> Vocabulary:
         """See `targets.kafka.vocabulary`."""

@@ -7,6 +7,7 @@ from typing import get_args
 import pytest
 
 from harness.images import maven
+from harness.plan import Scalar
 from scripts.kafka_settings import definitions_in
 from targets.kafka.definitions import (
     Level,
@@ -17,6 +18,7 @@ from targets.kafka.definitions import (
     needed_by,
     of_brokers,
     of_topic,
+    why_not,
     why_refused,
     why_unknown,
 )
@@ -87,6 +89,30 @@ def test_what_a_version_does_not_know(
     assert (unknown.hint or "").startswith(hint or "")
     assert bool(hint) == bool(unknown.hint)
     assert unknown.foreign == name.startswith("vendor")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("min.insync.replicas", "two", "'two' is not a whole number"),
+        ("min.insync.replicas", 1.5, "'1.5' is not a whole number"),
+        ("unclean.leader.election.enable", "yes", "'yes' is not true or false"),
+        ("unclean.leader.election.enable", 1, "'1' is not true or false"),
+        ("log.cleaner.min.cleanable.ratio", "half", "'half' is not a number"),
+        ("message.timestamp.type", "Now", "'Now' is not one of CreateTime, LogAppendTime"),
+        ("min.insync.replicas", " 2 ", None),
+        ("retention.ms", -1, None),
+        ("unclean.leader.election.enable", True, None),
+        ("unclean.leader.election.enable", "TRUE", None),
+        ("log.cleaner.min.cleanable.ratio", 0.5, None),
+        ("log.cleaner.min.cleanable.ratio", 1, None),
+        ("cleanup.policy", "compact,delete", None),
+        ("compression.type", "zstd", None),
+        ("vendor.thing", "anything", None),
+    ],
+)
+def test_what_is_no_value_of_a_setting(name: str, value: Scalar, why: str | None) -> None:
+    assert why_not(name, value) == why
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness import registry
 from harness.errors import PlanError
 from harness.faults.own_traffic import NoAnswer
 from harness.plan import Plan, parse_plan
@@ -81,3 +82,26 @@ def test_brokers_are_compared_whatever_the_version(monkeypatch: pytest.MonkeyPat
     answers(monkeypatch, silent=("c1",), lag="500")
     with pytest.raises(PlanError, match="b1 has '500', but '1000' was requested"):
         settings.effective(Cluster(), plan("3.6.2", **{LAG: 1000}))
+
+
+def test_all_mistakes_of_a_plan_are_reported_at_once() -> None:
+    wrong = parse_plan(
+        {
+            "schema": 1,
+            "name": "p",
+            "target": {
+                "version": "4.4.0",
+                "settings": {"log.dirs": "/x", "num.io.threads": "many"},
+            },
+            "topic": {"settings": {"min.insync.replicas": "two"}},
+            "workload": {"producer": {"acks": "most"}},
+        }
+    )
+    with pytest.raises(PlanError) as caught:
+        registry.make("targets", "kafka", {}, key="", file="").check(wrong)
+    assert [each.key for each in caught.value.every()] == [
+        'target.settings."log.dirs"',
+        'target.settings."num.io.threads"',
+        'topic.settings."min.insync.replicas"',
+        'workload.producer."acks"',
+    ]
