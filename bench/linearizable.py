@@ -31,21 +31,19 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from checkers.register import (
+from checkers.register.answers import LINEARIZABLE, SEQUENTIAL
+from checkers.register.checker import Options, judge
+from checkers.register.operations import (
     CAS,
     FAIL,
     INFO,
-    LINEARIZABLE,
     NEVER,
     NULL,
     OK,
     READ,
-    SEQUENTIAL,
     WRITE,
     Operation,
     Operations,
-    Options,
-    judge,
 )
 
 Ints = npt.NDArray[np.int64]

@@ -32,9 +32,8 @@ from harness.history.documents import (
 from harness.history.run_folder import RunDir, write_atomically
 from harness.plan.changes import dotted_parts
 from reports import formatting, html, junit_xml
-from reports.callouts import Callout, callouts
 from reports.checks import counts_losses
-from reports.run_view import UNCHECKED, malformed_is_history_error
+from reports.run_view import UNCHECKED, Callout, callouts, malformed_is_history_error
 
 _ICONS: Final = {"valid": "✓", "invalid": "✕"}
 

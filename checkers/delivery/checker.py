@@ -46,8 +46,7 @@ from typing import ClassVar, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from checkers.delivery.columns import WIDTH, Did, GroupRows, rows_of
-from checkers.delivery.records import Commits, Records, records_of
+from checkers.delivery.records import WIDTH, Commits, Did, GroupRows, Records, records_of, rows_of
 from harness.protocols import (
     DOUBTS,
     CheckResult,

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from checkers.judging.availability import Availability, ErrorCodes, WatchedRows
+from checkers.judging.availability import Availability, ErrorCodes, WatchedRows, leaders_of_run
 from checkers.judging.cells import judge_cells
 from checkers.judging.contract import (
     BrokenCheckerError,
@@ -24,7 +24,6 @@ from checkers.judging.contract import (
     raised,
     unjudged,
 )
-from checkers.judging.leaders import leaders_of_run
 from checkers.judging.outside import convert, model_outside
 from checkers.judging.results import Document, Judged, fault_document, packed
 from checkers.judging.verdict import is_complete, judge

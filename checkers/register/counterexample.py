@@ -43,7 +43,7 @@ from typing import Final
 
 import numpy as np
 
-from checkers.register.answers import INVALID, LINEARIZABLE, answers, consistency_named
+from checkers.register.answers import LINEARIZABLE, answers, consistency_named
 from checkers.register.linearization import MAX_STATES, Outcome
 from checkers.register.operations import (
     CAS,
@@ -59,6 +59,7 @@ from checkers.register.operations import (
     constraining,
     sources,
 )
+from harness.protocols import INVALID
 
 
 @dataclass(frozen=True)

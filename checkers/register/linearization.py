@@ -60,6 +60,7 @@ from heapq import heappop, heappush
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from checkers.register.operations import CAS, NEVER, NULL, OK, READ, WRITE, Operation
+from harness.protocols import INVALID, UNKNOWN, VALID
 
 COST: Final = 20
 """How many operations a used `info` write is worth."""
@@ -214,8 +215,6 @@ def _moments(
             quiet ^= bit[at]
     return moments
 
-
-VALID, INVALID, UNKNOWN = "valid", "invalid", "unknown"
 
 MAX_STATES: Final = 200_000
 """How many configurations a search may see beyond one per operation."""

@@ -350,8 +350,7 @@ def _schedule(
     from harness.campaigns.estimate import estimate
     from harness.campaigns.scheduler import Scheduler
     from reports.formatting import SIMULATED
-    from reports.junit import Junit
-    from reports.summary import write_summary
+    from reports.junit import Junit, write_summary
 
     workers = len(given.inventories) or workers
     left = estimate(campaign, where.progress().finished(), workers)

@@ -17,7 +17,7 @@ from analysis.campaign import CampaignDocument, RunRow, campaign_document, run_r
 from analysis.campaign_figures import drawn, mixed, ranges
 from analysis.matrix import Matrix, matrix
 from analysis.palette import DARK, LIGHT
-from checkers.register import Register
+from checkers.register.checker import Register
 from harness.protocols.clusters import SIMULATED
 from tests.fixtures.synthetic_campaign import ONE_AXIS, Chances, Synthetic, build_campaign
 

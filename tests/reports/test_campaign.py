@@ -21,10 +21,9 @@ from checkers.judging.one_run import judge_run
 from harness.campaigns.folder import CampaignDir
 from harness.cli import main
 from harness.errors import EnvironmentFailure, HistoryError
-from reports import campaign, campaign_view
+from reports import campaign
 from reports.campaign import write_campaign, write_run_pages
-from reports.junit import write_junit
-from reports.summary import write_summary
+from reports.junit import write_junit, write_summary
 from tests.fixtures import campaign_folder, result_documents
 from tests.fixtures.long import LONG
 from tests.fixtures.synthetic_campaign import (
@@ -393,7 +392,7 @@ def test_the_page_of_36_cells_is_well_below_a_megabyte(
 def test_the_table_of_very_many_runs_lists_first_what_matters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(campaign_view, "_LISTED", 9)
+    monkeypatch.setattr(campaign, "_LISTED", 9)
     chances = {"true": Chances(loss=0.3, unknown=0.2), "false": Chances()}
     kind = Synthetic(axes=ONE_AXIS, runs=20, chances=lambda key: chances[key["unclean"]])
     page, truth, folder = made(tmp_path / "campaign", kind)
@@ -418,9 +417,9 @@ def test_the_table_of_very_many_runs_lists_first_what_matters(
 
 
 def test_cells_with_few_runs_leave_their_places_in_the_table_to_others() -> None:
-    most = campaign_view._most_of_each({"a": 1, "b": 3, "c": 2_000, "d": 2_000})
-    assert 1 + 3 + 2 * most <= campaign_view._LISTED < 1 + 3 + 2 * (most + 1)
-    assert campaign_view._most_of_each(dict.fromkeys(map(str, range(1_200)), 2)) == 1
+    most = campaign._most_of_each({"a": 1, "b": 3, "c": 2_000, "d": 2_000})
+    assert 1 + 3 + 2 * most <= campaign._LISTED < 1 + 3 + 2 * (most + 1)
+    assert campaign._most_of_each(dict.fromkeys(map(str, range(1_200)), 2)) == 1
 
 
 @LONG

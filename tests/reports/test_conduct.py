@@ -11,7 +11,7 @@ from harness.cli.results import _print_clients
 from harness.errors import HistoryError
 from harness.history.documents import RunResult, result_of
 from harness.protocols.conduct import Conduct, Incident
-from reports.callouts import conduct
+from reports.run_view import conduct
 
 LIES = tuple(Incident(client=n, at_s=1.25, kind="lie", what=f"lie {n}") for n in range(1, 9))
 LIARS = Conduct(command=("x",), software="lib 1.0", started=8, lies=8, deaths=1, incidents=LIES)

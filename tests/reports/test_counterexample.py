@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from harness.history.documents import result_of
-from reports.checks import views
-from reports.counterexample import COLUMN, LEFT, Drawing, drawings
+from reports.checks import COLUMN, LEFT, Drawing, drawings, views
 from reports.html import _environment
 
 MS = 1_000_000

@@ -12,7 +12,7 @@ import pytest
 
 from harness.errors import HistoryError
 from harness.history.run_folder import RunDir
-from reports.examples import MOST, examples
+from reports.checks import MOST, examples
 
 
 def written(folder: Path, rows: Sequence[Mapping[str, Any]], **options: Any) -> RunDir:

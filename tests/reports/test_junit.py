@@ -12,8 +12,7 @@ from scipy import stats
 
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Journal
-from reports.junit import Junit, write_junit
-from reports.summary import write_summary
+from reports.junit import Junit, write_junit, write_summary
 from tests.fixtures.campaign_folder import AXES, OFF, ON, add, build
 from tests.fixtures.result_documents import lossy, run
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from harness.history.documents import Counts, ForcedSetting, RunResult, StoredRun
 from harness.history.run_folder import RunDir
-from reports.callouts import Callout
-from reports.run_view import RunView
+from reports.run_view import Callout, RunView
 
 
 def test_nodes_are_shown_only_for_faults_that_act_on_nodes(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from checkers.judging.availability import leaders_of_run
 from checkers.judging.cells import judge_cells, stored_result
-from checkers.judging.leaders import leaders_of_run
 from checkers.judging.many_runs import _size_bytes
 from checkers.judging.one_run import judge_run
 from checkers.judging.results import Judged

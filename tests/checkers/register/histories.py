@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations_with_replacement, count, product
 from random import Random
 
-from checkers.register import CAS, FAIL, INFO, NEVER, OK, READ, WRITE, Operation
+from checkers.register.operations import CAS, FAIL, INFO, NEVER, OK, READ, WRITE, Operation
 
 EXAMPLES = int(os.environ.get("ACKLOSS_ORACLE_EXAMPLES", "2000"))
 """How many random histories are tried; from 10,000 on (`make e2e`), all small ones too."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from checkers.register import CAS, FAIL, INFO, NULL, OK, READ, Operation
+from checkers.register.operations import CAS, FAIL, INFO, NULL, OK, READ, Operation
 
 Precedes = Callable[[int, int], bool]
 

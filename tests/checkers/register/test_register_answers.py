@@ -7,19 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from checkers.register import (
-    INVALID,
-    LINEARIZABLE,
-    NEVER,
-    NULL,
-    SEQUENTIAL,
-    UNKNOWN,
-    VALID,
-    Operation,
-    Operations,
-    answers,
-)
-from checkers.register.linearization import linearization
+from checkers.register.answers import LINEARIZABLE, SEQUENTIAL, answers
+from checkers.register.linearization import INVALID, UNKNOWN, VALID, linearization
+from checkers.register.operations import NEVER, NULL, Operation, Operations
 from harness.protocols import runs as rows
 from tests.checkers.register.histories import c, fail, info, r, w
 

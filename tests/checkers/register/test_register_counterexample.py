@@ -8,32 +8,22 @@ from random import Random
 import numpy as np
 import pytest
 
-from checkers.register import (
-    FAIL,
-    INFO,
-    INVALID,
-    LINEARIZABLE,
-    NEVER,
-    OK,
-    READ,
-    SEQUENTIAL,
-    CounterExample,
-    Operation,
-    Operations,
-    answers,
-    counter_example,
-    counterexample,
-)
+from checkers.register import counterexample
+from checkers.register.answers import LINEARIZABLE, SEQUENTIAL, answers
 from checkers.register.counterexample import (
     MAX_PARTS,
+    CounterExample,
     Part,
     _Judge,
     consumed,
     consumers_of,
+    counter_example,
     prefix,
     window,
     without,
 )
+from checkers.register.linearization import INVALID
+from checkers.register.operations import FAIL, INFO, NEVER, OK, READ, Operation, Operations
 from tests.checkers.register import oracle
 from tests.checkers.register.histories import EXAMPLES, History, c, drawn, info, r, w
 

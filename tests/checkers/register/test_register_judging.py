@@ -9,19 +9,10 @@ from random import Random
 
 import numpy as np
 
-from checkers.register import (
-    INVALID,
-    SEQUENTIAL,
-    UNKNOWN,
-    VALID,
-    Counts,
-    Judgement,
-    Operation,
-    Operations,
-    Options,
-    Staleness,
-    judge,
-)
+from checkers.register.answers import SEQUENTIAL
+from checkers.register.checker import Counts, Judgement, Options, Staleness, judge
+from checkers.register.linearization import INVALID, UNKNOWN, VALID
+from checkers.register.operations import Operation, Operations
 from tests.checkers.register.histories import c, drawn, fail, info, r, w
 
 OPTIONS = Options(initial=0)

@@ -10,20 +10,9 @@ from random import Random
 
 import pytest
 
-from checkers.register import (
-    FAIL,
-    INFO,
-    INVALID,
-    LINEARIZABLE,
-    READ,
-    SEQUENTIAL,
-    VALID,
-    Operation,
-    Operations,
-    answers,
-)
-from checkers.register.answers import Search, interleaving
-from checkers.register.linearization import linearization
+from checkers.register.answers import LINEARIZABLE, SEQUENTIAL, Search, answers, interleaving
+from checkers.register.linearization import INVALID, VALID, linearization
+from checkers.register.operations import FAIL, INFO, READ, Operation, Operations
 from tests.checkers.register import oracle
 from tests.checkers.register.histories import (
     EXAMPLES,

@@ -8,17 +8,10 @@ from random import Random
 import numpy as np
 import pytest
 
-from checkers.register import (
-    INVALID,
-    READ,
-    Operation,
-    Operations,
-    Staleness,
-    answers,
-    quantile,
-    staleness,
-)
-from checkers.register.staleness import counts_below
+from checkers.register.answers import answers
+from checkers.register.checker import Staleness, counts_below, quantile, staleness
+from checkers.register.linearization import INVALID
+from checkers.register.operations import READ, Operation, Operations
 from tests.checkers.register import oracle
 from tests.checkers.register.histories import EXAMPLES, c, drawn, fail, info, r, w
 

@@ -12,8 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
-from checkers.sets.checker import Judged, judge
-from checkers.sets.findings import Latencies
+from checkers.sets.checker import Judged, Latencies, judge
 from checkers.sets.outcomes import outcomes, sightings
 from tests.checkers.sets.ops import MS, Said, history
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.sets.findings import POINTS, Latencies, merged
+from checkers.sets.checker import POINTS, Latencies, merged
 from harness.protocols.runs import NULL
 
 
