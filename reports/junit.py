@@ -1,4 +1,4 @@
-"""`junit.xml`: a campaign for CI systems, in the format of Jenkins (junit-4.xsd).
+"""A campaign for CI systems: `summary.md`, and `junit.xml` in the format of Jenkins (junit-4.xsd).
 
 There is a test case for each cell and check. `loss`, whatever the primary finding is, fails if the
 cell breaks the campaign's policy, and is an error if no run is conclusive (skipped while no run has
