@@ -14,7 +14,7 @@ documented where it is defined:
     harness.faults.own_traffic  connections of the harness, which faults do not count
     harness.history             READS, the columns of a final read
     harness.run.blocking        the client made of blocking ones
-    harness.run.workload        what a plan's groups and transactions do
+    harness.run.cells        what a plan's groups and transactions do
     harness.run.cells           the plan of each cell
     harness.images              images of nodes: a recipe is built, or an image is pulled, once
     harness.levers              the levers over Linux hosts, and what some of them ask of a target:
@@ -133,8 +133,7 @@ from harness.protocols.transactions import (
 from harness.protocols.vocabulary import Groups
 from harness.registry import model_of
 from harness.run.blocking import THREADS_AT_MOST, ThreadedClient
-from harness.run.cells import cell_plans
-from harness.run.workload import group_of, transactions_of
+from harness.run.cells import cell_plans, group_of, transactions_of
 
 if TYPE_CHECKING:
     from harness.images.building import ensure as ensure_image

@@ -52,8 +52,7 @@ def run(
     """
     from checkers.judging.one_run import judge_run
     from harness.history.run_folder import new_run_id
-    from harness.run.before import clean_before, require
-    from harness.run.runner import RunOptions, run_plan
+    from harness.run.runner import RunOptions, clean_before, require, run_plan
 
     changes, folder = dict(set or {}), Path(out)
     theirs = Path(cluster) if cluster is not None else None
@@ -92,8 +91,7 @@ def _resolved(
     from harness.plan.shipped import PLANS, find
     from harness.run.by_hand import refuse_manual
     from harness.run.client_process import client_command
-    from harness.run.external import Place, on_cluster
-    from harness.run.resolving import refuse_unsupported, resolve, with_client
+    from harness.run.resolving import Place, on_cluster, refuse_unsupported, resolve, with_client
     from harness.wrong_values import dotted
 
     document, sets = read_plan(find(PLANS, plan)), list[str]()

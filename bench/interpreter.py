@@ -22,7 +22,7 @@ from queue import SimpleQueue
 from harness.plan import parse_plan
 from harness.protocols import OK, Completion, Done, Invoke, Script, completion
 from harness.protocols.clock import RunClock
-from harness.run.interpreter import run_workload
+from harness.run.load import run_workload
 from harness.run.recorder import Recorder
 from workloads.append import Append
 

@@ -29,7 +29,7 @@ from bench.interpreter import NothingClient
 from harness.machine.priority import larger_share
 from harness.plan import parse_plan
 from harness.protocols.clock import RunClock
-from harness.run.interpreter import run_workload
+from harness.run.load import run_workload
 from harness.run.recorder import Recorder
 from workloads.append import Append
 

@@ -33,7 +33,7 @@ from harness.images.daemon import connect
 from harness.machine import state
 from harness.protocols import Cluster
 from harness.protocols.clock import RunClock
-from harness.run.interpreter import run_workload
+from harness.run.load import run_workload
 from harness.run.recorder import Recorder
 from targets.kafka import Kafka
 from targets.kafka.plan import KafkaPlan

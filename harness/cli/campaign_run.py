@@ -399,7 +399,7 @@ def _prepare(out: Output, campaign: Campaign, where: CampaignDir, given: _Given)
     """Refuse what this machine, or a worker's hosts, cannot run, and make images before all workers
     need them."""
     from harness.campaigns.worker import cluster_key
-    from harness.run.before import clean_before, require
+    from harness.run.runner import clean_before, require
 
     distinct = {cluster_key(cell.resolved): cell.resolved for cell in campaign.possible}
     each = [on_worker for plan in distinct.values() for on_worker in given.on_each(plan)]

@@ -82,9 +82,8 @@ def resolved_plan(
     `force` also for settings that its version does not support."""
     from harness.plan import parse_plan, read_plan
     from harness.plan.shipped import PLANS, find
-    from harness.run.external import Place, on_cluster
     from harness.run.own_settings import blaming, lengthened
-    from harness.run.resolving import HOSTS, refuse_unsupported, resolve
+    from harness.run.resolving import HOSTS, Place, on_cluster, refuse_unsupported, resolve
 
     document = read_plan(find(PLANS, path), changes)
     if seed is not None:

@@ -3,7 +3,7 @@
 Often clusters and load generators share a few cores, several of each in a campaign. Linux shares
 its processors first among sessions and containers (`man 7 sched`, autogroups), and only then among
 the threads of each: a load generator that begins a little every few milliseconds then waits behind
-whatever starts, recovers or is judged meanwhile, and its run is starved (`harness.run.loop`). So a
+whatever starts, recovers or is judged meanwhile, and its run is starved (`harness.run.load`). So a
 session that holds nothing but one load generator, which is that of a worker of a campaign, has a
 higher weight during a paced load. A weight, not a real-time policy: even if something spins here,
 others still get a share.

@@ -1,8 +1,8 @@
 """Clients that are processes of the user's: what a target passes to them.
 
 With `workload.client = "exec"`, `ackloss run --client CMD` runs a process of CMD for each client.
-The processes speak lines of JSON (docs/how-to/any-client.md, `harness.run.client_lines`). They are
-judged with the system: `harness.protocols.conduct` holds what they did.
+The processes speak lines of JSON (docs/how-to/any-client.md, `harness.run.client_process`). They
+are judged with the system: `harness.protocols.conduct` holds what they did.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class Client(Protocol):
     """A client of the system under test that many processes share; one thread makes all calls.
 
     Each operation that was accepted is completed exactly once, from inside `poll` or `close`. What
-    a client raises ends operations in info, with the exception's name (`harness.run.interpreter`):
+    a client raises ends operations in info, with the exception's name (`harness.run.load`):
     from `submit` the submitted one, from `poll` and `close` all that are in flight. Only an
     AcklossError, which is the harness' own, and a KeyboardInterrupt end the run.
     """

@@ -7,30 +7,317 @@ affect the others: its record says so, and the run continues while there is one 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from typing import Any, Final
 
-from harness.errors import Interrupted
-from harness.history import OBSERVATIONS
+from harness.errors import HarnessFailure, Interrupted
+from harness.history import DELIVERIES, OBSERVATIONS
 from harness.history.parquet_writer import ParquetWriter
+from harness.history.run_folder import RunDir
+from harness.machine.client_processes import end_client_processes
 from harness.models import LOG
-from harness.protocols import Client, HasFinal, RunCluster
-from harness.protocols.clock import RunClock
-from harness.protocols.groups import GroupSettings
-from harness.run.answers import promises_of, settings_of
-from harness.run.clients import Clients
+from harness.plan import Plan
+from harness.protocols import FAIL, INFO, OK, Client, HasFinal, RunCluster, Target
+from harness.protocols.any_client import EXEC, ServesAnyClient
+from harness.protocols.clock import Clock, RunClock
+from harness.protocols.conduct import INCIDENTS
+from harness.protocols.groups import KINDS, Consumers, Delivery, GroupSettings, HasConsumers
+from harness.run.answers import client_of, promises_of, settings_of
+from harness.run.cells import workload_of
+from harness.run.client_process import LOG_LIMIT, ClientLog, ClientProcess, setup_line
+from harness.run.exec_client import ExecClient, Notes
 from harness.run.final_read import read_everything
-from harness.run.groups import GroupRun
-from harness.run.interpreter import run_final, run_workload
-from harness.run.loop import LoadReport
+from harness.run.load import LoadReport, run_final, run_workload
 from harness.run.metadata import RunMetadata
 from harness.run.observer import Watched
 from harness.run.recorder import Recorder
 from harness.run.resolving import ResolvedPlan
-from harness.run.together import Meeting
-from harness.run.workload import workload_of
+
+# What the cells of a run do at the same time, in the time of the run's clock. A single cell needs
+# no thread: a run without cells is a run of one.
+
+
+def together(
+    clock: Clock, name: str, calls: Sequence[Callable[[], None]], *, at_most: int | None = None
+) -> None:
+    """Make all calls, so many at a time; returns when all have ended, and raises what the first of
+    them raised."""
+    if len(calls) == 1:
+        calls[0]()
+        return
+    left = deque(calls)
+
+    def work() -> None:
+        failures = []
+        while True:
+            try:
+                call = left.popleft()
+            except IndexError:  # none is left; to look before taking one would be a race
+                break
+            try:
+                call()
+            except Exception as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    tasks = [
+        clock.spawn(f"{name}-{number}", work)
+        for number in range(min(len(calls), at_most or len(calls)))
+    ]
+    for task in tasks:
+        task.join()
+    for task in tasks:
+        task.result()
+
+
+@dataclass
+class Meeting:
+    """Has something done once, when all who are `expected` have come: the last one does it, the
+    others wait for it."""
+
+    clock: Clock
+    expected: int
+    then: Callable[[], None]
+    _came: set[str] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _done: threading.Event = field(default_factory=threading.Event)
+    _failure: BaseException | None = None
+
+    def come(self, name: str) -> None:
+        """Wait until all have come and it is done. Raises what it raised, for everyone."""
+        self.leave(name)
+        self.clock.wait(self._done, None)
+        if self._failure is not None:
+            raise self._failure
+
+    def leave(self, name: str) -> None:
+        """Do not wait; one that leaves after having come, or twice, counts once."""
+        with self._lock:
+            if name in self._came:
+                return
+            self._came.add(name)
+            is_last = len(self._came) == self.expected
+        if is_last:
+            try:
+                self.then()
+            except BaseException as error:
+                self._failure = error
+            finally:
+                self._done.set()
+
+
+# The clients of one run: of the target's, or processes of the user's, whose conduct is kept.
+
+_NOT_READ_BACK: Final = (
+    "the clients are processes of --client: their settings are those that they were given, and "
+    "nothing reads them back"
+)
+
+
+@dataclass
+class Clients:
+    """Makes the clients of a run. As a context it ends those that are processes of the user's, and
+    keeps what they did under `clients` in run.json."""
+
+    resolved: ResolvedPlan
+    cluster: RunCluster
+    record: RunMetadata
+    _made: list[ExecClient] = field(default_factory=list)
+    _logs: list[ClientLog] = field(default_factory=list)
+    _notes: Notes | None = None
+
+    def __enter__(self) -> Clients:
+        if is_exec(self.resolved.plan):
+            assert self.resolved.client is not None
+            self._notes = Notes(self.cluster.clock, self.resolved.client.argv)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._notes is None:
+            return
+        for client in self._made:
+            client.end()
+        end_client_processes(self.cluster.run_id)
+        for number, log in enumerate(self._logs, start=1):
+            log.close()
+            if log.cut_off:
+                what = f"it wrote more than {LOG_LIMIT >> 20} MiB to stderr: the rest is not kept"
+                self._notes.incident(number, INCIDENTS.flood, what)
+        self.record.update(clients=self._notes.conduct().document())
+
+    def begin(self) -> Client:
+        """New clients, connected. Raises EnvironmentFailure when one of the user's does not become
+        ready."""
+        resolved, cluster = self.resolved, self.cluster
+        if self._notes is None:
+            return client_of(resolved.target, cluster, resolved.plan)
+        if not self._logs:
+            self.record.rundir.clients.mkdir(exist_ok=True)
+            self._logs = [
+                ClientLog(self.record.rundir.clients / f"client-{number}.log")
+                for number in range(1, resolved.plan.workload.clients + 1)
+            ]
+            self.record.warn(_NOT_READ_BACK)
+        client = ExecClient(
+            self._start,
+            places=resolved.plan.workload.clients,
+            model=resolved.workload.model,
+            answer_within_s=_server(resolved.target).answers_within_s(resolved.plan),
+            clock=cluster.clock,
+            notes=self._notes,
+        )
+        self._made.append(client)
+        versions = {**self.record.document["versions"], "client": self._notes.software}
+        self.record.update(versions=versions)
+        return client
+
+    def begin_at(self, clock: RunClock) -> None:
+        """The run has begun: incidents are dated from here on."""
+        if self._notes is not None:
+            self._notes.begin_at(clock.zero_ns or 0)
+
+    def _start(self, number: int, start: int) -> ClientProcess:
+        resolved, plan = self.resolved, self.resolved.plan
+        assert resolved.client is not None
+        server = _server(resolved.target)
+        setup = setup_line(
+            run_id=self.record.rundir.run_id,
+            system=resolved.target.plugin,
+            version=plan.target.version,
+            model=resolved.workload.model,
+            client=number,
+            clients=plan.workload.clients,
+            start=start,
+            answer_within_s=server.answers_within_s(plan),
+            connection=server.connection(self.cluster, plan, number),
+        )
+        return ClientProcess(
+            resolved.client,
+            run_id=self.cluster.run_id,
+            log=self._logs[number - 1],
+            name=f"client-{number}.{start}",
+            setup=setup,
+        )
+
+
+def is_exec(plan: Plan) -> bool:
+    """Whether the clients of a plan are processes of the user's."""
+    return plan.workload.client == EXEC
+
+
+def _server(target: Target[Any]) -> ServesAnyClient[Any]:
+    """The target as one that serves such clients: a plan whose target does not was refused."""
+    assert isinstance(target, ServesAnyClient)
+    return target
+
+
+# The group of consumers that reads beside a run's load, from its start to what it has committed.
+#
+#     begin   all consumers start; every partition is assigned before the load begins (the gate:
+#             else a group that begins at the latest offset skips what was written before it
+#             joined)
+#     drain   after the load and the faults: until everything is read and its commit confirmed, for
+#             `final.drain_s` at most; then all leave, and each node is queried for what is
+#             committed
+#
+# What consumers did is kept until the run's clock has begun, and goes to `deliveries/` from then
+# on.
+
+_GATE_S: Final = 60.0
+_LEAVE_S: Final = 20.0
+_TICK_S: Final = 0.1
+
+
+class GroupRun:
+    """One group during its run; its methods are called in their order. A context that ends the
+    remaining consumers."""
+
+    def __init__(
+        self,
+        target: Target[Any],
+        cluster: RunCluster,
+        plan: Plan,
+        group: GroupSettings,
+        clock: Clock,
+    ) -> None:
+        assert isinstance(target, HasConsumers)
+        self._plan, self._clock = plan, clock
+        self._lock = threading.Lock()
+        self._kept: list[Delivery] = []
+        self._write: Callable[[Sequence[Delivery]], None] = self._kept.extend
+        self.consumers: Consumers = target.consumers(cluster, plan, group, self._record)
+        self._ended = False
+
+    def __enter__(self) -> GroupRun:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._ended:
+            self.consumers.close(0)
+
+    def begin(self) -> None:
+        """Start the consumers, and wait until every partition has one that reads it."""
+        begun_ns = self._clock.now_ns()
+        self.consumers.start()
+        why = self._until(self.consumers.assigned, _GATE_S, threading.Event())
+        self._note(KINDS.gate, begun_ns, why)
+
+    @contextmanager
+    def recording(self, clock: RunClock, rundir: RunDir) -> Iterator[None]:
+        """Write rows into the run folder while the context lasts, on the run's clock."""
+        zero_ns = clock.zero_ns or 0
+        rundir.deliveries.mkdir(exist_ok=True)
+        with ParquetWriter(rundir.deliveries, DELIVERIES, run_id=rundir.run_id) as writer:
+
+            def write(rows: Sequence[Delivery]) -> None:
+                writer.append([_since(row, zero_ns) for row in rows])
+
+            with self._lock:
+                write(self._kept)
+                self._write = write
+            yield
+            if writer.failure is not None:
+                raise writer.failure
+
+    def drain(self, stop: threading.Event) -> None:
+        """Wait until all is read and committed, end the consumers, and ask what is committed."""
+        begun_ns, limit_s = self._clock.now_ns(), self._plan.final.drain_s
+        why = self._until(self.consumers.drained, limit_s, stop)
+        self._note(KINDS.drain, begun_ns, why)
+        self._ended = True
+        self.consumers.close(_LEAVE_S)
+        self._record(self.consumers.committed(limit_s))
+
+    def _until(
+        self, why_not: Callable[[], str | None], limit_s: float, stop: threading.Event
+    ) -> str | None:
+        """Wait until nothing is missing; returns what still is when the time is up."""
+        deadline_ns = self._clock.now_ns() + round(limit_s * 1e9)
+        while (why := why_not()) is not None:
+            if stop.is_set() or self._clock.now_ns() >= deadline_ns:
+                return why
+            self._clock.wait(stop, _TICK_S)
+        return None
+
+    def _note(self, kind: str, begun_ns: int, why: str | None) -> None:
+        ended = OK if why is None else INFO
+        self._record([Delivery(kind, begun_ns, self._clock.now_ns(), ended, error=why)])
+
+    def _record(self, rows: Sequence[Delivery]) -> None:
+        for row in rows:
+            if row.f not in KINDS or row.type not in (OK, INFO, FAIL, "invoke"):
+                raise HarnessFailure(f"a consumer reports {row!r:.200}, which is not a row")
+        with self._lock:
+            self._write(rows)
+
+
+def _since(row: Delivery, zero_ns: int) -> Delivery:
+    return row._replace(begun_ns=row.begun_ns - zero_ns, time_ns=row.time_ns - zero_ns)
 
 
 @dataclass

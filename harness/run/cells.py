@@ -16,15 +16,46 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from harness import registry
 from harness.errors import PlanError, nearest
 from harness.plan import Cell, Plan
 from harness.plan.cells import dotted_keys, keys_of, merged
 from harness.plan.changes import dotted_parts
 from harness.plan.explanations import explain
-from harness.protocols import HoldsCells, Limited, Target, Unsupported
+from harness.protocols import HoldsCells, Limited, Target, Unsupported, Workload
 from harness.protocols.any_client import EXEC
-from harness.run.workload import workload_of
+from harness.protocols.groups import GroupSettings
+from harness.protocols.transactions import TransactionSettings
 from harness.wrong_values import dotted
+
+# The workload that a plan names, with its options.
+
+
+def workload_of(plan: Plan, *, file: str = "") -> Workload:
+    """The workload of a plan, or of a cell. Raises PlanError, which names the file if there is
+    one."""
+    registry.check_name("workloads", plan.workload.name, key="workload.name", file=file)
+    made: Workload = registry.make(
+        "workloads",
+        plan.workload.name,
+        plan.workload.options,
+        key="workload.options.name",
+        file=file,
+    )
+    return made
+
+
+def group_of(plan: Plan) -> GroupSettings | None:
+    """What its consumers do; `None` if it has none. Raises PlanError."""
+    workload = workload_of(plan)
+    return workload if isinstance(workload, GroupSettings) else None
+
+
+def transactions_of(plan: Plan) -> TransactionSettings | None:
+    """What its transactions and readers do; `None` if it has none. Raises PlanError."""
+    workload = workload_of(plan)
+    return workload if isinstance(workload, TransactionSettings) else None
+
 
 _NAME_LENGTH = 200
 

@@ -13,7 +13,8 @@ files that are left here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
@@ -21,22 +22,28 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from harness.errors import HarnessFailure
+from harness import failures
+from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
 from harness.faults.injection import Faults
 from harness.faults.journal import Journal
 from harness.history.run_folder import RunDir, write_atomically
 from harness.machine import state
 from harness.machine.priority import larger_share
+from harness.machine.space import DISK_MIN_BYTES, free_bytes, gib
 from harness.models import MODELS
 from harness.plan import Plan
 from harness.protocols import (
     EndsByItself,
     Guest,
     HasFinal,
+    HasLogs,
     HasOwnDisk,
     LeavesObjects,
     Node,
+    Order,
+    Provider,
     RunCluster,
+    TakesInventory,
     vocabulary_of,
 )
 from harness.protocols.clock import RunClock
@@ -49,16 +56,102 @@ from harness.run.availability import (
     refuse_without_crashes,
 )
 from harness.run.by_hand import begin_by_hand
-from harness.run.cell_run import CellRun, cell_runs, still_going
+from harness.run.cell_run import CellRun, Meeting, cell_runs, still_going, together
 from harness.run.final_read import NOT_FULLY_REPLICATED, in_sync, wait_until_replicated
 from harness.run.interrupts import Interrupts
 from harness.run.metadata import RunMetadata, client_versions
-from harness.run.node_logs import last_words, logs_of
 from harness.run.observer import Observer
 from harness.run.recorder import Recorder
 from harness.run.resolving import ResolvedPlan
 from harness.run.schedule import Schedule
-from harness.run.together import Meeting, together
+
+# What happens before a run or a campaign begins: cleanup after dead runs, and a check of what the
+# run needs. The same for the command line and for Python.
+
+
+def clean_before(provider: Provider, say: Callable[[str], None]) -> None:
+    """Remove what dead runs left and report it, if this kind of cluster can leave anything. A
+    failure is reported and stops nothing."""
+    if not isinstance(provider, LeavesObjects):
+        return
+    from harness.clusters.cleaning import clean_all
+
+    try:
+        cleaned = clean_all(dry_run=False, kept=False, only=provider)
+    except EnvironmentFailure:
+        return  # the run itself fails with a better explanation
+    except AcklossError as error:
+        say(f"cannot remove what dead runs left: {error}")
+        return
+    for name in cleaned.removed:
+        say(f"left by a dead run, removed: {name}")
+    for name in cleaned.undone:
+        say(f"in force until then: {name}")
+    for sentence in cleaned.left if isinstance(provider, TakesInventory) else ():
+        say(sentence)
+
+
+def require(provider: Provider, order: Order, *, runs: Path) -> None:
+    """Raise EnvironmentFailure if a run would lack what its cluster needs, or disk space."""
+    if (free := free_bytes(runs)) < DISK_MIN_BYTES:
+        raise EnvironmentFailure(
+            f"{gib(free)} are free on the disk of run folders, "
+            f"but a run needs {gib(DISK_MIN_BYTES)}",
+            file=str(runs),
+            hint="free some space or choose another disk with --out",
+        )
+    provider.require(order)
+
+
+# The logs of nodes: how they are got, and what they report about trouble, in one sentence.
+#
+# No verdict depends on them, so what cannot be had of them is reported and fails no run.
+
+_TROUBLE: Final = re.compile(r"ERROR|FATAL|Exception|rror:")
+_FRAME: Final = re.compile(r"\s*(at |\.\.\. \d+ more)")
+_LONGEST: Final = 300
+
+
+def logs_of(node: Node, target: object, cluster: RunCluster) -> tuple[dict[str, bytes], list[str]]:
+    """A node's logs by the names of files, with what its process printed, and a sentence for each
+    of the two that could not be had, whatever was raised."""
+    logs, missing = dict[str, bytes](), list[str]()
+    sources: list[Callable[[], Mapping[str, bytes]]] = [partial(_printed, node, cluster)]
+    if isinstance(target, HasLogs):
+        sources.insert(0, partial(target.logs, node))
+    for source in sources:
+        try:
+            logs |= _by_file(source())
+        except Exception as error:
+            missing.append(f"not all logs of {node.name} were kept: {failures.reason(error)}")
+    return logs, missing
+
+
+def _by_file(given: object) -> dict[str, bytes]:
+    """Logs by the last part of their name. Raises HarnessFailure for what no target may return."""
+    if not isinstance(given, Mapping):
+        raise HarnessFailure(f"logs() returns {given!r:.60}, not bytes by the names of files")
+    for name, log in given.items():
+        if not isinstance(log, bytes):
+            raise HarnessFailure(f"logs() returns {name!r} as {log!r:.60}, not as bytes")
+    return {Path(name).name: log for name, log in given.items()}
+
+
+def _printed(node: Node, cluster: RunCluster) -> dict[str, bytes]:
+    content = cluster.output(node)
+    return {} if content is None else {"console.log": content}
+
+
+def last_words(nodes: Path) -> str:
+    """The last lines that report trouble in `NODE/*.log`: two a log, four in all; frames of Java's
+    stack traces do not help a reader."""
+    found: list[str] = []
+    for path in sorted(nodes.glob("*/*.log")):
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        trouble = [line for line in lines if _TROUBLE.search(line) and not _FRAME.match(line)]
+        found += [f"{path.parent.name}: {line.strip()[:_LONGEST]}" for line in trouble[-2:]]
+    return " | ".join(found[:4]) or "no error in it"
+
 
 _UP_S: Final = 90.0
 _AT_ONCE: Final = 4

@@ -8,7 +8,7 @@ from typing import Any, Final
 from harness.errors import PlanError
 from harness.faults.own_traffic import NoAnswer
 from harness.protocols import Cluster
-from harness.run.workload import group_of, transactions_of
+from harness.run.cells import group_of, transactions_of
 from targets.kafka import definitions, settings, support
 from targets.kafka.clients import library_of
 from targets.kafka.definitions import Level

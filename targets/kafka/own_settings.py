@@ -16,7 +16,7 @@ from harness.errors import PlanError
 from harness.plan import Scalar, number_of
 from harness.plan.yours import IGNORED, UNKNOWN, USED, OwnKey, State
 from harness.protocols.groups import GroupSettings
-from harness.run.workload import group_of, transactions_of
+from harness.run.cells import group_of, transactions_of
 from harness.wrong_values import dotted
 from targets.kafka import definitions
 from targets.kafka.acks import ALL

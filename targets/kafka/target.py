@@ -41,7 +41,7 @@ from harness.protocols.any_client import EXEC, JSON, HasLibraries, ServesAnyClie
 from harness.protocols.groups import Consumers, GroupSettings, HasConsumers, Record
 from harness.protocols.pages import DescribesRuns, HasLogLines, LogLines
 from harness.protocols.tools import ListsSettings, SettingHelp, TakesSettingsFiles
-from harness.run.workload import group_of, transactions_of
+from harness.run.cells import group_of, transactions_of
 from targets.kafka import (
     brokers,
     cells,

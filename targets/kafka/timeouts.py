@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from harness.plan import number_of
 from harness.plan.yours import USED, OwnKey
-from harness.run.workload import group_of
+from harness.run.cells import group_of
 from harness.wrong_values import dotted
 from targets.kafka import definitions
 from targets.kafka.clients import library_of

@@ -36,8 +36,7 @@ from harness.protocols import (
 from harness.protocols.crashes import KnowsCrashes
 from harness.protocols.groups import Consumers, GroupSettings, HasConsumers, Record
 from harness.protocols.pages import DescribesRuns
-from harness.run.cells import cell_plans
-from harness.run.workload import group_of, transactions_of
+from harness.run.cells import cell_plans, group_of, transactions_of
 from targets.memory.clients import LogClient, RegisterClient, SetClient
 from targets.memory.consumers import MemoryConsumers, Place
 from targets.memory.plan import MemoryPlan

@@ -85,7 +85,7 @@ def test_a_bad_plan_is_an_error_and_makes_nothing(
 
 
 def test_a_full_disk_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.run.before.free_bytes", lambda _: 5)
+    monkeypatch.setattr("harness.run.runner.free_bytes", lambda _: 5)
     with pytest.raises(ackloss.EnvironmentFailure, match="free some space"):
         ackloss.run("memory/log", set=SHORT, out=tmp_path)
 
@@ -94,8 +94,8 @@ def test_what_dead_runs_left_is_removed_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
-    monkeypatch.setattr("harness.run.before.clean_before", lambda *_: done.append("clean"))
-    monkeypatch.setattr("harness.run.before.require", lambda *_, **__: done.append("require"))
+    monkeypatch.setattr("harness.run.runner.clean_before", lambda *_: done.append("clean"))
+    monkeypatch.setattr("harness.run.runner.require", lambda *_, **__: done.append("require"))
     ackloss.run("memory/log", set=SHORT, out=tmp_path)
     assert done == ["clean", "require"]
 

@@ -31,8 +31,7 @@ from harness.protocols import INFO, Act, Completion, Situation, completion, invo
 from harness.protocols.clock import RunClock
 from harness.protocols.crashes import ClientNemesis, Crashes
 from harness.run.availability import refuse_without_crashes
-from harness.run.interpreter import run_workload
-from harness.run.loop import LoadReport
+from harness.run.load import LoadReport, run_workload
 from harness.run.preview import dry_run
 from harness.run.recorder import Recorder
 from harness.run.resolving import ResolvedPlan, resolve

@@ -30,8 +30,7 @@ def clean(
     from harness.clusters.cleaning import clean_all
     from harness.machine.state import registrations
     from harness.protocols import TakesClusterFile
-    from harness.run.external import cluster_provider
-    from harness.run.resolving import hosts_provider
+    from harness.run.resolving import cluster_provider, hosts_provider
 
     if inventory is not None and cluster is not None:
         raise click.UsageError("--inventory and --cluster name two clusters: leave one out")

@@ -69,10 +69,8 @@ def _requirements(
     """What the protocol requires, in order, each with how the program violates it, `None` if it
     does not. What follows the first process that is not ready is not tried."""
     from harness.protocols.clock import RealClock
-    from harness.run.client_lines import setup_line
-    from harness.run.client_notes import Notes
-    from harness.run.client_process import ClientCommand, ClientLog, ClientProcess
-    from harness.run.exec_client import CLOSE_S, ExecClient
+    from harness.run.client_process import ClientCommand, ClientLog, ClientProcess, setup_line
+    from harness.run.exec_client import CLOSE_S, ExecClient, Notes
 
     setup = setup_line(
         run_id="try",

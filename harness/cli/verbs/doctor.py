@@ -64,8 +64,7 @@ def _providers(
 ) -> list[Provider]:
     """The requested kinds; without any, those of the files, or else all."""
     from harness import registry
-    from harness.run.external import cluster_provider
-    from harness.run.resolving import hosts_provider
+    from harness.run.resolving import cluster_provider, hosts_provider
 
     yours = [] if inventory is None else [hosts_provider(inventory)]
     yours += [] if cluster is None else [cluster_provider(cluster)]

@@ -24,7 +24,7 @@ def validate(
     out: Output, files: tuple[Path, ...], changes: tuple[str, ...], seed: int | None
 ) -> None:
     """Check plans as far as possible without a cluster."""
-    from harness.run.likely_mistakes import warnings
+    from harness.run.preview import warnings
 
     documents, mistakes = [], Mistakes()
     for file in files:

@@ -26,7 +26,7 @@ from harness.cli.results import merged_exit_code, print_result
 
 if TYPE_CHECKING:
     from harness.history.run_folder import RunDir
-    from harness.run.operator import Person
+    from harness.run.by_hand import Person
     from harness.run.own_settings import OwnSettings
     from harness.run.resolving import ResolvedPlan
 
@@ -166,7 +166,7 @@ def _resolved(out: Output, plans: Sequence[Path], options: _Options) -> list[Res
 
 def _operator(out: Output, signals: Path | None) -> Person | None:
     """Who makes faults by hand: one at this terminal, or one who creates files; or none."""
-    from harness.run.operator import Person
+    from harness.run.by_hand import Person
 
     keys = sys.stdin if sys.stdin is not None and sys.stdin.isatty() else None
     if signals is None and keys is None:
@@ -176,8 +176,7 @@ def _operator(out: Output, signals: Path | None) -> Person | None:
 
 def _print_dry_run(out: Output, plans: list[ResolvedPlan]) -> None:
     """Each schedule as a picture, and what is measured; with -v also nodes, acts, and the plan."""
-    from harness.run.likely_mistakes import warnings
-    from harness.run.preview import chart, dry_run
+    from harness.run.preview import chart, dry_run, warnings
 
     documents = [{**dry_run(plan), "warnings": warnings(plan)} for plan in plans]
     out.document({"schema": 1, "plans": documents})
@@ -231,9 +230,8 @@ def _run_one(
     from harness.history.documents import result_of
     from harness.history.run_folder import new_run_id
     from harness.models import LOG
-    from harness.run.before import clean_before, require
     from harness.run.interrupts import Interrupts
-    from harness.run.runner import RunOptions, Status, run_plan
+    from harness.run.runner import RunOptions, Status, clean_before, require, run_plan
 
     run_id, status = new_run_id(), Status()
     cost = resolved.provider.cost(resolved.order, kept=False)
@@ -274,7 +272,7 @@ def _run_one(
 
 
 def _announce(out: Output, resolved: ResolvedPlan, run_id: str) -> None:
-    from harness.run.likely_mistakes import warnings
+    from harness.run.preview import warnings
     from reports.formatting import SIMULATED
 
     out.progress(f"{resolved.plan.name}  seed {resolved.plan.seed}  run {run_id}", style="bold")

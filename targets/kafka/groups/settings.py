@@ -8,7 +8,7 @@ from typing import Any, Final
 from harness.errors import PlanError
 from harness.plan import number_of
 from harness.protocols.groups import GroupSettings
-from harness.run.workload import group_of
+from harness.run.cells import group_of
 from targets.kafka.clients.java.lines import JAVA
 from targets.kafka.configuration import text
 from targets.kafka.definitions import PLACES, Library, canonical, requested, typed

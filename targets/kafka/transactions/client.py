@@ -36,7 +36,7 @@ from harness.protocols import (
 )
 from harness.protocols.transactions import NOT_AT_END, READ_UNCOMMITTED
 from harness.run.blocking import ThreadedClient
-from harness.run.workload import transactions_of
+from harness.run.cells import transactions_of
 from targets.kafka.clients import library_of
 from targets.kafka.clients.java.library import reported_by
 from targets.kafka.clients.java.lines import DRIVER_PORT, Line, Lost, Refused

@@ -8,7 +8,7 @@ from harness.errors import PlanError
 from harness.plan import number_of
 from harness.protocols.transactions import READ_COMMITTED
 from harness.run.blocking import THREADS_AT_MOST
-from harness.run.workload import transactions_of
+from harness.run.cells import transactions_of
 from targets.kafka.acks import ALL, acks_of
 from targets.kafka.clients.java.library import check_count, requested_settings
 from targets.kafka.clients.java.lines import JAVA

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from harness.run.workload import transactions_of
+from harness.run.cells import transactions_of
 from targets.kafka.plan import KafkaPlan
 
 

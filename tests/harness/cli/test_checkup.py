@@ -20,8 +20,8 @@ from harness.machine.checks import disk, maven
 from harness.machine.user_config import user_config
 from harness.plan import parse_plan
 from harness.protocols import Finding, Status
-from harness.run.before import require
 from harness.run.resolving import resolve
+from harness.run.runner import require
 
 PLAN = resolve(parse_plan({"schema": 1, "name": "p", "target": {"version": "4.3.1"}}))
 DOCKER, MEMORY = Docker(), Memory()

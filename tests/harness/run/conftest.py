@@ -13,10 +13,8 @@ import pytest
 from harness.machine.client_processes import end_client_processes
 from harness.protocols.clock import RealClock
 from harness.run import exec_client
-from harness.run.client_lines import setup_line
-from harness.run.client_notes import Notes
-from harness.run.client_process import ClientCommand, ClientLog, ClientProcess
-from harness.run.exec_client import ExecClient
+from harness.run.client_process import ClientCommand, ClientLog, ClientProcess, setup_line
+from harness.run.exec_client import ExecClient, Notes
 from tests.fixtures.client_places import CLIENT, Made
 
 

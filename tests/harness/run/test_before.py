@@ -8,7 +8,7 @@ from harness import registry
 from harness.clusters import cleaning
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
 from harness.protocols import Provider
-from harness.run.before import clean_before
+from harness.run.runner import clean_before
 
 
 def provider(kind: str) -> Provider:

@@ -18,7 +18,7 @@ from harness.machine.client_processes import client_processes
 from harness.protocols import OK
 from harness.protocols.conduct import Conduct
 from harness.run import exec_client
-from harness.run.client_place import STARTS
+from harness.run.exec_client import STARTS
 from tests.fixtures.client_places import CLIENT, Made
 from tests.fixtures.waiting import wait_until
 

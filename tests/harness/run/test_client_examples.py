@@ -18,10 +18,8 @@ from harness.errors import EnvironmentFailure
 from harness.protocols import Completion, invoke
 from harness.protocols.clock import RealClock
 from harness.protocols.conduct import Conduct
-from harness.run.client_lines import setup_line
-from harness.run.client_notes import Notes
-from harness.run.client_process import ClientCommand, ClientLog, ClientProcess
-from harness.run.exec_client import ExecClient
+from harness.run.client_process import ClientCommand, ClientLog, ClientProcess, setup_line
+from harness.run.exec_client import ExecClient, Notes
 from targets.kafka.clients.any_client import DEFAULTS
 from tests.fixtures.fake_kafka import Answer, FakeKafka, fake_kafka
 from tests.fixtures.java_driver import JAVA, JAVAC

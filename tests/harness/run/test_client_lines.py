@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.models import MODELS
 from harness.protocols import completion, invoke
-from harness.run.client_lines import (
+from harness.run.client_process import (
     Answer,
     Failed,
     Lie,

@@ -11,8 +11,7 @@ import pytest
 
 from harness.plan import parse_plan
 from harness.protocols import INFO, OK, Completion, Invoke, Script, completion, invoke
-from harness.run.interpreter import run_final, run_workload
-from harness.run.loop import LoadReport
+from harness.run.load import LoadReport, run_final, run_workload
 from harness.run.recorder import Recorder
 from tests.fixtures.virtual import MS, S, VirtualClient, history, invokes
 

@@ -19,7 +19,7 @@ from harness.plan import Plan
 from harness.protocols import RunCluster
 from harness.protocols.clock import RunClock
 from harness.protocols.groups import KINDS, Consumers, Delivery, GroupSettings, Record
-from harness.run.groups import GroupRun
+from harness.run.cell_run import GroupRun
 from tests.fixtures.dry_run import DryRunConsumers
 
 

@@ -16,8 +16,7 @@ from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.history.parquet_writer import ParquetWriter
 from harness.plan import Plan, parse_plan
 from harness.protocols import FAIL, INFO, OK, Completion, Invoke, Script, completion, invoke
-from harness.run.interpreter import run_workload
-from harness.run.loop import LoadReport
+from harness.run.load import LoadReport, run_workload
 from harness.run.recorder import Recorder
 from tests.fixtures.virtual import MS, S, VirtualClient, history, invokes
 from tests.fixtures.waiting import wait_until

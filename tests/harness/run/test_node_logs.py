@@ -11,7 +11,7 @@ import pytest
 import ackloss
 from harness.errors import HarnessFailure
 from harness.protocols import HasLogs, Node
-from harness.run.node_logs import last_words, logs_of
+from harness.run.runner import last_words, logs_of
 from tests.fixtures.dry_run import DryRunNode
 from tests.fixtures.memory_plans import SHORT
 from tests.fixtures.planting import Plant

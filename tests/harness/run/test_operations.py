@@ -14,7 +14,7 @@ import pytest
 from harness.errors import HarnessFailure
 from harness.plan import parse_plan
 from harness.protocols import NULL, OK, Completion, Invoke, completion, invoke
-from harness.run.interpreter import run_workload
+from harness.run.load import run_workload
 from harness.run.recorder import Recorder
 from tests.fixtures.virtual import MS, VirtualClient
 from workloads.append import Append

@@ -15,8 +15,8 @@ from typing import IO
 import pytest
 
 from harness.errors import PlanError
+from harness.run.by_hand import Person
 from harness.run.interrupts import Interrupts
-from harness.run.operator import Person
 
 
 @dataclass

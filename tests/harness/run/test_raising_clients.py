@@ -15,8 +15,7 @@ import pytest
 from harness.errors import HarnessFailure
 from harness.plan import parse_plan
 from harness.protocols import OK, Completion, Done, Invoke, Script, completion, invoke
-from harness.run.interpreter import run_workload
-from harness.run.loop import LoadReport
+from harness.run.load import LoadReport, run_workload
 from harness.run.recorder import Recorder
 from tests.fixtures.virtual import MS, S, VirtualClient, at_once, history, invokes
 from workloads.append import Append

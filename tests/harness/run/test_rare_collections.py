@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.run.interpreter import _RareCollections
+from harness.run.load import _RareCollections
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import pytest
 
 from harness.clusters.memory.cluster import VirtualClock
 from harness.protocols.clock import RealClock
-from harness.run.together import Meeting, together
+from harness.run.cell_run import Meeting, together
 
 
 def lasted_s(*calls: Any, at_most: int | None = None) -> float:
@@ -52,7 +52,7 @@ def test_two_that_come_for_the_last_call_make_it_once(monkeypatch: pytest.Monkey
                 both_came.wait()
             return super().popleft()
 
-    monkeypatch.setattr("harness.run.together.deque", Contended)
+    monkeypatch.setattr("harness.run.cell_run.deque", Contended)
     made: list[int] = []
     together(RealClock(), "call", [partial(made.append, n) for n in range(3)], at_most=2)
     assert sorted(made) == [0, 1, 2]

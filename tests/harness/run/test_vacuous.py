@@ -9,7 +9,7 @@ import pytest
 
 from harness.errors import PlanError
 from harness.plan import load_plan, parse_plan
-from harness.run.likely_mistakes import warnings
+from harness.run.preview import warnings
 from harness.run.resolving import resolve
 
 PLANS = sorted((Path(__file__).parents[3] / "plans").rglob("*.toml"))

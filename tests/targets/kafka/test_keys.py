@@ -17,7 +17,7 @@ from harness.plan import parse_plan
 from harness.protocols import Script, invoke
 from harness.protocols.clock import RunClock
 from harness.run.final_read import read_everything
-from harness.run.interpreter import run_workload
+from harness.run.load import run_workload
 from harness.run.recorder import Recorder
 from targets.kafka.configuration import BROKER_PORT
 from targets.kafka.target import Kafka

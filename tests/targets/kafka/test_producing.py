@@ -20,7 +20,7 @@ import pytest
 from harness.plan import Plan, parse_plan
 from harness.protocols import FAIL, INFO, OK, Client, Completion, completion, invoke
 from harness.protocols.clock import RunClock
-from harness.run.interpreter import run_workload
+from harness.run.load import run_workload
 from harness.run.recorder import Recorder
 from targets.kafka.clients.kafka_python import KafkaPython
 from targets.kafka.clients.librdkafka import Librdkafka, LibrdkafkaProducer

@@ -15,7 +15,7 @@ from harness.protocols import (
     Ingredients,
     NodeSpec,
 )
-from harness.run.workload import transactions_of
+from harness.run.cells import transactions_of
 from targets.kafka.clients.java.lines import DRIVER_PORT
 from targets.kafka.jars import compiled
 from targets.kafka.plan import KafkaPlan

@@ -14,7 +14,7 @@ from harness.plan import number_of
 from harness.plan.steps import Family, FaultStep
 from harness.protocols import CLIENT_ROLE, ImageRef, Ingredients, NodeSpec
 from harness.protocols.groups import GroupSettings, consumer_name
-from harness.run.workload import group_of
+from harness.run.cells import group_of
 from targets.kafka.clients.java.lines import JAVA
 from targets.kafka.clients.java.nodes import jvm
 from targets.kafka.groups.java.member import MEMBER_PORT

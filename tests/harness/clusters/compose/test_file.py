@@ -10,7 +10,7 @@ import pytest
 from harness.clusters.compose.file import Named, read_named
 from harness.clusters.compose.provider import Compose
 from harness.errors import PlanError
-from harness.run.external import cluster_provider
+from harness.run.resolving import cluster_provider
 
 COMPOSE = """
 services:

@@ -12,7 +12,7 @@ from harness.clusters.external.file import ClusterFile
 from harness.clusters.external.provider import External
 from harness.errors import EnvironmentFailure, PlanError
 from harness.machine import reach
-from harness.run.external import cluster_provider
+from harness.run.resolving import cluster_provider
 
 HEAD = 'kind = "external"\nbootstrap = ["broker-1.example.com:9093", "[::1]:9093"]\n'
 

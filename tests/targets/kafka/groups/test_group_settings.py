@@ -9,8 +9,8 @@ import pytest
 from harness.errors import PlanError
 from harness.plan import parse_plan
 from harness.protocols import PartitionView
+from harness.run.cells import group_of
 from harness.run.resolving import resolve
-from harness.run.workload import group_of
 from targets.kafka.definitions import names, same
 from targets.kafka.groups import offsets, python
 from targets.kafka.groups.settings import consumer_settings, named

@@ -25,18 +25,273 @@ older checkout.
 
 from __future__ import annotations
 
+import gc
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Final, NoReturn, Protocol, cast
 
-from harness.errors import AcklossError
-from harness.protocols import INFO, Client, Completion, Invoke, Script, completion, raised
+from harness.errors import AcklossError, HarnessFailure
+from harness.models import APPEND, MODELS, MOST_APPENDED, Model
+from harness.plan import Plan
+from harness.protocols import (
+    FAIL,
+    INFO,
+    NULL,
+    OK,
+    Client,
+    Completion,
+    HasFinal,
+    Invoke,
+    Script,
+    Workload,
+    completion,
+    raised,
+)
 from harness.protocols.clock import Clock
-from harness.run.operations import Rules, check_completion
 from harness.run.recorder import HAND_OVER_NS, Recorder
+
+# Runs a workload: the load of a plan, and the final scripts after it (see `harness.run.load`).
+
+
+class Finishing(Workload, HasFinal, Protocol):
+    """A workload with final scripts."""
+
+
+def run_workload(
+    workload: Workload,
+    client: Client,
+    *,
+    plan: Plan,
+    recorder: Recorder,
+    clock: Clock,
+    stop: threading.Event,
+    before_drain: Callable[[], None] = lambda: None,
+) -> LoadReport:
+    """Run the plan's workload for its duration, or until `stop` is set or the recorder fails.
+
+    Then `before_drain` (healing the faults) runs in a thread beside the loop, which continues to
+    complete operations; then what is in flight is waited for, and the client is closed: every
+    operation is completed when this returns. Raises what `before_drain` raised.
+    """
+    requested, rules = plan.workload, Rules.of(workload, plan)
+    scripts = rules.scripts(workload.script, plan)
+    loop = Loop(scripts, rules, client, recorder, clock, stop, rate_per_s=requested.rate_per_s)
+    with _RARE_COLLECTIONS, closing(loop):
+        report = loop.run(int(requested.duration_s * 1e9))
+        healed = clock.spawn("before-drain", before_drain)
+        loop.turn_until(healed.done)
+        healed.result()
+        loop.drain(plan.final.drain_s)
+    return replace(report, last_process=loop.last_process)
+
+
+def run_final(
+    workload: Finishing,
+    client: Client,
+    load: LoadReport,
+    *,
+    plan: Plan,
+    recorder: Recorder,
+    clock: Clock,
+    stop: threading.Event,
+) -> LoadReport:
+    """Run the final scripts over a new client, each as a new process, until all have ended, for
+    `final.read_s` at most; returns the report of the load with their operations counted in."""
+    processes = plan.workload.processes
+    first = (load.last_process // processes + 1) * processes
+    rules = Rules.of(workload, plan)
+    scripts = rules.scripts(workload.final, plan)
+    loop = Loop(scripts, rules, client, recorder, clock, stop, rate_per_s=0, first=first)
+    with _RARE_COLLECTIONS, closing(loop):
+        final = loop.run(int(plan.final.read_s * 1e9))
+        loop.drain(plan.final.drain_s)
+    return replace(
+        load,
+        attempted=load.attempted + final.attempted,
+        last_process=loop.last_process,
+        final_attempted=final.attempted,
+        final_from_ns=final.begun_ns,
+        cut_short=load.cut_short or final.cut_short,
+    )
+
+
+class _RareCollections:
+    """What exists now is left out of garbage collection, which then runs far more rarely: the loop
+    makes no cycles, and a full collection of a big process would delay it.
+
+    What earlier runs left is collected before: clients are cycles, and a process that executes
+    hundreds of runs would run out of what each of them holds (thread-local storage has 1,024 keys).
+
+    Cells of a run enter it in parallel: it is in force from the first of them to the last. What
+    the calling program has left out of garbage collection stays so.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside = threading.Lock(), 0
+        self._thresholds, self._theirs = gc.get_threshold(), False
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside > 1:
+                return
+            self._thresholds = gc.get_threshold()
+            gc.collect()
+            self._theirs = gc.get_freeze_count() > 0
+            if not self._theirs:
+                gc.freeze()
+            gc.set_threshold(100_000, *self._thresholds[1:])
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                gc.set_threshold(*self._thresholds)
+                if not self._theirs:
+                    gc.unfreeze()
+
+
+_RARE_COLLECTIONS = _RareCollections()
+
+
+# What the scripts of a workload may yield, and what a client may complete it with.
+#
+# Both are plug-ins, and a typing error in one must not make a run look as if the system had lost
+# something. So each operation is checked before a client begins it. The loop does this itself on
+# its hot path, and comes here for the messages.
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What operations of a workload may be."""
+
+    workload: str
+    system: str
+    model: Model
+    partitions: int
+
+    @classmethod
+    def of(cls, workload: Workload, plan: Plan) -> Rules:
+        """The rules of a plan's workload."""
+        model = MODELS[workload.model]
+        return cls(plan.workload.name, plan.target.system, model, plan.partitions)
+
+    @property
+    def lowest(self) -> int:
+        """The least partition that an operation may have: none, but in a log."""
+        return 0 if self.model.final_read else NULL
+
+    @property
+    def values(self) -> tuple[int, int]:
+        """The least and the highest value that a write may have."""
+        if APPEND in self.model.writes:
+            return 0, MOST_APPENDED
+        return NULL + 1, -NULL - 1
+
+    @property
+    def places(self) -> Mapping[str, frozenset[int]]:
+        """The partitions that an operation may have, by its function: what the loop looks up."""
+        allowed = frozenset([self.lowest, *range(self.partitions)])
+        return dict.fromkeys(self.model.functions, allowed)
+
+    def scripts(self, make: Callable[[int, int, int, int], Script], plan: Plan) -> list[Script]:
+        """The scripts of all processes, by `script` or `final` of the workload."""
+        processes = plan.workload.processes
+        made = [
+            make(process, processes, plan.partitions, plan.seed) for process in range(processes)
+        ]
+        for script in made:
+            if not isinstance(script, Generator):
+                self._refuse(f"{_name(make)}() returns {_shown(script)}, not a generator")
+        return made
+
+    def first(self, script: Script) -> Invoke:
+        """The first operation of a script."""
+        try:
+            op = next(script)
+        except StopIteration:
+            self._refuse("a script yields nothing; it begins with `yield invoke(...)`")
+        self.check(op)
+        return op
+
+    def check(self, op: object) -> None:
+        """Raise HarnessFailure for an operation that breaks a rule."""
+        if why := self._why_not(op):
+            self._refuse(f"a script yields {_written(op):.100}: {why}")
+
+    def _refuse(self, what: str) -> NoReturn:
+        """Raise HarnessFailure for what is wrong with a script."""
+        raise HarnessFailure(f"the workload {self.workload!r}: {what}")
+
+    def _why_not(self, op: object) -> str | None:
+        if not isinstance(op, tuple) or len(op) != 5:
+            return "not an operation; use invoke(f, value, partition, key, expected)"
+        f, value, partition, key, expected = cast("tuple[object, ...]", op)
+        if not isinstance(f, str) or f not in self.model.functions:
+            functions = ", ".join(sorted(self.model.functions))
+            return f"the model {self.model.name!r} has no function {f!r}; it has: {functions}"
+        several = expected if isinstance(expected, tuple) else (expected,)
+        parts = {"value": (value,), "partition": (partition,), "expected": several}
+        for part, numbers in parts.items():
+            for number in numbers:
+                if not isinstance(number, int) or not NULL <= number < -NULL:
+                    return f"its {part} is {number!r:.40}, not an integer of 64 bits"
+        if value == NULL and f in self.model.writes:
+            return "a write has a value, unique in the run"
+        least, most = self.values
+        if f in self.model.writes and not least <= cast("int", value) <= most:
+            return f"its value is {value}; what is appended is 0 to {most}"
+        if not self.lowest <= cast("int", partition) < self.partitions:
+            given = "no partition" if partition == NULL else f"the partition {partition}"
+            return f"it has {given}; there are 0 to {self.partitions - 1}"
+        return None if key is None or isinstance(key, str) else f"its key is {key!r:.40}, not text"
+
+
+def check_completion(ended: object, system: str) -> None:
+    """Raise HarnessFailure if what a client returns is not a completion."""
+    if why := _no_completion(ended):
+        raise HarnessFailure(
+            f"a client of the target {system!r} completes an operation with {ended!r:.100}: {why}"
+        )
+
+
+def _no_completion(ended: object) -> str | None:
+    if not isinstance(ended, tuple) or len(ended) != 5:
+        return "not a completion; use completion(type, offset, error, node, result)"
+    type_, offset, error, node, result = cast("tuple[object, ...]", ended)
+    if type_ not in (OK, FAIL, INFO):
+        return f"its type is {type_!r}, not ok, fail or info"
+    for name, text in {"error": error, "node": node}.items():
+        if not (text is None or isinstance(text, str)):
+            return f"its {name} is {text!r:.40}, not text"
+    numbers = {"offset": (offset,), "result": result if isinstance(result, tuple) else (result,)}
+    for name, given in numbers.items():
+        for number in given:
+            if not (number is None or (isinstance(number, int) and NULL <= number < -NULL)):
+                return f"its {name} is {number!r:.40}, not an integer of 64 bits"
+    return None
+
+
+def _written(op: object) -> str:
+    """An operation as a script may have written it."""
+    if not isinstance(op, tuple) or len(op) != 5:
+        return repr(op)
+    parts = zip(("f", "value", "partition", "key", "expected"), op, strict=True)
+    given = [f"{name}={part!r}" for name, part in parts if part is not None and part != NULL]
+    return f"invoke({', '.join(given)})"
+
+
+def _name(make: Callable[..., object]) -> str:
+    return getattr(make, "__name__", "script")
+
+
+def _shown(thing: object) -> str:
+    return "None" if thing is None else f"a {type(thing).__name__}"
+
 
 _BURST: Final = 256
 """Operations begun between two polls at most, so that completions are seen when they happen."""
