@@ -96,7 +96,7 @@ from harness.plan import (
     WorkloadPlan,
     number_of,
 )
-from harness.plan.yours import IGNORED, USED, OwnKey, State
+from harness.plan.model import IGNORED, USED, OwnKey, State
 
 # All of them, so that a protocol that is added is here as well.
 from harness.protocols import *  # noqa: F403

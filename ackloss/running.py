@@ -87,7 +87,7 @@ def _resolved(
     """The plan with its changes and its plug-ins. Raises PlanError."""
     from harness.errors import PlanError
     from harness.plan import parse_plan, read_plan
-    from harness.plan.changes import dotted_parts, keys_set, set_key
+    from harness.plan.parsing import dotted_parts, keys_set, set_key
     from harness.plan.shipped import PLANS, find
     from harness.run.by_hand import refuse_manual
     from harness.run.client_process import client_command
@@ -128,7 +128,7 @@ def _command(
 ) -> list[str]:
     """The command that runs the same plan from a shell, without the seed, as `ackloss run` notes
     it."""
-    from harness.plan.changes import change_of
+    from harness.plan.parsing import change_of
 
     sets = [word for key, value in changes.items() for word in ("--set", change_of(key, value))]
     sets += ["--client", client] if client is not None else []

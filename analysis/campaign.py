@@ -36,8 +36,8 @@ from analysis.statistics.samples import (
 )
 from analysis.wording import unit
 from harness.campaigns.folder import CampaignDir
+from harness.campaigns.journal import Progress, Run
 from harness.campaigns.plan import Campaign, Cell, Tally
-from harness.campaigns.progress import Progress, Run
 from harness.errors import HistoryError
 from harness.history.documents import (
     Availability,

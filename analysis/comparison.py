@@ -35,8 +35,8 @@ from analysis.statistics.samples import CLASSES, LOSS, NONE, WRONG, Sample, samp
 from analysis.statistics.shares import Share
 from analysis.wording import counted, do, unit
 from harness.campaigns.folder import CampaignDir
+from harness.campaigns.journal import Progress, Run
 from harness.campaigns.plan import Campaign, Cell
-from harness.campaigns.progress import Progress, Run
 from harness.errors import HistoryError
 from harness.percent import points
 from harness.protocols import PrimaryFinding

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from harness.history.facts import stored_target
 from harness.history.run_folder import RunDir
-from harness.history.stored_target import stored_target
 from harness.protocols.pages import HasLogLines, LogLines
 
 LINES_AT_MOST: Final = 40

@@ -27,7 +27,7 @@ from harness.campaigns.plan import (
     exit_code,
 )
 from harness.history.documents import CONCLUSIVE
-from harness.plan.yours import OwnFile, Yours
+from harness.plan.model import OwnFile, Yours
 from reports.formatting import number, share
 
 T = TypeVar("T")

@@ -30,7 +30,7 @@ from harness.history.documents import (
     result_of,
 )
 from harness.history.run_folder import RunDir, write_atomically
-from harness.plan.changes import dotted_parts
+from harness.plan.parsing import dotted_parts
 from reports import formatting, html, junit_xml
 from reports.checks import counts_losses
 from reports.run_view import UNCHECKED, Callout, callouts, malformed_is_history_error

@@ -43,8 +43,8 @@ from analysis.statistics.shares import Estimate
 from analysis.wording import about, counted, do, has, is_, plural, them
 from harness.campaigns.estimate import if_shared, left_s
 from harness.campaigns.folder import CampaignDir
+from harness.campaigns.journal import Progress
 from harness.campaigns.plan import Campaign
-from harness.campaigns.progress import Progress
 from harness.protocols import PrimaryFinding
 from reports.formatting import number, p_value, share
 

@@ -14,7 +14,7 @@ from typing import Any
 from harness import registry
 from harness.campaigns.plan import CampaignPlan
 from harness.models import MODELS
-from harness.plan.expansion import named_schedules
+from harness.plan.steps import named_schedules
 from harness.protocols.tools import SettingHelp
 from harness.run.preview import plan_schema
 from targets.kafka import definitions

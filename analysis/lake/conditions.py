@@ -22,7 +22,7 @@ import orjson
 
 from analysis.comparison import DESCRIPTIVE
 from harness.campaigns.plan import Axis, Campaign, Cell, Document, with_choices
-from harness.plan.changes import dotted_parts
+from harness.plan.parsing import dotted_parts
 from harness.protocols.any_client import EXEC
 
 _WITHOUT_EFFECT: Final = DESCRIPTIVE | {"seed"}

@@ -15,8 +15,8 @@ from functools import cached_property
 from analysis.campaign import outcome_of, refuse_mixed
 from analysis.statistics.samples import FailedRun, Outcome
 from harness.campaigns.folder import CampaignDir
+from harness.campaigns.journal import Progress, Run
 from harness.campaigns.plan import Campaign, Cell, label
-from harness.campaigns.progress import Progress, Run
 from harness.errors import HistoryError
 from harness.history.documents import (
     CellResult,

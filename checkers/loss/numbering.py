@@ -26,7 +26,7 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 
 from harness.errors import HistoryError
-from harness.history.lookup import places
+from harness.history.arrays import places
 from harness.history.parquet_reader import some
 from harness.protocols import NULL, Bools, Ints, Reads, Texts, Writes
 from harness.protocols.runs import Bounds

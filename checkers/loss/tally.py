@@ -27,7 +27,7 @@ from typing import Any, Final, Generic, TypeVar
 import numpy as np
 
 from checkers.loss.numbering import Narrow, Numbering
-from harness.history.lookup import places
+from harness.history.arrays import places
 from harness.history.parquet_reader import some
 from harness.machine.scratch import scratch
 from harness.protocols import NULL, Bits, Bools, Ints, Reads, Texts, Writes

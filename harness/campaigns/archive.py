@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from harness.campaigns.folder import CampaignDir
-from harness.campaigns.progress import Progress
+from harness.campaigns.journal import Progress
 from harness.errors import AcklossError, EnvironmentFailure, HistoryError
 from harness.history.manifest import evidence_files
 from harness.history.run_folder import RunDir

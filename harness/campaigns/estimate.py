@@ -10,9 +10,9 @@ from datetime import datetime
 
 import psutil
 
-from harness.campaigns.order import rounds_ahead
+from harness.campaigns.journal import Progress, Run
 from harness.campaigns.plan import Campaign, Cell
-from harness.campaigns.progress import Progress, Run
+from harness.campaigns.scheduler import rounds_ahead
 from harness.campaigns.sharing import Group, groups_of_campaign
 from harness.campaigns.worker import cluster_key, may_be_kept
 from harness.protocols import Cost

@@ -19,8 +19,8 @@ from harness.errors import EnvironmentFailure, HistoryError
 from harness.history.run_folder import CELLS, RunDir, parts_of, write_atomically
 
 if TYPE_CHECKING:
+    from harness.campaigns.journal import Progress, Run
     from harness.campaigns.plan import Campaign
-    from harness.campaigns.progress import Progress, Run
 
 COPY_AGAIN: Final = "copy the campaign's folder again"
 """What to do about files that only a damaged or incomplete copy has."""
@@ -88,7 +88,7 @@ class CampaignDir:
     def progress(self) -> Progress:
         """The state of its runs, by its journal. Raises HistoryError for a journal that cannot be
         read, or does not name a run that is there."""
-        from harness.campaigns.progress import read_progress
+        from harness.campaigns.journal import read_progress
 
         # Listed before the journal is read, which names a run before its folder is made.
         present = {path.name for path in self.runs.glob("*")}
@@ -190,7 +190,7 @@ class CampaignDir:
     def runs_with_history(self) -> list[RunDir]:
         """The runs that still have their history, oldest first. A run that cells of the campaign
         shared is each of its cells; one whose plan has cells is itself. Raises HistoryError."""
-        from harness.campaigns.progress import read_progress
+        from harness.campaigns.journal import read_progress
 
         shared = read_progress(self.journal).shared_runs()
         runs = {history.parent for history in self.runs.glob("*/history")}

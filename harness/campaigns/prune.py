@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.campaigns.folder import CampaignDir
-from harness.campaigns.progress import Progress, Run
+from harness.campaigns.journal import Progress, Run
 from harness.errors import EnvironmentFailure
 from harness.history.run_folder import parts_of
 

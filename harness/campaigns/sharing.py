@@ -19,7 +19,7 @@ import orjson
 from harness.campaigns.plan import Campaign, CampaignPlan, Cell, Document, Label
 from harness.errors import PlanError
 from harness.plan.cells import dotted_keys, merged
-from harness.plan.changes import dotted_parts
+from harness.plan.parsing import dotted_parts
 from harness.protocols import HoldsCells
 
 MOST: Final = 16

@@ -15,7 +15,7 @@ from harness.cli.output import Output, with_output
 if TYPE_CHECKING:
     from analysis.comparison import CampaignComparison, CellId, InTrend
     from harness.campaigns.folder import CampaignDir
-    from harness.campaigns.progress import Run
+    from harness.campaigns.journal import Run
     from harness.campaigns.prune import Pruned
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)

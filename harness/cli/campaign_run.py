@@ -23,8 +23,8 @@ from harness.cli.plans import FileOrName
 if TYPE_CHECKING:
     from harness.campaigns.archive import Archive
     from harness.campaigns.folder import CampaignDir
+    from harness.campaigns.journal import Progress, Run
     from harness.campaigns.plan import Campaign
-    from harness.campaigns.progress import Progress, Run
     from harness.campaigns.worker import Start
     from harness.protocols import Provider
     from harness.run.client_process import ClientCommand

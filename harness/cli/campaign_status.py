@@ -21,8 +21,8 @@ from harness.cli.output import Output, plain, with_output
 if TYPE_CHECKING:
     from harness.campaigns.estimate import Estimate
     from harness.campaigns.folder import CampaignDir
+    from harness.campaigns.journal import Progress
     from harness.campaigns.plan import Campaign, Cell
-    from harness.campaigns.progress import Progress
     from harness.campaigns.sharing import Along, Group
     from reports.answer import Answer
 

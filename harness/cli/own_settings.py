@@ -68,7 +68,7 @@ def taken(options: dict[str, Any]) -> OwnSettings:
 
 def print_own(out: Output, *documents: Mapping[str, Any]) -> None:
     """What came of the files in these plans, each line once."""
-    from harness.plan.yours import Yours, sentences
+    from harness.plan.model import Yours, sentences
 
     yours = (Yours.model_validate(each.get("yours", {})) for each in documents)
     for line in dict.fromkeys(line for each in yours for line in sentences(each)):

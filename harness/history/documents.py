@@ -22,7 +22,7 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from harness.errors import HistoryError
 from harness.history.run_folder import RunDir
 from harness.models import LOG, MODELS
-from harness.plan.yours import Yours
+from harness.plan.model import Yours
 from harness.protocols.conduct import Conduct
 from harness.protocols.runs import DONE, FAILED, INT64, HasProof
 from harness.wrong_values import expected, first_of

@@ -12,17 +12,37 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from harness import registry
 from harness.errors import HistoryError, TooNewError, nearest
 from harness.faults.journal import windows
 from harness.history import ENDS, MEMBERS
 from harness.history.documents import InSync
 from harness.history.gaps import gaps
-from harness.history.parts import Parts, rows_of_ends
+from harness.history.parquet_reader import Parts, rows_of_ends
 from harness.history.run_folder import RunDir
 from harness.models import MODELS
 from harness.protocols import DONE, Facts, PartitionEnd, Promises, ScriptedFault
 from harness.protocols.conduct import Conduct
 from harness.protocols.runs import Verified
+
+# The target of a stored run: what only the system's plug-in knows about its runs' files.
+
+
+def stored_target(run: RunDir) -> object | None:
+    """The target of a run, by its plan.json; `None` if that cannot be read, or if this ackloss has
+    no such target."""
+    try:
+        return target_of(run.read_json(run.plan))
+    except HistoryError:
+        return None
+
+
+def target_of(plan: Mapping[str, Any]) -> object | None:
+    """The target that a plan.json names, or the default one; `None` if there is no such target."""
+    section = plan.get("target")
+    system = section.get("system") if isinstance(section, Mapping) else None
+    return registry.target_named(system)
+
 
 PromisesOf = Callable[[Mapping[str, Any], Mapping[str, Any]], Promises]
 """The promises of a run that did not store them, from its plan.json and its run.json."""

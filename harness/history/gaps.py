@@ -30,8 +30,7 @@ import pyarrow as pa
 from harness.errors import HistoryError
 from harness.faults.journal import damaged_lines, windows
 from harness.history.manifest import Evidence, digest_of, evidence_files, read_manifest, rows_of
-from harness.history.parquet_reader import integers, texts
-from harness.history.parts import Part, Parts
+from harness.history.parquet_reader import Part, Parts, integers, texts
 from harness.history.run_folder import RunDir
 from harness.models import APPEND
 from harness.protocols import DONE, NULL, Gaps

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
 from harness.plan import Plan
-from harness.plan.yours import OwnKey
+from harness.plan.model import OwnKey
 
 PlanOf = TypeVar("PlanOf", bound=Plan, contravariant=True)
 

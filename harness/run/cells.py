@@ -20,8 +20,8 @@ from harness import registry
 from harness.errors import PlanError, nearest
 from harness.plan import Cell, Plan
 from harness.plan.cells import dotted_keys, keys_of, merged
-from harness.plan.changes import dotted_parts
 from harness.plan.explanations import explain
+from harness.plan.parsing import dotted_parts
 from harness.protocols import HoldsCells, Limited, Target, Unsupported, Workload
 from harness.protocols.any_client import EXEC
 from harness.protocols.groups import GroupSettings

@@ -40,8 +40,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.history import ENDS, MEMBERS, READS
+from harness.history.arrays import among
 from harness.history.documents import InSync
-from harness.history.lookup import among
 from harness.history.parquet_writer import ParquetWriter
 from harness.history.run_folder import RunDir, write_atomically
 from harness.plan import Plan

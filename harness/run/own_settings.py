@@ -2,7 +2,7 @@
 
 What the command line's `--set` changed decides over the file, and where an axis of a campaign or a
 cell has the same key, it goes first, by its name. Everything that is not used is kept in the plan
-with the reason (`harness.plan.yours`). What a key means is the target's to say
+with the reason (`harness.plan.model`). What a key means is the target's to say
 (`harness.protocols.tools.TakesSettingsFiles`).
 """
 
@@ -19,9 +19,9 @@ from harness import registry
 from harness.errors import PlanError
 from harness.plan import FaultStep, FinalPlan, Plan, WorkloadPlan, parse_plan
 from harness.plan.cells import keys_of
-from harness.plan.changes import dotted_parts
-from harness.plan.expansion import named_schedule
-from harness.plan.yours import OVERRULED, UNKNOWN, OwnFile, OwnKey, Yours
+from harness.plan.model import OVERRULED, UNKNOWN, OwnFile, OwnKey, Yours
+from harness.plan.parsing import dotted_parts
+from harness.plan.steps import named_schedule
 from harness.protocols.tools import TakesSettingsFiles
 from harness.wrong_values import dotted
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from harness.errors import PlanError
 from harness.plan import Scalar, number_of
-from harness.plan.yours import IGNORED, UNKNOWN, USED, OwnKey, State
+from harness.plan.model import IGNORED, UNKNOWN, USED, OwnKey, State
 from harness.protocols.groups import GroupSettings
 from harness.run.cells import group_of, transactions_of
 from harness.wrong_values import dotted

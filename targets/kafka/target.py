@@ -13,7 +13,7 @@ import pyarrow as pa
 from harness.errors import Mistakes, PlanError
 from harness.levers.protocol import ProtocolLever
 from harness.models import GROUP, LOG, TRANSACTION
-from harness.plan.yours import OwnKey
+from harness.plan.model import OwnKey
 from harness.protocols import (
     CLIENT_ROLE,
     Access,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from harness.plan import number_of
-from harness.plan.yours import USED, OwnKey
+from harness.plan.model import USED, OwnKey
 from harness.run.cells import group_of
 from harness.wrong_values import dotted
 from targets.kafka import definitions

@@ -9,7 +9,7 @@ import pytest
 from analysis.campaign import resemblances
 from analysis.statistics.clusters import Resemblance
 from analysis.statistics.samples import Outcome
-from harness.campaigns.progress import Run
+from harness.campaigns.journal import Run
 from tests.fixtures.synthetic_results import lossy, run
 
 CELLS = [f"c{number}" for number in range(12)]

@@ -176,8 +176,8 @@ def _first_sentence(about: str) -> str:
 
 def _abouts(kind: str) -> dict[str, str]:
     """What each named thing is about, in one line, by name."""
-    from harness.plan.expansion import named_schedules
     from harness.plan.shipped import abouts
+    from harness.plan.steps import named_schedules
 
     if kind != SCHEDULES:
         return abouts(kind)

@@ -54,7 +54,7 @@ def new(
     from harness import registry
     from harness.errors import EnvironmentFailure
     from harness.plan import TargetPlan, parse_plan
-    from harness.plan.expansion import named_schedules
+    from harness.plan.steps import named_schedules
     from harness.protocols import Target
     from harness.run.resolving import resolve
 

@@ -35,7 +35,7 @@ from analysis.lake.schema import CELLS, FAULTS, TABLES
 from analysis.lake.stored import StoredLake, cells_of, open_lake
 from analysis.statistics.samples import sample_of
 from checkers.judging import spark
-from harness.campaigns.progress import read_progress
+from harness.campaigns.journal import read_progress
 from harness.cli import main
 from harness.errors import HistoryError, QueryError
 from harness.history.run_folder import RunDir

@@ -13,8 +13,7 @@ import pytest
 
 from harness.campaigns.archive import Archive
 from harness.campaigns.folder import CampaignDir
-from harness.campaigns.journal import Journal, RunBegun, RunDone, RunFailed
-from harness.campaigns.progress import Progress, read_progress
+from harness.campaigns.journal import Journal, Progress, RunBegun, RunDone, RunFailed, read_progress
 from harness.errors import EnvironmentFailure
 from harness.history.run_folder import cell_id
 from harness.storage import Folder

@@ -6,8 +6,8 @@ from collections import Counter
 from itertools import groupby
 from typing import Any
 
-from harness.campaigns.order import Order, Task
 from harness.campaigns.plan import Cell
+from harness.campaigns.scheduler import Order, Task
 from harness.campaigns.sharing import Group
 
 

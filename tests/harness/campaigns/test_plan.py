@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from harness.campaigns.estimate import estimate
 from harness.campaigns.loading import load_campaign
-from harness.campaigns.order import Order
 from harness.campaigns.plan import Campaign
+from harness.campaigns.scheduler import Order
 from harness.cli import main
 from harness.errors import PlanError
 from tests.fixtures.campaign_folder import BASE

@@ -18,8 +18,8 @@ from harness.campaigns.journal import (
     SessionBegun,
     SessionEnded,
     read_journal,
+    read_progress,
 )
-from harness.campaigns.progress import read_progress
 from harness.errors import EnvironmentFailure, HistoryError
 
 

@@ -11,8 +11,7 @@ from click.testing import CliRunner
 
 from analysis.campaign import campaign_document, run_rows
 from harness.campaigns.folder import CampaignDir
-from harness.campaigns.journal import Journal, RunBegun, RunDone
-from harness.campaigns.progress import read_progress
+from harness.campaigns.journal import Journal, RunBegun, RunDone, read_progress
 from harness.cli import main
 from tests.fixtures.campaign_folder import OFF, ON, add, build
 from tests.fixtures.result_documents import lossy, run

@@ -20,13 +20,15 @@ from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import (
     Entry,
     Journal,
+    Progress,
+    Run,
     RunBegun,
     RunDone,
     SessionBegun,
     SessionEnded,
+    read_progress,
 )
 from harness.campaigns.loading import load_campaign
-from harness.campaigns.progress import Progress, Run, read_progress
 from harness.campaigns.scheduler import Scheduler, limit_of
 from harness.campaigns.worker import Answer, Assignment, Built
 from harness.errors import EnvironmentFailure, HarnessFailure

@@ -8,7 +8,7 @@ import pytest
 
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Journal, RunBegun, RunDone
-from harness.campaigns.stored_runs import stored_runs
+from harness.campaigns.loading import stored_runs
 from harness.errors import HistoryError
 from harness.history.remote_run import RemoteRun
 

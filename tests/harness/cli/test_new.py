@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.plan.expansion import named_schedules
+from harness.plan.steps import named_schedules
 from tests.fixtures.command_line import ackloss
 
 

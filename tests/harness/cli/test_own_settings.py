@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.campaigns.loading import load_campaign
-from harness.plan.yours import Yours
+from harness.plan.model import Yours
 from harness.run.own_settings import OwnSettings
 from tests.harness.cli.test_bad_input import ROOT, ackloss, refused
 

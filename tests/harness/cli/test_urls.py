@@ -13,7 +13,7 @@ from checkers.judging import tasks
 from checkers.judging.results import Judged
 from harness.campaigns.archive import Archive
 from harness.campaigns.folder import CampaignDir
-from harness.campaigns.progress import Progress
+from harness.campaigns.journal import Progress
 from harness.storage import Folder
 from tests.fixtures.campaign_folder import OFF, ON
 from tests.fixtures.command_line import ackloss, ackloss_json

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from harness.errors import HistoryError
-from harness.history.ahead import PARTS, THREADS, ahead
+from harness.history.rows import PARTS, THREADS, ahead
 
 
 @pytest.mark.parametrize("items", [0, 1, 2, 3, 50])

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import HistoryError
-from harness.history.edn import records
-from harness.history.outside import operations
+from harness.history.outside import operations, records
 
 OP = (
     "{:index 0, :time 7, :type :ok, :process 3, :f :txn, "

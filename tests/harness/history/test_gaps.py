@@ -17,7 +17,7 @@ from checkers.judging.one_run import judge_run
 from harness.errors import HistoryError
 from harness.history.gaps import gaps
 from harness.history.manifest import write_manifest
-from harness.history.parts import Parts
+from harness.history.parquet_reader import Parts
 from harness.history.run_folder import RunDir
 from harness.protocols import Gaps, Promises
 from tests.fixtures.hand_made import E, Made, R, W

@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from harness.history import lookup
-from harness.history.lookup import among, places
+from harness.history import arrays as columns
+from harness.history.arrays import among, places
 
 INTEGERS = arrays(np.int64, st.integers(0, 60), elements=st.integers(-(2**63), 2**63 - 1))
 NEAR = arrays(np.int64, st.integers(0, 60), elements=st.integers(0, 30))
 
 
-@pytest.fixture(autouse=True, scope="module", params=[lookup._AT_ONCE, 7])
+@pytest.fixture(autouse=True, scope="module", params=[columns._AT_ONCE, 7])
 def at_once(request: pytest.FixtureRequest) -> Iterator[None]:
     """All of a test's values together, and some."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lookup, "_AT_ONCE", request.param)
+        patch.setattr(columns, "_AT_ONCE", request.param)
         yield
 
 

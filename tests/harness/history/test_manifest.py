@@ -13,7 +13,7 @@ import pytest
 from harness.errors import EnvironmentFailure
 from harness.history.gaps import gaps
 from harness.history.manifest import read_manifest, write_manifest
-from harness.history.parts import Parts
+from harness.history.parquet_reader import Parts
 from harness.history.run_folder import RunDir
 from harness.plan import parse_plan
 from harness.run.metadata import RunMetadata
@@ -88,7 +88,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from harness.history import manifest
-from harness.history.parts import Parts
+from harness.history.parquet_reader import Parts
 from harness.history.run_folder import RunDir
 from harness.run.metadata import RunMetadata
 

@@ -11,8 +11,8 @@ import pytest
 
 from checkers.judging.one_run import judge_run
 from harness.errors import HistoryError
-from harness.history import parts
-from harness.history.parts import Part, Parts
+from harness.history import parquet_reader
+from harness.history.parquet_reader import Part, Parts
 from harness.history.run_folder import RunDir
 from tests.fixtures.hand_made import Made, R, W
 
@@ -44,7 +44,7 @@ def test_each_footer_is_read_once_for_a_judgement(
         asked.extend([source] if how.get("metadata") is None else [])
         return real(source, **how)
 
-    monkeypatch.setattr(parts, "_FEW", few)
+    monkeypatch.setattr(parquet_reader, "_FEW", few)
     monkeypatch.setattr(pq, "ParquetFile", noting)
     for other in ("read_metadata", "read_schema", "read_table"):
         monkeypatch.setattr(pq, other, None)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.plan.changes import apply_change, change_of
+from harness.plan.parsing import apply_change, change_of
 
 
 @pytest.mark.parametrize(

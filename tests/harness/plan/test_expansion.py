@@ -8,7 +8,7 @@ import pytest
 
 from harness.errors import PlanError
 from harness.plan import Plan, parse_plan
-from harness.plan.expansion import named_schedules
+from harness.plan.steps import named_schedules
 from harness.run.preview import dry_run
 from harness.run.resolving import resolve
 

@@ -11,7 +11,7 @@ import pytest
 from harness import registry
 from harness.errors import PlanError
 from harness.plan import load_plan, parse_plan
-from harness.plan.changes import apply_change
+from harness.plan.parsing import apply_change
 
 PLANS = sorted((Path(__file__).parents[3] / "plans").rglob("*.toml"))
 

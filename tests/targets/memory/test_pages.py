@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.history.stored_target import target_of
+from harness.history.facts import target_of
 from harness.protocols.pages import DescribesRuns
 from targets.memory.settings import Settings
 

@@ -1,0 +1,485 @@
+"""A campaign as its page shows it: its state, its cells by number, the comparisons, the failures.
+
+A cell's number is its place in the matrix, row by row; the figures use the same numbers.
+
+The data of the table of runs: small columns, so that a page with many runs opens at once. Of a
+campaign with more than are listed, each cell has the same number at most, and the page says so.
+
+Names are listed once; everything else refers to them by index. The column `why` gives the reason
+for a run's class if the counts do not show it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+from analysis.campaign import CampaignCell, CampaignDocument, RunRow
+from analysis.matrix import Matrix, matrix
+from analysis.statistics.clusters import WITHIN
+from analysis.statistics.comparisons import Comparison
+from analysis.statistics.contrasts import BARNARD, FISHER, POWER
+from analysis.statistics.pairs import MCNEMAR
+from analysis.statistics.samples import (
+    HARNESS_FAILURE,
+    LOSS,
+    NONE,
+    UNKNOWN,
+    VACUOUS,
+    WRONG,
+)
+from analysis.wording import counted
+from harness.campaigns.folder import CampaignDir
+from harness.campaigns.journal import Progress
+from harness.percent import points
+from harness.protocols import PrimaryFinding
+from reports import formatting
+from reports.answer import Answer
+from reports.conclusions import Conclusions, conclusions, differs
+from reports.references import Reference
+
+_AT_MOST: Final = 200
+_DOUBTFUL_AT_MOST: Final = 100
+
+_TESTS: Final = {
+    BARNARD: "Barnard's exact test",
+    FISHER: "Fisher's exact test",
+    WITHIN: "exact test within clusters",
+    MCNEMAR: "paired, McNemar's exact test",
+}
+
+
+@dataclass(frozen=True)
+class ComparedPair:
+    """Two cells that differ in one axis. `significant`: they differ beyond chance and doubt."""
+
+    axis: str
+    a: str
+    b: str
+    others: str
+    difference: str
+    interval: str
+    p: str
+    test: str
+    significant: bool
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The pairs of one kind that are listed, the largest difference first, and how many exist."""
+
+    pairs: list[ComparedPair]
+    count: int
+
+
+class PairsByKind(NamedTuple):
+    """The pairs that differ significantly, those whose difference is doubtful, and the others."""
+
+    significant: Listed
+    doubtful: Listed
+    others: Listed
+
+    @property
+    def listed(self) -> int:
+        """How many are listed."""
+        return sum(len(kind.pairs) for kind in self)
+
+
+def pairs_by_kind(comparisons: Iterable[Comparison], finding: PrimaryFinding) -> PairsByKind:
+    """The pairs to list. Significant and doubtful ones have a limit each, so that neither hides the
+    other; the others have what is left."""
+    significant: list[Comparison] = []
+    doubtful: list[Comparison] = []
+    others: list[Comparison] = []
+    for each in comparisons:
+        kind = significant if differs(each) else doubtful if each.doubtful else others
+        kind.append(each)
+    room = max(0, _AT_MOST - len(significant) - len(doubtful))
+    limited = ((significant, _AT_MOST), (doubtful, _DOUBTFUL_AT_MOST), (others, room))
+    return PairsByKind(*(_listed(pairs, most, finding) for pairs, most in limited))
+
+
+def _listed(pairs: Sequence[Comparison], most: int, finding: PrimaryFinding) -> Listed:
+    ordered = sorted(pairs, key=lambda each: -abs(each.difference or 0.0))
+    return Listed([_pair(each, finding) for each in ordered[:most]], len(pairs))
+
+
+def _pair(each: Comparison, finding: PrimaryFinding) -> ComparedPair:
+    axis = str(each.axis)
+    others = {key: label for key, label in each.a.items() if key != axis}
+    interval = ""
+    if each.shown_low is not None and each.shown_high is not None:
+        interval = f"{points(each.shown_low)} to {points(each.shown_high)}"
+        interval += " over all runs" if each.chosen_by_outcome else ""
+    return ComparedPair(
+        axis=axis,
+        a=str(each.a[axis]),
+        b=str(each.b[axis]),
+        others=", ".join(f"{key}={label}" for key, label in others.items()),
+        difference="—" if each.difference is None else points(each.difference),
+        interval=interval,
+        p="—" if each.p_adjusted is None else formatting.p_value(each.p_adjusted),
+        test=_TESTS.get(each.test or "", formatting.NOTHING),
+        significant=differs(each),
+        verdict=_in_words(each, axis, finding),
+    )
+
+
+def _in_words(each: Comparison, axis: str, finding: PrimaryFinding) -> str:
+    if each.difference is None:
+        return f"not known: {each.why}"
+    if differs(each):
+        worse = each.b if each.difference > 0 else each.a
+        return f"{axis}={worse[axis]} {finding.does} in more runs"
+    if each.doubtful:
+        ends = (each.bounds.least or 0.0, each.bounds.greatest or 0.0)
+        least, greatest = map(points, ends)
+        return f"doubtful: over all runs, anything from {least} to {greatest} is possible"
+    if each.runs_needed is None:
+        return "no difference shown: the shares are equal"
+    needed = formatting.number(each.runs_needed)
+    runs = "shared runs" if each.pairs.complete else "runs of each"
+    return (
+        f"no difference shown; {needed} {runs} would show it if this difference is true "
+        f"({POWER * 100:.0f} % power, before the correction)"
+    )
+
+
+SHADES: Final = 10
+_FAILURES_AT_MOST: Final = 50
+
+
+@dataclass(frozen=True)
+class State:
+    """The progress of the campaign, in the pill of the page and its sentence."""
+
+    icon: str
+    name: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class AxisSummary:
+    """The pairs of cells that differ in one axis alone, counted."""
+
+    axis: str
+    significant: int
+    doubtful: int
+    pairs: int
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error of the harness, some of the runs that failed with it, and their number."""
+
+    sentence: str
+    runs: tuple[str, ...]
+    count: int
+
+
+class Found(NamedTuple):
+    """So many of so many writes."""
+
+    part: int
+    whole: int
+
+
+@dataclass(frozen=True)
+class CampaignView:
+    """The contents of a campaign's page."""
+
+    folder: CampaignDir
+    document: CampaignDocument
+    rows: Sequence[RunRow]
+    progress: Progress
+    alive: bool
+    references: Sequence[Reference]
+    answer: Answer | None = None
+
+    @cached_property
+    def table(self) -> Matrix:
+        cells = self.document.cells
+        impossible = (place for place, cell in enumerate(cells) if cell.impossible)
+        keys = [{axis: str(label) for axis, label in cell.key.items()} for cell in cells]
+        return matrix(self.document.axes, keys, impossible)
+
+    def link(self, run_id: str) -> str:
+        """The page of a run, or its folder where it has none."""
+        run = self.folder.run(run_id)
+        place = run.report if run.report.is_file() else run.path
+        return place.relative_to(self.folder.path).as_posix()
+
+    @property
+    def impossible(self) -> dict[str, list[str]]:
+        """The cells that never run, by the reason."""
+        by_reason: dict[str, list[str]] = {}
+        for cell in self.document.cells:
+            if cell.impossible:
+                by_reason.setdefault(cell.impossible, []).append(cell.name)
+        return by_reason
+
+    @property
+    def finding(self) -> PrimaryFinding:
+        """What its runs are counted by."""
+        return self.document.finding
+
+    @property
+    def headline(self) -> str:
+        """The headline, which says what was not real."""
+        headline = self.answer.headline if self.answer else self.conclusions.headline
+        return f"Simulated: {headline}" if self.document.simulated else headline
+
+    @property
+    def noun(self) -> str:
+        """What is counted, as a heading."""
+        noun = self.finding.noun
+        return noun[0].upper() + noun[1:]
+
+    @property
+    def counts_losses(self) -> bool:
+        """Whether a share of what each run acknowledged can be lost."""
+        return any(row["loss_rate"] is not None for row in self.rows) or not self.rows
+
+    @property
+    def classes(self) -> dict[str, tuple[str, str]]:
+        """The name and meaning of each verdict class. It does not decide whether a run counts."""
+        found = self.finding.found
+        return {
+            LOSS: (self.finding.noun.removeprefix("a "), found[0].lower() + found[1:]),
+            NONE: ("none", "valid: nothing was found"),
+            WRONG: (
+                "wrong",
+                "invalid for another reason, such as failed writes that were found, unexpected "
+                "values, duplicates",
+            ),
+            VACUOUS: ("vacuous", "nothing was put to the test"),
+            UNKNOWN: ("unknown", "something prevented a verdict"),
+            HARNESS_FAILURE: (
+                "harness failure",
+                "the harness failed, so the cluster was not tested",
+            ),
+        }
+
+    @cached_property
+    def conclusions(self) -> Conclusions:
+        return conclusions(self.document)
+
+    @property
+    def cautions(self) -> list[str]:
+        return list(self.conclusions.cautions)
+
+    @cached_property
+    def numbers(self) -> dict[int, int]:
+        """The number of a cell by its place in the document."""
+        return {place: number for number, place in enumerate(self.table.in_order, 1)}
+
+    @property
+    def cells(self) -> list[tuple[int, CampaignCell]]:
+        """The cells with their numbers, in this order."""
+        return [(self.numbers[at], self.document.cells[at]) for at in self.table.in_order]
+
+    @property
+    def unacknowledged(self) -> list[tuple[int, CampaignCell, Found]]:
+        """The cells with how many writes of their conclusive runs were found without an
+        acknowledgement; none where no such write was found."""
+        found: dict[str, Found] = {}
+        for row in self.rows:
+            if row["conclusive"]:
+                part, whole = found.get(row["cell"], Found(0, 0))
+                others = (row["attempted"] or 0) - (row["acknowledged"] or 0)
+                found[row["cell"]] = Found(
+                    part + (row["unacknowledged_found"] or 0), whole + others
+                )
+        if not any(each.part for each in found.values()):
+            return []
+        return [(n, cell, found.get(cell.name, Found(0, 0))) for n, cell in self.cells]
+
+    @property
+    def measures(self) -> dict[str, tuple[str, str]]:
+        """What checks count besides, by name: the head of the column, and what it is a share of;
+        only what any run has."""
+        return {
+            name: (each.head, each.of)
+            for cell in self.document.cells
+            for name, each in cell.measures.items()
+        }
+
+    @property
+    def state(self) -> State:
+        runs, planned = self.document.runs, self.document.planned
+        unit = self.document.unit
+        shared = f", of {counted(self.document.executions, 'shared run')}" * (unit != "run")
+        of = f"{formatting.number(runs)} of {formatting.number(planned)} planned {unit}s{shared}"
+        why = self.document.ended
+        if self.alive:
+            return State("…", "running", f"{of} so far")
+        if runs >= planned:
+            return State(
+                "✓", "finished", f"all {formatting.number(planned)} planned {unit}s{shared}"
+            )
+        if why is None and not self.progress.sessions:
+            return State("·", "not started", of)
+        if why in (None, "interrupted"):
+            end = "interrupted" if why else "broken off"
+            return State("!", end, f"{of}; `ackloss campaign resume` runs the rest")
+        return State("!", "stopped early", f"{of}: {why}")
+
+    @property
+    def any_conclusive(self) -> bool:
+        return any(cell.conclusive for cell in self.document.cells)
+
+    @property
+    def resemblance(self) -> str:
+        """The similarity of runs that share a cluster, or a worker, in whether they are lossy."""
+        parts = []
+        for group, numbers in self.document.resemblance.items():
+            lossy = numbers["lossy"]
+            value = lossy.why
+            if lossy.correlation is not None:
+                value = f"{round(lossy.correlation, 2) + 0.0:.2f} (p = {lossy.p:.2g})"
+            count = formatting.number(lossy.groups)
+            parts.append(f"by {group} ({count} {group}{'' if lossy.groups == 1 else 's'}): {value}")
+        return "; ".join(parts)
+
+    @property
+    def broken(self) -> int:
+        """Runs that broke off; each has been repeated, or will be."""
+        return len(self.progress.in_state("broken"))
+
+    @staticmethod
+    def shade(cell: CampaignCell) -> int | None:
+        """The darkness of the cell: 0 only if no run is lossy, SHADES only if every run of the
+        shown share is; None if no run is conclusive."""
+        share = cell.lossy_share.shown
+        if share is None or share == 0:
+            return None if share is None else 0
+        if share == 1:
+            return SHADES
+        return min(max(round(share * SHADES), 1), SHADES - 1)
+
+    @property
+    def failures(self) -> list[Failure]:
+        """The errors of the harness, the most frequent first."""
+        by_sentence: dict[str, list[str]] = {}
+        for row in self.rows:
+            if row["class"] == HARNESS_FAILURE:
+                by_sentence.setdefault(str(row["reason"]), []).append(row["run_id"])
+        ordered = sorted(by_sentence.items(), key=lambda each: -len(each[1]))
+        return [
+            Failure(sentence, tuple(runs[:5]), len(runs))
+            for sentence, runs in ordered[:_FAILURES_AT_MOST]
+        ]
+
+    @cached_property
+    def compared(self) -> PairsByKind:
+        """The pairs of cells that are listed."""
+        return pairs_by_kind(self.document.comparisons, self.finding)
+
+    @property
+    def by_axis(self) -> Iterator[AxisSummary]:
+        """The comparisons counted by axis."""
+        pairs, significant, doubtful = Counter[str](), Counter[str](), Counter[str]()
+        for each in self.document.comparisons:
+            axis = str(each.axis)
+            pairs[axis] += 1
+            significant[axis] += differs(each)
+            doubtful[axis] += each.doubtful
+        for axis in self.document.axes:
+            if pairs[axis]:
+                yield AxisSummary(axis, significant[axis], doubtful[axis], pairs[axis])
+
+
+_LISTED: Final = 1_000
+_EXPLAINED_BY_COUNTS: Final = ("loss", "none")
+_KNOWN: Final = ("loss", "none", "wrong")
+"""The losses of other runs are not known: a 0 would read as "nothing was lost"."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The runs that the table lists, in the order of the runs. `of_each`: at most so many of each
+    cell, first those in which something was found or that do not count; `None`: all runs."""
+
+    rows: tuple[RunRow, ...]
+    of_each: int | None
+    left_out: int
+
+
+def listing(view: CampaignView) -> Listing:
+    """All runs, or as many of each cell as fit."""
+    numbers = Counter(row["cell"] for row in view.rows)
+    if len(view.rows) <= _LISTED:
+        return Listing(tuple(view.rows), None, 0)
+    most = _most_of_each(numbers)
+    left, chosen = Counter(dict.fromkeys(numbers, most)), set()
+    for place, row in sorted(enumerate(view.rows), key=lambda each: _is_plain(each[1])):
+        if left[row["cell"]]:
+            left[row["cell"]] -= 1
+            chosen.add(place)
+    rows = tuple(row for place, row in enumerate(view.rows) if place in chosen)
+    return Listing(rows, most, len(view.rows) - len(rows))
+
+
+def _most_of_each(numbers: Mapping[str, int]) -> int:
+    """The most runs that each cell can list, if cells with fewer leave their places to others."""
+    most = 1
+    while sum(min(number, most + 1) for number in numbers.values()) <= _LISTED:
+        most += 1
+    return most
+
+
+def _is_plain(row: RunRow) -> bool:
+    """Whether the run counts, and nothing was found in it."""
+    return row["class"] == NONE and bool(row["conclusive"])
+
+
+def run_table(view: CampaignView, listed: Listing) -> Mapping[str, Any]:
+    """The data of the table: `runs` has a list for each column, in the order of the runs; `all` is
+    the number of runs, listed or not."""
+    names = [cell.name for _, cell in view.cells]
+    cell_of = {name: at for at, name in enumerate(names)}
+    class_of = {name: at for at, name in enumerate(view.classes)}
+    whys: dict[str, int] = {}
+    rows = [row for row in listed.rows if row["cell"] in cell_of]
+    reasons = [_why(row) for row in rows]
+    return {
+        "cells": names,
+        "classes": [name for name, _ in view.classes.values()],
+        "kinds": list(view.classes),
+        "countsLosses": view.counts_losses,
+        "unit": view.document.unit,
+        "all": len(view.rows),
+        "runs": {
+            "id": [row["run_id"] for row in rows],
+            "page": [_page(view, row["run_id"]) for row in rows],
+            "cell": [cell_of[row["cell"]] for row in rows],
+            "class": [class_of[row["class"]] for row in rows],
+            "counts": [int(row["conclusive"]) for row in rows],
+            "lost": [row["lost"] if row["class"] in _KNOWN else None for row in rows],
+            "acknowledged": [row["acknowledged"] for row in rows],
+            "gap_s": [row["longest_gap_s"] for row in rows],
+            "refused": [row["refused"] for row in rows],
+            "why": [whys.setdefault(reason, len(whys)) for reason in reasons],
+        },
+        "whys": list(whys),
+    }
+
+
+def _why(row: RunRow) -> str:
+    """The reason for a run's class, or for not counting it."""
+    if row["class"] not in _EXPLAINED_BY_COUNTS:
+        return str(row["reason"])
+    if row["conclusive"]:
+        return ""
+    proven = f"{row['faults_proven']} of {row['faults']} faults proven"
+    return f"does not count: {row['doubts'] or proven}"
+
+
+def _page(view: CampaignView, run_id: str) -> int:
+    """The target of a run's link: 2 its page, 1 its folder, 0 none."""
+    run = view.folder.run(run_id)
+    return 2 if run.report.is_file() else int(run.path.is_dir())
