@@ -1,16 +1,23 @@
-"""What an unexpected exception is, in one sentence: whose code raised it, and where.
+"""The border to plug-ins: what they return is checked, what they raise becomes a named failure.
 
-ackloss calls plug-ins, some of which are not its own. The reader of the message must know which
-program to fix.
+ackloss calls plug-ins, some of which are not its own. A wrong return value is refused where it is
+returned, not in a later stage, where it might look as if the system had lost something; and the
+reader of a message must know which program to fix.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 from harness import registry
 from harness.errors import AcklossError, HarnessFailure
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 _ONE = {
     "nemeses": "nemesis",
@@ -20,6 +27,36 @@ _ONE = {
     "clusters": "kind of cluster",
 }
 _LONGEST = 300
+
+
+def validated(who: str, given: object, kind: Any, *, fields: Sequence[str] = ()) -> Any:
+    """`given`, which is of this type throughout: also the fields of dataclasses and the items of
+    lists. `who` returned it, such as "the target 'kafka': readers()"; `fields` names the items of a
+    tuple. Raises HarnessFailure, which says what is wrong where."""
+    from pydantic import ValidationError
+
+    try:
+        return _adapter(kind).validate_python((given,))[0]
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        (_, *place), wrong = first["loc"], first["msg"].removeprefix("Input ")
+        if fields and place and isinstance(place[0], int):
+            place[0] = fields[place[0]]
+        at = f"{'.'.join(map(str, place))} " if place else ""
+        raise HarnessFailure(f"{who} returns {_shown(given)}: {at}{wrong}") from error
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    from pydantic import ConfigDict, TypeAdapter
+
+    config = ConfigDict(arbitrary_types_allowed=True, revalidate_instances="always", strict=True)
+    return TypeAdapter(tuple[kind], config=config)
+
+
+def _shown(given: object) -> str:
+    text = repr(given)
+    return text if len(text) <= 80 and "\n" not in text else f"a {type(given).__name__}"
 
 
 def sentence(error: BaseException) -> str:

@@ -2,10 +2,10 @@
 
 A plug-in is a frozen dataclass with a class variable `plugin`, in a module of its kind's folder or
 behind an entry point of the group `ackloss.plugins` (`nemeses.NAME`). Its fields are its options.
-It inherits the protocol of its kind (`harness.protocols`), whose methods are abstract.
+It inherits the base class of its kind (`harness.protocols`), some of whose methods are abstract.
 
-A plug-in that cannot be imported, or breaks the contract of its kind (`harness.contracts`), is
-refused with each plan that names it; other plans are not affected.
+A plug-in that cannot be imported or used is refused with each plan that names it; other plans are
+not affected. What only a call shows is checked where the call is made (`harness.run.validated`).
 """
 
 from __future__ import annotations
@@ -14,33 +14,19 @@ import dataclasses
 import importlib
 import inspect
 import pkgutil
+import re
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-from harness import contracts
-from harness.contracts import adapter
 from harness.errors import PlanError, nearest
 from harness.wrong_values import dotted, first_of, remedy, what_of
 
-__all__ = [
-    "GROUP",
-    "KINDS",
-    "PACKAGES",
-    "adapter",
-    "astray",
-    "broken",
-    "check_name",
-    "default_target",
-    "make",
-    "plugins",
-    "target_named",
-    "usable",
-    "why_unusable",
-]
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 GROUP = "ackloss.plugins"
 
@@ -54,6 +40,20 @@ PACKAGES = {
 """The package of each kind of plug-in."""
 
 KINDS = tuple(PACKAGES)
+
+RESERVED: Final = {
+    "nemeses": frozenset(
+        {
+            *("id", "at_s", "when", "within_s", "after_s", "else", "nemesis", "nodes", "for_s"),
+            *("heal", "repeat", "weight"),
+        }
+    ),
+    "checkers": frozenset({"name"}),
+    "clusters": frozenset({"kind"}),
+}
+"""By kind, the keys of the core in the tables of a plan that hold a plug-in's options too."""
+
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
 MODULE = "<module>"
 """How a traceback names the code of a module that is being imported."""
@@ -171,11 +171,70 @@ def why_unusable(kind: str, name: str) -> str | None:
     """Why a plug-in that was found cannot be used, a sentence with its file; `None` if it can."""
     plugin: Any = plugins(kind)[name]
     if rivals := _found(kind).rivals.get(name):
-        files = " and ".join(sorted({contracts.file_of(each) for each in (plugin, *rivals)}))
+        files = " and ".join(sorted({_file_of(each) for each in (plugin, *rivals)}))
         return f"the plug-in {name!r} is there more than once, in {files}"
-    if why := contracts.why_unusable(kind, plugin):
-        return f"the plug-in {name!r} {why} ({contracts.file_of(plugin)})"
-    return None
+    why = _first_breach(kind, plugin)
+    return f"the plug-in {name!r} {why} ({_file_of(plugin)})" if why else None
+
+
+@cache
+def _first_breach(kind: str, plugin: Any) -> str | None:
+    return next(_breaches(kind, plugin), None)
+
+
+def _breaches(kind: str, plugin: type[Any]) -> Iterator[str]:
+    """What a plug-in lacks of its base class, and what it declares that no plan could hold."""
+    from pydantic.errors import PydanticUserError
+
+    parameters = getattr(plugin, "__dataclass_params__", None)
+    if parameters is None or not parameters.frozen:
+        yield "is not a frozen dataclass"
+        return
+    bases = [base for base in plugin.__mro__ if base.__module__.startswith("harness.protocols")]
+    if not bases:
+        yield "inherits no base class of harness.protocols"
+        return
+    declared = {name for base in bases for name in vars(base).get("__annotations__", ())}
+    methods = sorted(getattr(plugin, "__abstractmethods__", ()))
+    if lacking := [
+        *sorted(name for name in declared if not hasattr(plugin, name)),
+        *(f"{name}()" for name in methods),
+    ]:
+        yield f"lacks {', '.join(lacking)} of {bases[0].__name__}"
+    if not _NAME.fullmatch(plugin.plugin):
+        yield f"has the name {plugin.plugin!r}, which no plan can hold: use a-z, 0-9, '-'"
+    for option in dataclasses.fields(plugin):
+        if option.name in declared:
+            yield f"declares `{option.name}` as an option: annotate it as ClassVar"
+        if option.default is option.default_factory is dataclasses.MISSING:
+            yield f"has an option without a default: {option.name}"
+        if option.name in RESERVED.get(kind, ()):
+            yield f"has an option {option.name!r}, which is a key of every such table: rename it"
+    try:
+        adapter(plugin).json_schema()
+    except PydanticUserError as error:
+        what = str(error).partition(". ")[0]
+        yield f"has an option of a type that no plan can hold: {what}"
+
+
+def _file_of(plugin: type[Any]) -> str:
+    """The source file of a plug-in, or else its module."""
+    try:
+        return inspect.getsourcefile(plugin) or plugin.__module__
+    except TypeError:
+        return plugin.__module__
+
+
+def adapter(plugin: Any) -> TypeAdapter[Any]:
+    """pydantic's view of a plug-in, a class: validates its options and knows their JSON schema."""
+    return _adapter(plugin)
+
+
+@cache
+def _adapter(plugin: type[Any]) -> TypeAdapter[Any]:
+    from pydantic import ConfigDict, TypeAdapter, with_config
+
+    return TypeAdapter(with_config(ConfigDict(extra="forbid"))(plugin))
 
 
 def check_name(kind: str, name: object, *, key: str, file: str = "") -> None:

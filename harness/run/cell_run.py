@@ -15,18 +15,18 @@ from functools import partial
 from typing import Any, Final
 
 from harness.errors import HarnessFailure, Interrupted
+from harness.failures import validated
 from harness.history import DELIVERIES, OBSERVATIONS
 from harness.history.parquet_writer import ParquetWriter
 from harness.history.run_folder import RunDir
 from harness.machine.client_processes import end_client_processes
 from harness.models import LOG
 from harness.plan import Plan
-from harness.protocols import FAIL, INFO, OK, Client, HasFinal, RunCluster, Target
+from harness.protocols import FAIL, INFO, OK, Client, HasFinal, Promises, RunCluster, Target
 from harness.protocols.any_client import EXEC, ServesAnyClient
 from harness.protocols.clock import Clock, RunClock
 from harness.protocols.conduct import INCIDENTS
 from harness.protocols.groups import KINDS, Consumers, Delivery, GroupSettings, HasConsumers
-from harness.run.answers import client_of, promises_of, settings_of
 from harness.run.cells import workload_of
 from harness.run.client_process import LOG_LIMIT, ClientLog, ClientProcess, setup_line
 from harness.run.exec_client import ExecClient, Notes
@@ -34,6 +34,7 @@ from harness.run.final_read import read_everything
 from harness.run.load import LoadReport, run_final, run_workload
 from harness.run.metadata import RunMetadata
 from harness.run.observer import Watched
+from harness.run.own_settings import origins_of
 from harness.run.recorder import Recorder
 from harness.run.resolving import ResolvedPlan
 
@@ -113,6 +114,9 @@ class Meeting:
 
 # The clients of one run: of the target's, or processes of the user's, whose conduct is kept.
 
+_SETTINGS: Final = list[dict[str, dict[str, Any]]]
+"""Settings by group and name, effective and requested."""
+
 _NOT_READ_BACK: Final = (
     "the clients are processes of --client: their settings are those that they were given, and "
     "nothing reads them back"
@@ -155,7 +159,7 @@ class Clients:
         ready."""
         resolved, cluster = self.resolved, self.cluster
         if self._notes is None:
-            return client_of(resolved.target, cluster, resolved.plan)
+            return resolved.target.client(cluster, resolved.plan)
         if not self._logs:
             self.record.rundir.clients.mkdir(exist_ok=True)
             self._logs = [
@@ -339,23 +343,39 @@ class CellRun:
     def read_settings(self) -> None:
         """Record the settings that it has, and what is promised with them."""
         target, plan = self.resolved.target, self.resolved.plan
-        settings = settings_of(target, self.cluster, plan)
+        who = f"the target {target.plugin!r}"
+        found = [
+            validated(f"{who}: {method}()", document, dict[str, Any])
+            for method, document in (
+                ("effective", target.effective(self.cluster, plan)),
+                ("requested", target.requested(plan)),
+            )
+        ]
+        settings = validated(f"{who}: settings", [each["settings"] for each in found], _SETTINGS)
+        (effective, requested), (now, asked) = found, settings
+        promises = validated(f"{who}: promises()", target.promises(plan.document(), now), Promises)
+        if (promises.model, promises.partitions) != (
+            self.resolved.workload.model,
+            plan.partitions,
+        ):
+            raise HarnessFailure(
+                f"{who}: promises() returns those of {promises.partitions} partitions of the model "
+                f"{promises.model!r}, not of {plan.partitions} of {self.resolved.workload.model!r}"
+            )
         self.record.update(
             settings={
-                "asked": settings.requested,
-                "effective": settings.effective,
-                "origins": settings.origins,
-                "shortened": settings.shortened,
+                "asked": asked,
+                "effective": now,
+                "origins": origins_of(plan, asked, effective.get("origins", {})),
+                "shortened": effective.get("shortened", {}),
             },
             features={
-                "asked": settings.requested_features,
-                "effective": settings.effective_features,
+                "asked": requested.get("features", {}),
+                "effective": effective.get("features", {}),
             },
-            promises=promises_of(
-                target, plan, settings.effective, model=self.resolved.workload.model
-            ).document(),
+            promises=promises.document(),
         )
-        for sentence in settings.warnings:
+        for sentence in effective.get("warnings", ()):
             self.record.warn(sentence)
 
     @contextmanager

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -39,19 +39,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from harness.errors import HarnessFailure
+from harness.failures import validated
 from harness.history import ENDS, MEMBERS, READS
 from harness.history.arrays import among
 from harness.history.documents import InSync
 from harness.history.parquet_writer import ParquetWriter
 from harness.history.run_folder import RunDir, write_atomically
+from harness.models import MODELS
 from harness.plan import Plan
 from harness.protocols import NULL, Cluster, End, Range, ReadsRanges, Situation, Target
 from harness.protocols.clock import Clock, RunClock
-from harness.run.answers import Ranges, ranges_by, read_by, readers_of
 from harness.run.observer import Observer
 from harness.run.recorder import Recorder, Written
 
 Ints = npt.NDArray[np.int64]
+Ranges = Mapping[int, Sequence[Range]]
+
+_READ: Final = pa.schema([field for field in READS if field.name != "run_id"])
 
 _EDGE: Final = 100
 """This many records are read at both ends of a partition, and around an offset."""
@@ -59,6 +64,41 @@ _APART: Final = 2_000
 """Ranges with fewer records between them are merged: a seek takes as long as reading this many
 records."""
 _MOST_SHARE: Final = 0.5
+
+
+def readers_of(target: Target[Any], plan: Plan) -> tuple[str, str]:
+    """The two readers: a second opinion from the first reader would be none. If no model of the
+    target has a final read, there is no answer."""
+    who = f"the target {target.plugin!r}: readers()"
+    first, second = validated(who, target.readers(plan), tuple[str, str])
+    if first == second and any(MODELS[name].final_read for name in target.models):
+        raise HarnessFailure(f"{who} returns {first!r} twice, not two that read differently")
+    return first, second
+
+
+def read_by(
+    target: Target[Any],
+    cluster: Cluster,
+    plan: Plan,
+    reader: str,
+    ranges: Ranges | None = None,
+) -> tuple[pa.Table, list[End]]:
+    """All that a reader has read, or what it has in these ranges, in the columns of READS but
+    `run_id`, and how far it got. With ranges the target is a `ReadsRanges`."""
+    who, limit_s = f"the target {target.plugin!r}: the reader {reader!r}", plan.final.read_s
+    if ranges is None:
+        given: object = target.read_all(cluster, plan, reader=reader, timeout_s=limit_s)
+    else:
+        assert isinstance(target, ReadsRanges)
+        given = target.read_ranges(cluster, plan, reader=reader, ranges=ranges, timeout_s=limit_s)
+    table, ends = validated(who, given, tuple[pa.Table, list[End]])
+    try:
+        read: pa.Table = table.select(_READ.names).cast(_READ)
+    except (pa.ArrowException, KeyError, ValueError) as error:
+        raise HarnessFailure(f"{who} returns a table that cannot be read: {error}") from error
+    if others := {*read.column("reader").unique().to_pylist()} - {reader}:
+        raise HarnessFailure(f"{who} returns rows of the reader {min(others)!r}")
+    return read, ends
 
 
 def read_again(
@@ -73,7 +113,7 @@ def read_again(
     """What the second library reads: these ranges, if the target can and the first reader is
     confirmed by them; else everything."""
     if wanted is not None and isinstance(target, ReadsRanges):
-        table, of_second = ranges_by(target, cluster, plan, reader, wanted)
+        table, of_second = read_by(target, cluster, plan, reader, wanted)
         if _confirms(table, of_second, first, ends, wanted):
             return table, of_second
     return read_by(target, cluster, plan, reader)

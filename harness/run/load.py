@@ -29,19 +29,20 @@ import gc
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Final, NoReturn, Protocol, cast
+from typing import Annotated, Any, Final, Literal, Protocol
+
+from pydantic import Field
 
 from harness.errors import AcklossError, HarnessFailure
+from harness.failures import validated
 from harness.models import APPEND, MODELS, MOST_APPENDED, Model
 from harness.plan import Plan
 from harness.protocols import (
-    FAIL,
     INFO,
     NULL,
-    OK,
     Client,
     Completion,
     HasFinal,
@@ -78,7 +79,7 @@ def run_workload(
     operation is completed when this returns. Raises what `before_drain` raised.
     """
     requested, rules = plan.workload, Rules.of(workload, plan)
-    scripts = rules.scripts(workload.script, plan)
+    scripts = _scripts(workload.script, plan)
     loop = Loop(scripts, rules, client, recorder, clock, stop, rate_per_s=requested.rate_per_s)
     with _RARE_COLLECTIONS, closing(loop):
         report = loop.run(int(requested.duration_s * 1e9))
@@ -87,6 +88,12 @@ def run_workload(
         healed.result()
         loop.drain(plan.final.drain_s)
     return replace(report, last_process=loop.last_process)
+
+
+def _scripts(make: Callable[[int, int, int, int], Script], plan: Plan) -> list[Script]:
+    """The scripts of all processes, by `script` or `final` of the workload."""
+    number = plan.workload.processes
+    return [make(process, number, plan.partitions, plan.seed) for process in range(number)]
 
 
 def run_final(
@@ -104,7 +111,7 @@ def run_final(
     processes = plan.workload.processes
     first = (load.last_process // processes + 1) * processes
     rules = Rules.of(workload, plan)
-    scripts = rules.scripts(workload.final, plan)
+    scripts = _scripts(workload.final, plan)
     loop = Loop(scripts, rules, client, recorder, clock, stop, rate_per_s=0, first=first)
     with _RARE_COLLECTIONS, closing(loop):
         final = loop.run(int(plan.final.read_s * 1e9))
@@ -158,16 +165,22 @@ class _RareCollections:
 _RARE_COLLECTIONS = _RareCollections()
 
 
-# What the scripts of a workload may yield, and what a client may complete it with.
-#
-# Both are plug-ins, and a typing error in one must not make a run look as if the system had lost
-# something. So each operation is checked before a client begins it. The loop does this itself on
-# its hot path, and comes here for the messages.
+_Int64 = Annotated[int, Field(ge=NULL, lt=-NULL)]
+_OPERATION: Final[Any] = tuple[str, _Int64, _Int64, str | None, _Int64 | tuple[_Int64, ...]]
+_FIELDS: Final = ("f", "value", "partition", "key", "expected")
+_COMPLETION: Final[Any] = tuple[
+    Literal["ok", "fail", "info"],
+    _Int64 | None,
+    str | None,
+    str | None,
+    _Int64 | tuple[_Int64 | None, ...] | None,
+]
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What operations of a workload may be."""
+    """What the scripts of a workload may yield, and what a client may complete it with. The loop
+    looks most of it up itself, and comes here for the message."""
 
     workload: str
     system: str
@@ -181,11 +194,6 @@ class Rules:
         return cls(plan.workload.name, plan.target.system, model, plan.partitions)
 
     @property
-    def lowest(self) -> int:
-        """The least partition that an operation may have: none, but in a log."""
-        return 0 if self.model.final_read else NULL
-
-    @property
     def values(self) -> tuple[int, int]:
         """The least and the highest value that a write may have."""
         if APPEND in self.model.writes:
@@ -193,104 +201,49 @@ class Rules:
         return NULL + 1, -NULL - 1
 
     @property
-    def places(self) -> Mapping[str, frozenset[int]]:
-        """The partitions that an operation may have, by its function: what the loop looks up."""
-        allowed = frozenset([self.lowest, *range(self.partitions)])
+    def partitions_of(self) -> Mapping[str, frozenset[int]]:
+        """By function, the partitions that an operation may have: only in a log it must have one.
+        What the loop looks up."""
+        none = [] if self.model.final_read else [NULL]
+        allowed = frozenset([*none, *range(self.partitions)])
         return dict.fromkeys(self.model.functions, allowed)
-
-    def scripts(self, make: Callable[[int, int, int, int], Script], plan: Plan) -> list[Script]:
-        """The scripts of all processes, by `script` or `final` of the workload."""
-        processes = plan.workload.processes
-        made = [
-            make(process, processes, plan.partitions, plan.seed) for process in range(processes)
-        ]
-        for script in made:
-            if not isinstance(script, Generator):
-                self._refuse(f"{_name(make)}() returns {_shown(script)}, not a generator")
-        return made
 
     def first(self, script: Script) -> Invoke:
         """The first operation of a script."""
         try:
             op = next(script)
-        except StopIteration:
-            self._refuse("a script yields nothing; it begins with `yield invoke(...)`")
+        except (StopIteration, TypeError) as error:
+            raise HarnessFailure(
+                f"the workload {self.workload!r}: a script is a generator that yields at least one "
+                f"`invoke(...)`: {error!r}"
+            ) from error
         self.check(op)
         return op
 
-    def check(self, op: object) -> None:
+    def check(self, op: Invoke) -> None:
         """Raise HarnessFailure for an operation that breaks a rule."""
-        if why := self._why_not(op):
-            self._refuse(f"a script yields {_written(op):.100}: {why}")
-
-    def _refuse(self, what: str) -> NoReturn:
-        """Raise HarnessFailure for what is wrong with a script."""
-        raise HarnessFailure(f"the workload {self.workload!r}: {what}")
-
-    def _why_not(self, op: object) -> str | None:
-        if not isinstance(op, tuple) or len(op) != 5:
-            return "not an operation; use invoke(f, value, partition, key, expected)"
-        f, value, partition, key, expected = cast("tuple[object, ...]", op)
-        if not isinstance(f, str) or f not in self.model.functions:
-            functions = ", ".join(sorted(self.model.functions))
-            return f"the model {self.model.name!r} has no function {f!r}; it has: {functions}"
-        several = expected if isinstance(expected, tuple) else (expected,)
-        parts = {"value": (value,), "partition": (partition,), "expected": several}
-        for part, numbers in parts.items():
-            for number in numbers:
-                if not isinstance(number, int) or not NULL <= number < -NULL:
-                    return f"its {part} is {number!r:.40}, not an integer of 64 bits"
-        if value == NULL and f in self.model.writes:
-            return "a write has a value, unique in the run"
-        least, most = self.values
-        if f in self.model.writes and not least <= cast("int", value) <= most:
-            return f"its value is {value}; what is appended is 0 to {most}"
-        if not self.lowest <= cast("int", partition) < self.partitions:
-            given = "no partition" if partition == NULL else f"the partition {partition}"
-            return f"it has {given}; there are 0 to {self.partitions - 1}"
-        return None if key is None or isinstance(key, str) else f"its key is {key!r:.40}, not text"
-
-
-def check_completion(ended: object, system: str) -> None:
-    """Raise HarnessFailure if what a client returns is not a completion."""
-    if why := _no_completion(ended):
-        raise HarnessFailure(
-            f"a client of the target {system!r} completes an operation with {ended!r:.100}: {why}"
+        who = f"the workload {self.workload!r}: a script"
+        f, value, partition, _, _ = validated(
+            who, op, _OPERATION, fields=("f", "value", "partition", "key", "expected")
         )
+        writes, (least, most) = f in self.model.writes, self.values
+        why = None
+        if f not in self.model.functions:
+            functions = ", ".join(sorted(self.model.functions))
+            why = f"the model {self.model.name!r} has the functions {functions}"
+        elif writes and not least <= value <= most:
+            why = f"a write has a value, unique in the run, of {least} to {most}"
+        elif partition not in self.partitions_of[f]:
+            why = f"the partitions are 0 to {self.partitions - 1}"
+        if why is not None:
+            shown = ("none" if part == NULL else part for part in op[:3])
+            what = "{} of the value {} in the partition {}".format(*shown)
+            raise HarnessFailure(f"{who} yields {what}: {why}")
 
-
-def _no_completion(ended: object) -> str | None:
-    if not isinstance(ended, tuple) or len(ended) != 5:
-        return "not a completion; use completion(type, offset, error, node, result)"
-    type_, offset, error, node, result = cast("tuple[object, ...]", ended)
-    if type_ not in (OK, FAIL, INFO):
-        return f"its type is {type_!r}, not ok, fail or info"
-    for name, text in {"error": error, "node": node}.items():
-        if not (text is None or isinstance(text, str)):
-            return f"its {name} is {text!r:.40}, not text"
-    numbers = {"offset": (offset,), "result": result if isinstance(result, tuple) else (result,)}
-    for name, given in numbers.items():
-        for number in given:
-            if not (number is None or (isinstance(number, int) and NULL <= number < -NULL)):
-                return f"its {name} is {number!r:.40}, not an integer of 64 bits"
-    return None
-
-
-def _written(op: object) -> str:
-    """An operation as a script may have written it."""
-    if not isinstance(op, tuple) or len(op) != 5:
-        return repr(op)
-    parts = zip(("f", "value", "partition", "key", "expected"), op, strict=True)
-    given = [f"{name}={part!r}" for name, part in parts if part is not None and part != NULL]
-    return f"invoke({', '.join(given)})"
-
-
-def _name(make: Callable[..., object]) -> str:
-    return getattr(make, "__name__", "script")
-
-
-def _shown(thing: object) -> str:
-    return "None" if thing is None else f"a {type(thing).__name__}"
+    def check_completion(self, ended: Completion) -> None:
+        """Raise HarnessFailure if what a client returns is not a completion."""
+        who = f"a client of the target {self.system!r}"
+        validated(who, ended, _COMPLETION, fields=("type", "offset", "error", "node", "result"))
 
 
 _BURST: Final = 256
@@ -384,7 +337,7 @@ class Loop:
         self._threads = [_Thread(first + t, s, rules.first(s)) for t, s in enumerate(scripts)]
         self._free = deque(self._threads)
         self._processes = self._running = len(scripts)
-        self._rules, self._places, self._writes = rules, rules.places, rules.model.writes
+        self._rules, self._places, self._writes = rules, rules.partitions_of, rules.model.writes
         self._least, self._most = rules.values
         self._clock, self._client_raised, self._own_error = clock, False, False
         self.last_process = first + self._processes - 1
@@ -546,7 +499,7 @@ class Loop:
             self._running -= 1
         except Exception:
             self._own_error = True
-            check_completion(ended, self._rules.system)
+            self._rules.check_completion(ended)
             self._rules.check(thread.op)
             raise
         else:

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from harness.failures import what
+from harness.failures import validated, what
 from harness.plan import Plan
 from harness.protocols import (
     HasLeaders,
@@ -30,75 +30,6 @@ from harness.protocols import (
     Situation,
 )
 from harness.protocols.clock import Clock, Task
-
-# Checks what a target returns as the views of a node (`HasLeaders`, `HoldsCells`): a view that is
-# none would be stored, and stop the schedule that compares it with those of other nodes.
-
-_LEAST, _MOST = -(2**31), 2**31 - 1
-"""What the columns of observations hold."""
-
-
-def views_of(given: object, cells: int) -> Sequence[NodeView | None]:
-    """The views of one node for so many cells. Raises TypeError, with what is wrong with them."""
-    if not isinstance(given, Sequence) or len(given) != cells:
-        many = f"{len(given)} views" if isinstance(given, Sequence) else _shown(given)
-        raise TypeError(f"observe_cells() returns {many} for {cells} cells")
-    for view in given:
-        if (why := None if view is None else next(_wrong(view), None)) is not None:
-            raise TypeError(f"{'observe_cells' if cells > 1 else 'observe'}() returns {why}")
-    return given
-
-
-def _wrong(view: object) -> Iterator[str]:
-    if not isinstance(view, NodeView):
-        yield f"{_shown(view)}, not a NodeView"
-        return
-    if not isinstance(view.answered_by, str):
-        yield f"a view with answered_by = {_shown(view.answered_by)}"
-    if not _is_text(view.controller):
-        yield f"a view with controller = {_shown(view.controller)}"
-    if view.controller_epoch is not None and not _is_number(view.controller_epoch):
-        yield f"a view with controller_epoch = {_shown(view.controller_epoch)}"
-    if not isinstance(view.partitions, tuple):
-        yield f"a view with partitions = {_shown(view.partitions)}, not a tuple"
-        return
-    for partition in view.partitions:
-        yield from _wrong_partition(partition)
-    if view.coordination is not None:
-        yield from _wrong_partition(view.coordination)
-
-
-def _wrong_partition(view: object) -> Iterator[str]:
-    if not isinstance(view, PartitionView):
-        yield f"{_shown(view)}, not a PartitionView"
-        return
-    if not _is_number(view.partition):
-        yield f"a partition = {_shown(view.partition)}"
-    if not _is_number(view.leader_epoch):
-        yield f"a leader_epoch = {_shown(view.leader_epoch)}"
-    if not _is_text(view.leader):
-        yield f"a leader = {_shown(view.leader)}"
-    for name, names in (("members", view.members), ("replicas", view.replicas)):
-        if not isinstance(names, tuple) or not all(isinstance(each, str) for each in names):
-            yield f"{name} = {_shown(names)}, not a tuple of names"
-    if view.unnamed is not None and not _is_number(view.unnamed):
-        yield f"unnamed = {_shown(view.unnamed)}"
-
-
-def _is_number(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int):
-        return False
-    return _LEAST <= value <= _MOST
-
-
-def _is_text(value: object) -> bool:
-    return value is None or isinstance(value, str)
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 and "\n" not in text else f"a {type(value).__name__}"
-
 
 Rows = Callable[[list[tuple[object, ...]]], None]
 """Takes rows of the observations schema, without the run's id."""
@@ -182,22 +113,20 @@ class Observer:
             self.clock.wait(self._stop, _PERIOD_S)
 
     def _look(self, node: Node) -> None:
-        """Query a node once."""
-        views = views_of(self._asked(node), len(self.cells))
-        now_ns = self.clock.now_ns()
-        for cell, view in zip(self.cells, views, strict=True):
+        """Query a node once, about every cell."""
+        target, plans = self.target, [cell.plan for cell in self.cells]
+        if len(plans) == 1:
+            assert isinstance(target, HasLeaders)
+            given: object = [target.observe(node, plans[0], timeout_s=_TIMEOUT_S)]
+        else:
+            assert isinstance(target, HoldsCells)
+            given = [*target.observe_cells(node, plans, timeout_s=_TIMEOUT_S)]
+        views = validated("observe()", given, list[NodeView | None])
+        now_ns, of_cells = self.clock.now_ns(), list(zip(self.cells, views, strict=True))
+        for cell, view in of_cells:
             if view is not None:
                 cell.latest[node.name] = (now_ns, view)
                 cell.rows(list(_rows(now_ns, view)))
-
-    def _asked(self, node: Node) -> object:
-        """What the target returns as the node's views, one for each cell."""
-        target, plans = self.target, [cell.plan for cell in self.cells]
-        if len(plans) > 1:
-            assert isinstance(target, HoldsCells)
-            return target.observe_cells(node, plans, timeout_s=_TIMEOUT_S)
-        assert isinstance(target, HasLeaders)
-        return [target.observe(node, plans[0], timeout_s=_TIMEOUT_S)]
 
 
 def merge(time_ns: int, answers: Iterable[tuple[int, NodeView]]) -> Situation:

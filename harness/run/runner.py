@@ -24,6 +24,7 @@ from typing import Final
 
 from harness import failures
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
+from harness.failures import validated
 from harness.faults.injection import Faults
 from harness.faults.journal import Journal
 from harness.history.run_folder import RunDir, write_atomically
@@ -47,7 +48,6 @@ from harness.protocols import (
     vocabulary_of,
 )
 from harness.protocols.clock import RunClock
-from harness.run.answers import readers_of, writer_of
 from harness.run.availability import (
     levers_of,
     prepare_nodes,
@@ -57,7 +57,7 @@ from harness.run.availability import (
 )
 from harness.run.by_hand import begin_by_hand
 from harness.run.cell_run import CellRun, Meeting, cell_runs, still_going, together
-from harness.run.final_read import NOT_FULLY_REPLICATED, in_sync, wait_until_replicated
+from harness.run.final_read import NOT_FULLY_REPLICATED, in_sync, readers_of, wait_until_replicated
 from harness.run.interrupts import Interrupts
 from harness.run.metadata import RunMetadata, client_versions
 from harness.run.observer import Observer
@@ -121,20 +121,11 @@ def logs_of(node: Node, target: object, cluster: RunCluster) -> tuple[dict[str, 
         sources.insert(0, partial(target.logs, node))
     for source in sources:
         try:
-            logs |= _by_file(source())
+            given = validated("logs()", source(), Mapping[str, bytes])
+            logs |= {Path(name).name: log for name, log in given.items()}
         except Exception as error:
             missing.append(f"not all logs of {node.name} were kept: {failures.reason(error)}")
     return logs, missing
-
-
-def _by_file(given: object) -> dict[str, bytes]:
-    """Logs by the last part of their name. Raises HarnessFailure for what no target may return."""
-    if not isinstance(given, Mapping):
-        raise HarnessFailure(f"logs() returns {given!r:.60}, not bytes by the names of files")
-    for name, log in given.items():
-        if not isinstance(log, bytes):
-            raise HarnessFailure(f"logs() returns {name!r} as {log!r:.60}, not as bytes")
-    return {Path(name).name: log for name, log in given.items()}
 
 
 def _printed(node: Node, cluster: RunCluster) -> dict[str, bytes]:
@@ -268,7 +259,8 @@ def _come_up(
     """Wait until the cluster is fully replicated and has what the workload writes to; write down
     what it is."""
     plan, target, image = resolved.plan, resolved.target, cluster.image
-    clients = client_versions(writer_of(target, plan), *readers_of(target, plan))
+    writer = validated(f"the target {target.plugin!r}: writer()", target.writer(plan), str)
+    clients = client_versions(writer, *readers_of(target, plan))
     version = image.version if image is not None else None
     record.update(versions={**record.document["versions"], **clients, "target": version})
     if image is not None:

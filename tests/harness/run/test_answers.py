@@ -12,15 +12,8 @@ from harness.clusters.specs import specs_of
 from harness.errors import HarnessFailure
 from harness.history import READS
 from harness.plan import parse_plan
-from harness.protocols import End, ImageRef, Ingredients, NodeSpec, Order, Promises
-from harness.run.answers import (
-    client_of,
-    promises_of,
-    read_by,
-    readers_of,
-    settings_of,
-    writer_of,
-)
+from harness.protocols import End, ImageRef, Ingredients, NodeSpec, Order
+from harness.run.final_read import read_by, readers_of
 from targets.kafka.target import Kafka
 from targets.zookeeper.target import ZooKeeper
 
@@ -62,64 +55,30 @@ def with_column(name: str, values: Any) -> pa.Table:
     return pa.table({**{each: table()[each] for each in SCHEMA.names}, name: values})
 
 
-def settings(target: Any) -> Any:
-    return settings_of(target, CLUSTER, PLAN)
-
-
 def read(target: Any) -> Any:
     return read_by(target, CLUSTER, PLAN, "a")
 
 
-GROUPS: dict[str, Any] = {"settings": {"node": {"lazy": True}}}
+def readers(target: Any) -> Any:
+    return readers_of(target, PLAN)
+
+
 WRONG: list[tuple[Callable[[Any], Any], Odd, str]] = [
-    (settings, Odd(effective=None), "effective() returns None, not settings in groups"),
-    (settings, Odd(effective={}), "effective() returns {}, not settings in groups"),
-    (settings, Odd(effective={"settings": {"lazy": True}}), "not settings in groups"),
-    (settings, Odd(effective=GROUPS, requested=None), "requested() returns None, not settings in"),
-    (settings, Odd(effective={"settings": {"a": {"b": object()}}}), "not JSON: Type is not JSON"),
-    (
-        lambda t: promises_of(t, PLAN, {}, model="log"),
-        Odd(promises=None),
-        "promises() returns None, not Prom",
-    ),
-    (
-        lambda t: promises_of(t, PLAN, {}, model="log"),
-        Odd(promises=Promises(partitions=5)),
-        "promises() returns partitions = 5, not as many as the plan has, 1",
-    ),
-    (
-        lambda t: promises_of(t, PLAN, {}, model="log"),
-        Odd(promises=Promises(model="register")),
-        "promises() returns model = 'register', not that of the plan's workload, 'log'",
-    ),
-    (lambda t: client_of(t, CLUSTER, PLAN), Odd(client=None), "client() returns None, not a Clie"),
-    (lambda t: client_of(t, CLUSTER, PLAN), Odd(client=Odd(call=1)), "become one by ThreadedClie"),
-    (lambda t: readers_of(t, PLAN), Odd(readers="ab"), "readers() returns 'ab', not the names of"),
-    (lambda t: readers_of(t, PLAN), Odd(readers=("a",)), "readers() returns ('a',), not the name"),
-    (lambda t: readers_of(t, PLAN), Odd(readers=("a", "a")), "names of two that read differently"),
-    (lambda t: writer_of(t, PLAN), Odd(writer=None), "writer() returns None, not a name"),
-    (read, Odd(read_all=None), "read_all() returns None, not a table and a list of End"),
-    (read, Odd(read_all=table()), "read_all() returns a Table, not a table and a list of End"),
-    (read, Odd(read_all=(table(), None)), "returns None, not a list of End beside its table"),
-    (read, Odd(read_all=(table(), [1])), "returns [1], not a list of End beside its table"),
-    (read, Odd(read_all=([ROW], [END])), "not a pyarrow.Table beside its list of End"),
-    (
-        read,
-        Odd(read_all=(table().drop_columns(["key"]), [END])),
-        "returns a table with the columns reader, partition, offset, value, leader_epoch, time_ns",
-    ),
-    (read, Odd(read_all=(with_column("run_id", ["r"]), [END])), "the columns reader, "),
-    (
-        read,
-        Odd(read_all=(with_column("value", ["one"]), [END])),
-        "read_all() returns a table that cannot be read (Failed to parse string",
-    ),
+    (readers, Odd(readers="ab"), "readers() returns 'ab': should be a valid tuple"),
+    (readers, Odd(readers=("a",)), "readers() returns ('a',): 1 Field required"),
+    (readers, Odd(readers=("a", "a")), "returns 'a' twice, not two that read differently"),
+    (read, Odd(read_all=None), "the reader 'a' returns None: should be a valid tuple"),
+    (read, Odd(read_all=(table(), None)), "1 should be a valid list"),
+    (read, Odd(read_all=(table(), [1])), "1.0 should be an instance of End"),
+    (read, Odd(read_all=([ROW], [END])), "0 should be an instance of Table"),
+    (read, Odd(read_all=(table().drop_columns(["key"]), [END])), 'cannot be read: \'Field "key"'),
+    (read, Odd(read_all=(with_column("value", ["one"]), [END])), "read: Failed to parse string"),
     (
         read,
         Odd(read_all=(with_column("value", pa.array([None], pa.int64())), [END])),
-        "read_all() returns a table that cannot be read (",
+        "returns a table that cannot be read: ",
     ),
-    (read, Odd(read_all=(table(reader="b"), [END])), "returns rows of the reader 'b', not 'a'"),
+    (read, Odd(read_all=(table(reader="b"), [END])), "returns rows of the reader 'b'"),
 ]
 
 
@@ -131,14 +90,6 @@ def test_what_a_target_may_not_return_is_refused_with_its_name(
         ask(target)
     assert refused.value.what.startswith("the target 'odd': ")
     assert why in refused.value.what
-
-
-def test_what_it_may_return_is_taken() -> None:
-    target = Odd(effective={**GROUPS, "features": {"f": 1}, "warnings": ["w"]}, requested=GROUPS)
-    known = settings(target)
-    assert (known.effective, known.requested) == (GROUPS["settings"], GROUPS["settings"])
-    assert (known.effective_features, known.requested_features) == ({"f": 1}, {})
-    assert known.warnings == ("w",)
 
 
 def test_columns_in_another_order_and_of_a_narrower_type_are_read() -> None:

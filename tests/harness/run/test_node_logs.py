@@ -82,8 +82,8 @@ def test_logs_and_what_is_printed_are_kept() -> None:
     [
         (KeyError("server"), "KeyError: 'server'"),
         (HarnessFailure("b1 does not answer"), "not all logs of b1 were kept: b1 does not answer"),
-        (None, "logs() returns None, not bytes by the names of files"),
-        ({"server.log": "x"}, "logs() returns 'server.log' as 'x', not as bytes"),
+        (None, "logs() returns None: should be a valid dictionary"),
+        ({"server.log": "x"}, "server.log should be a valid bytes"),
     ],
 )
 def test_logs_that_cannot_be_had_are_a_sentence_and_the_others_are_kept(
