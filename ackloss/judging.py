@@ -24,7 +24,7 @@ def check(paths: Iterable[str | os.PathLike[str]], *, master: str | None = None)
 
     Raises HistoryError for the first run that cannot be judged, after judging all others.
     """
-    from harness.campaigns.loading import stored_runs
+    from harness.campaigns.folder import stored_runs
 
     runs = [run for path in paths for run in stored_runs(os.fspath(path)).runs]
     errors: list[AcklossError] = []

@@ -41,10 +41,10 @@ from analysis.statistics.pairs import pairs_needed
 from analysis.statistics.samples import HARNESS_FAILURE, VACUOUS, WRONG
 from analysis.statistics.shares import Estimate
 from analysis.wording import about, counted, do, has, is_, plural, them
-from harness.campaigns.estimate import if_shared, left_s
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Progress
 from harness.campaigns.plan import Campaign
+from harness.campaigns.scheduler import if_shared, left_s
 from harness.protocols import PrimaryFinding
 from reports.formatting import number, p_value, share
 

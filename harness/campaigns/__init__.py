@@ -1,17 +1,12 @@
 """Campaigns: a matrix of many runs, executed by workers, resumable at any instant.
 
-plan       the campaign file: a base plan, axes, repetitions, budget, policy
+plan       the campaign file: a base plan, axes, repetitions, budget, and the policy's exit code
 loading    reads a campaign file with its base plan
-folder     the paths of a campaign's folder
-journal    the append-only journal of a campaign: its entries, writing and reading them
-progress   the state of every run, from the journal: where `resume` continues
-sharing    which cells share a run
-demands    which axes must share a run, and which do
-order      which run is next
+folder     a campaign's folder, and the runs that a path or a URL names
+journal    the append-only journal, and the state of every run by it: where `resume` continues
+sharing    which cells share a run, and which must
 worker     a process that keeps a cluster and executes one run after another on it
-processes  the processes of workers
-scheduler  assigns runs to workers, and continues whatever happens to one of them
-estimate   workers, time and disk that a campaign will take
-policy     the exit code of a campaign, by its policy
+scheduler  assigns runs to workers whatever happens to one of them; how long that will take
 prune      deletes the bulk of runs that nobody will inspect
+archive    copies of judged runs at a URL
 """

@@ -1,4 +1,5 @@
-"""The folder of a campaign: the only place that knows its file names.
+"""The folder of a campaign: the only place that knows its file names; and the runs that a path or a
+URL names: a run, a folder of runs, or a campaign.
 
 campaign.toml  base.json  journal.jsonl  runs/<run_id>/  runs/<shared run>/cells/<cell>/
 campaign.json  report.html  junit.xml  summary.md  figures/  tables/
@@ -9,21 +10,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 from filelock import FileLock, Timeout
 
+from harness.campaigns.journal import COPY_AGAIN, Progress, Run, read_progress
 from harness.errors import EnvironmentFailure, HistoryError
+from harness.faults.journal import numbered
+from harness.history.documents import read_run
 from harness.history.run_folder import CELLS, RunDir, parts_of, write_atomically
+from harness.machine.scratch import scratch
+from harness.urls import is_url
 
 if TYPE_CHECKING:
     from harness.campaigns.journal import Progress, Run
     from harness.campaigns.plan import Campaign
-
-COPY_AGAIN: Final = "copy the campaign's folder again"
-"""What to do about files that only a damaged or incomplete copy has."""
+    from harness.history.remote_run import RemoteRun
+    from harness.storage import Folder
 
 
 @dataclass(frozen=True)
@@ -88,8 +94,6 @@ class CampaignDir:
     def progress(self) -> Progress:
         """The state of its runs, by its journal. Raises HistoryError for a journal that cannot be
         read, or does not name a run that is there."""
-        from harness.campaigns.journal import read_progress
-
         # Listed before the journal is read, which names a run before its folder is made.
         present = {path.name for path in self.runs.glob("*")}
         progress = read_progress(self.journal)
@@ -111,8 +115,6 @@ class CampaignDir:
 
     def _is_of_campaign(self, name: str) -> bool:
         """Whether a campaign made this run; the user may have made one there by `ackloss run`."""
-        from harness.history.documents import read_run
-
         try:
             return read_run(self.run(name)).campaign is not None
         except HistoryError:  # such as an empty file, which stands for one of an archive
@@ -147,8 +149,6 @@ class CampaignDir:
 
     def _line_of(self, run: Run) -> int:
         """The number of the line by which a run began."""
-        from harness.faults.journal import numbered
-
         return next(n for n, line in numbered(self.journal) if line.get("run_id") == run.run_id)
 
     @contextmanager
@@ -190,8 +190,6 @@ class CampaignDir:
     def runs_with_history(self) -> list[RunDir]:
         """The runs that still have their history, oldest first. A run that cells of the campaign
         shared is each of its cells; one whose plan has cells is itself. Raises HistoryError."""
-        from harness.campaigns.journal import read_progress
-
         shared = read_progress(self.journal).shared_runs()
         runs = {history.parent for history in self.runs.glob("*/history")}
         cells = {history.parent for history in self.runs.glob(f"*/{CELLS}/*/history")}
@@ -240,3 +238,70 @@ class CampaignDir:
     @property
     def summary(self) -> Path:
         return self.path / "summary.md"
+
+
+class StoredRuns(NamedTuple):
+    """Runs in order. `without_history`: how many more of a campaign are done, but have no history
+    to judge."""
+
+    runs: list[RunDir] | list[RemoteRun]
+    without_history: int = 0
+
+
+def stored_runs(given: str | Path) -> StoredRuns:
+    """The runs at a path, or at a URL that pyarrow or fsspec reads.
+
+    Raises HistoryError if there are none, and what `harness.storage` raises.
+    """
+    if not is_url(str(given)):
+        return _at_path(Path(given))
+    from harness.history.remote_run import remote_runs
+    from harness.storage import Folder
+
+    folder = Folder.at(str(given))
+    if folder.local is not None:
+        try:
+            return _at_path(folder.local)
+        except HistoryError as error:
+            if error.file == str(folder.local):
+                error.file = str(given)
+            raise
+    return StoredRuns(*remote_runs(folder, partial(_shared_runs_at, folder)))
+
+
+def _at_path(path: Path) -> StoredRuns:
+    campaign = CampaignDir(path)
+    if campaign.exists:
+        return _of_campaign(campaign)
+    if not RunDir(path).run.is_file() and (runs := sorted(path.glob("*/run.json"))):
+        return StoredRuns([RunDir(run.parent) for run in runs])
+    return StoredRuns([RunDir.open(path)])
+
+
+def _shared_runs_at(folder: Folder) -> set[str]:
+    """The ids of the runs that cells of a campaign at a URL shared, by its journal; none before the
+    campaign ends, as the journal is copied last: until then each run is judged with its cells."""
+    name = CampaignDir(Path()).journal.name
+    if not folder.has(name):
+        return set()
+    with scratch() as parent:
+        copy = Path(parent) / name
+        folder.fetch({name: copy})
+        try:
+            return read_progress(copy).shared_runs()
+        except HistoryError as error:
+            error.file = str(error.file).replace(str(copy), folder.place(name))
+            raise
+
+
+def _of_campaign(campaign: CampaignDir) -> StoredRuns:
+    runs = campaign.runs_with_history()
+    if not runs:
+        raise HistoryError(
+            "no run of this campaign has a history to judge",
+            file=str(campaign.path),
+            hint="`ackloss report` shows its results",
+        )
+    with_history = {run.run_id for run in runs}
+    done = read_progress(campaign.journal).in_state("done")
+    return StoredRuns(runs, sum(run.run_id not in with_history for run in done))

@@ -12,8 +12,7 @@ runs are finished (they are never repeated) and which began and broke off (they 
     {"type": "ended",   "why", "at"}                                 the session is over
 
 `shared` is equal for the cells of one run, and null for a run of one cell. `plan_hash` is that of
-the campaign; `repetitions` are those to which `resume --repetitions` raised it, else null. Journals
-of earlier versions do not have them, and have `lane` and `lanes` instead of `worker` and `workers`.
+the campaign; `repetitions` are those to which `resume --repetitions` raised it, else null.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ from typing import Annotated, ClassVar, Final
 import orjson
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
-from harness.campaigns.folder import COPY_AGAIN
 from harness.errors import EnvironmentFailure, HistoryError
 from harness.faults.journal import append, end_last_line, lines
 from harness.history.run_folder import parts_of
@@ -189,6 +187,10 @@ def read_progress(path: Path) -> Progress:
     return progress
 
 
+COPY_AGAIN: Final = "copy the campaign's folder again"
+"""What to do about files that only a damaged or incomplete copy has."""
+
+
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
@@ -272,7 +274,6 @@ _TYPES: Final[Mapping[str, type[Entry]]] = {
 _ADAPTERS: Final[Mapping[type[Entry], TypeAdapter[Entry]]] = {
     each: TypeAdapter(each) for each in _TYPES.values()
 }
-_FORMER_NAMES: Final = {"lane": "worker", "lanes": "workers"}
 
 
 class Journal:
@@ -333,10 +334,9 @@ def read_journal(path: Path) -> Iterator[Entry]:
 
 
 def _read(entry_type: type[Entry], line: Mapping[str, object], place: str) -> Entry:
-    named = {_FORMER_NAMES.get(name, name): value for name, value in line.items()}
     try:
         # Strict, so that "3" is not a number; from JSON, as strict Python data is an instance.
-        return _ADAPTERS[entry_type].validate_json(orjson.dumps(named), strict=True)
+        return _ADAPTERS[entry_type].validate_json(orjson.dumps(line), strict=True)
     except ValidationError as error:
         findings = first_of(error.errors(include_url=False))
         key, given = findings[0]["loc"][0], findings[0]["input"]

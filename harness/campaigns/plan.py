@@ -187,14 +187,6 @@ class CampaignPlan(Section):
     budget: Budget = Field(default_factory=lambda: Budget())
     policy: Policy = Field(default_factory=lambda: Policy())
 
-    @model_validator(mode="before")
-    @classmethod
-    def _former_names(cls, document: object) -> object:
-        """`lanes` is the former name of `workers`."""
-        if isinstance(document, dict) and "lanes" in document and "workers" not in document:
-            return {("workers" if key == "lanes" else key): document[key] for key in document}
-        return document
-
     @model_validator(mode="after")
     def _known_names(self) -> CampaignPlan:
         named = [(f"exclude.{place}", each) for place, each in enumerate(self.exclude)]

@@ -347,8 +347,7 @@ def _schedule(
     """Run what is left; returns why the session ended."""
     from analysis.wording import counted, of_runs
     from checkers.judging.one_run import judge_run
-    from harness.campaigns.estimate import estimate
-    from harness.campaigns.scheduler import Scheduler
+    from harness.campaigns.scheduler import Scheduler, estimate
     from reports.formatting import SIMULATED
     from reports.junit import Junit, write_summary
 

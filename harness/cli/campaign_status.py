@@ -19,10 +19,10 @@ from analysis.wording import about
 from harness.cli.output import Output, plain, with_output
 
 if TYPE_CHECKING:
-    from harness.campaigns.estimate import Estimate
     from harness.campaigns.folder import CampaignDir
     from harness.campaigns.journal import Progress
     from harness.campaigns.plan import Campaign, Cell
+    from harness.campaigns.scheduler import Estimate
     from harness.campaigns.sharing import Along, Group
     from reports.answer import Answer
 
@@ -92,7 +92,7 @@ def status(out: Output, folder: Path) -> None:
 def print_plan(out: Output, campaign: Campaign) -> None:
     """Print the cells of a campaign, the number of runs, and an estimate of their time and disk."""
     from analysis.wording import counted, of_runs
-    from harness.campaigns.estimate import estimate, if_shared
+    from harness.campaigns.scheduler import estimate, if_shared
     from harness.campaigns.sharing import groups_of_campaign, sharing_by_axis
 
     estimated, groups = estimate(campaign), groups_of_campaign(campaign)
@@ -229,7 +229,7 @@ class Watched:
 
     def so_far(self) -> str:
         """How many executions are over, and how long the others take."""
-        from harness.campaigns.estimate import estimate, left_s
+        from harness.campaigns.scheduler import estimate, left_s
 
         left = estimate(self.campaign, self.progress.finished(), self.workers)
         runs = map(self.progress.of_execution, list(self.progress.executions))

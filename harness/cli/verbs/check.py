@@ -115,7 +115,7 @@ def _check_runs(
     errors: list[AcklossError],
 ) -> Sequence[Mapping[str, Any]]:
     from checkers.judging.many_runs import check_runs
-    from harness.campaigns.loading import stored_runs
+    from harness.campaigns.folder import stored_runs
 
     runs: dict[str, Stored] = {}  # by their place: `runs/` and `runs/x` name one of them twice
     for given in paths:

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness.campaigns.estimate import estimate
 from harness.campaigns.loading import load_campaign
 from harness.campaigns.plan import Campaign
-from harness.campaigns.scheduler import Order
+from harness.campaigns.scheduler import Order, estimate
 from harness.cli import main
 from harness.errors import PlanError
 from tests.fixtures.campaign_folder import BASE
@@ -214,16 +213,6 @@ def test_shipped_campaigns_can_be_run(file: Path) -> None:
     assert given.cells
     assert given.plan.about
     assert given.plan.name == file.stem
-
-
-def test_lanes_are_accepted_as_the_former_name_of_workers(tmp_path: Path) -> None:
-    assert campaign(tmp_path, "", head="lanes = 3").plan.workers == 3
-    assert campaign(tmp_path, "", head="workers = 2").plan.workers == 2
-    with pytest.raises(PlanError, match="unknown key"):
-        campaign(tmp_path, "", head="workers = 2\nlanes = 3")
-    help_text = CliRunner().invoke(main, ["campaign", "run", "--help"]).output
-    assert "--workers" in help_text
-    assert "--lanes" in help_text
 
 
 TWO_CHOICES = """

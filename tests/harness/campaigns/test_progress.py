@@ -148,11 +148,11 @@ def test_entries_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert list(read_journal(tmp_path / "journal.jsonl")) == written
 
 
-def test_journals_of_earlier_and_later_versions_are_read(tmp_path: Path) -> None:
+def test_journals_of_later_versions_are_read(tmp_path: Path) -> None:
     file = tmp_path / "journal.jsonl"
     file.write_text(
-        '{"type":"session","pid":7,"lanes":4,"at":"2026-11-21T22:00:00+00:00"}\n'
-        '{"type":"begun","cell":"a=1","repetition":0,"run_id":"r","lane":3,"at":""}\n'
+        '{"type":"session","workers":4,"at":"2026-11-21T22:00:00+00:00"}\n'
+        '{"type":"begun","cell":"a=1","repetition":0,"run_id":"r","worker":3,"at":""}\n'
         '{"type":"invented later","what":"?"}\n'
         '{"type":"done","run_id":"r","verdict":"valid","seconds":1,"cost":9,"at":""}\n'
     )

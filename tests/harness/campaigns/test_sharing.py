@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from harness.campaigns.estimate import estimate
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.loading import load_campaign
 from harness.campaigns.plan import Campaign, Cell
+from harness.campaigns.scheduler import estimate
 from harness.campaigns.sharing import groups_of, groups_of_campaign, shared_plan, split
 from harness.cli import main
 from harness.errors import PlanError

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.campaigns.folder import CampaignDir
+from harness.campaigns.folder import CampaignDir, stored_runs
 from harness.campaigns.journal import Journal, RunBegun, RunDone
-from harness.campaigns.loading import stored_runs
 from harness.errors import HistoryError
 from harness.history.remote_run import RemoteRun
 

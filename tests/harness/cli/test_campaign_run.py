@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
-from harness.campaigns.estimate import estimate, left_s
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Entry, Journal, Progress, RunBegun, RunDone
 from harness.campaigns.loading import load_campaign
+from harness.campaigns.scheduler import estimate, left_s
 from harness.cli import main
 from harness.cli.campaign_status import Watched
 from tests.fixtures.campaign_folder import build

@@ -50,7 +50,7 @@ def test_all_settings_share_each_run_of_each_fault(shipped: Campaign) -> None:
 
 
 def test_it_takes_a_few_minutes(monkeypatch: pytest.MonkeyPatch, shipped: Campaign) -> None:
-    from harness.campaigns.estimate import estimate
+    from harness.campaigns.scheduler import estimate
 
     assert estimate(shipped).seconds < 600, "a few minutes, one run at a time"
 
