@@ -48,7 +48,7 @@ from analysis.statistics.samples import (
 from analysis.tables import write_tables
 from analysis.wording import counted
 from harness.campaigns.folder import CampaignDir
-from harness.campaigns.progress import Progress
+from harness.campaigns.journal import Progress
 from harness.errors import AcklossError, EnvironmentFailure
 from harness.history.run_folder import RunDir, write_atomically
 from harness.percent import points

@@ -32,8 +32,8 @@ from analysis.statistics.shares import Share, share_in_words
 from analysis.visible import visible
 from analysis.wording import counted, unit
 from harness.campaigns.folder import CampaignDir
-from harness.campaigns.plan import Campaign, Tally, breaking, inconclusive_in_words
 from harness.campaigns.journal import Progress, Run
+from harness.campaigns.plan import Campaign, Tally, breaking, inconclusive_in_words
 from harness.history.run_folder import write_atomically
 from harness.protocols import PrimaryFinding
 from reports import formatting, markdown

@@ -22,8 +22,8 @@ from analysis.timeline import Timeline, timeline
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
 from harness.history.documents import KILLED, Counts, RunResult, StoredRun, read_result, read_run
-from harness.history.run_folder import RunDir
 from harness.history.facts import target_of
+from harness.history.run_folder import RunDir
 from harness.models import LOG, MODELS, REGISTER
 from harness.protocols.pages import DescribesRuns
 from reports import checks, formatting
