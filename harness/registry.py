@@ -194,7 +194,12 @@ def _breaches(kind: str, plugin: type[Any]) -> Iterator[str]:
     if not bases:
         yield "inherits no base class of harness.protocols"
         return
-    declared = {name for base in bases for name in vars(base).get("__annotations__", ())}
+    declared = {
+        name
+        for base in bases
+        for name, kind in vars(base).get("__annotations__", {}).items()
+        if str(kind).startswith("ClassVar")
+    }
     methods = sorted(getattr(plugin, "__abstractmethods__", ()))
     if lacking := [
         *sorted(name for name in declared if not hasattr(plugin, name)),
