@@ -15,22 +15,27 @@ The import is cheap: Spark, Docker, pandas and matplotlib are imported when they
 
 from __future__ import annotations
 
-from ackloss.judging import check
-from ackloss.running import run
-from ackloss.stored import Campaign, Run, load_campaign, load_run
-from ackloss.tables import Lake, lake
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from harness import __version__
-from harness.errors import (
-    AcklossError,
-    EnvironmentFailure,
-    HarnessFailure,
-    HistoryError,
-    Interrupted,
-    PlanError,
-    QueryError,
-)
-from harness.history.documents import RunResult, StoredRun
-from harness.protocols import Checker, Client, Lever, Nemesis, Provider, Target, Workload
+
+if TYPE_CHECKING:
+    from ackloss.judging import check
+    from ackloss.running import run
+    from ackloss.stored import Campaign, Run, load_campaign, load_run
+    from ackloss.tables import Lake, lake
+    from harness.errors import (
+        AcklossError,
+        EnvironmentFailure,
+        HarnessFailure,
+        HistoryError,
+        Interrupted,
+        PlanError,
+        QueryError,
+    )
+    from harness.history.documents import RunResult, StoredRun
+    from harness.protocols import Checker, Client, Lever, Nemesis, Provider, Target, Workload
 
 __all__ = [
     "AcklossError",
@@ -59,3 +64,35 @@ __all__ = [
     "load_run",
     "run",
 ]
+
+_MODULES = {
+    "ackloss.judging": ("check",),
+    "ackloss.running": ("run",),
+    "ackloss.stored": ("Campaign", "Run", "load_campaign", "load_run"),
+    "ackloss.tables": ("Lake", "lake"),
+    "harness.history.documents": ("RunResult", "StoredRun"),
+    "harness.errors": (
+        "AcklossError",
+        "EnvironmentFailure",
+        "HarnessFailure",
+        "HistoryError",
+        "Interrupted",
+        "PlanError",
+        "QueryError",
+    ),
+}
+_DOORS = "harness.protocols"
+"""Where all others are."""
+
+
+def __getattr__(name: str) -> Any:
+    """A name is imported when it is first needed: the command line needs none of them to start."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = next((module for module, names in _MODULES.items() if name in names), _DOORS)
+    value = globals()[name] = getattr(importlib.import_module(module), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -85,7 +85,7 @@ with tempfile.TemporaryDirectory() as folder:
 
 def works(run: Path) -> Mapping[str, list[str]]:
     """The commands, by what they measure."""
-    ackloss = ["-m", "harness"]
+    ackloss = ["-m", "ackloss"]
     return {
         "interpreter and recorder": ["-c", INTERPRETER],
         "recorder": ["-c", RECORDING],

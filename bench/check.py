@@ -236,7 +236,7 @@ def counted(corpus: Corpus, engines: Iterable[str]) -> tuple[dict[str, Measured]
             truth = dict(pool.map(make, range(corpus.runs), chunksize=4))
         runs = sorted(str(path) for path in folder.iterdir())
         say(f"{corpus.name}: {corpus.runs:,} x {corpus.operations:,} operations")
-        ours = [sys.executable, "-m", "harness", "check", *runs, "--json"]
+        ours = [sys.executable, "-m", "ackloss", "check", *runs, "--json"]
         results = {"ours": measured(ours, _counts_of_ours)}
         fair = is_right("ours", results["ours"], corpus, truth)
         for name in engines:

@@ -125,7 +125,7 @@ def truth(tables: Mapping[str, pa.Table]) -> Answer:
 
 def asked(engine: str, lake: Path) -> tuple[Answer, float]:
     """The answer of the command, and its seconds."""
-    words = (sys.executable, "-m", "harness", "lake", "query", SQL, "--lake", lake)
+    words = (sys.executable, "-m", "ackloss", "lake", "query", SQL, "--lake", lake)
     begun_s = time.monotonic()
     done = subprocess.run(
         [*words, "--engine", engine, "--json"], check=True, stdout=subprocess.PIPE

@@ -367,7 +367,7 @@ def main(arguments: list[str]) -> int:
         size_mb = sum(path.stat().st_size for path in run.rglob("*.parquet")) / 2**20
         print(f"one run of {writes:,} writes, {size_mb:,.0f} MB of Parquet", flush=True)
         ours = measured(
-            [sys.executable, "-m", "harness", "check", str(run), "--json"],
+            [sys.executable, "-m", "ackloss", "check", str(run), "--json"],
             lambda document: {"soak": document["counts"]},
         )
         right = is_right("ours", ours, soak.truth)

@@ -157,7 +157,7 @@ def is_seen(row: Row, outcome: Outcome) -> bool:
 def run_once(row: Row, side: Side) -> Run:
     """One run of one side, through the command line."""
     with tempfile.TemporaryDirectory() as out:
-        argv = [sys.executable, "-m", "harness", *row.command(side), "--json", "--out", out]
+        argv = [sys.executable, "-m", "ackloss", *row.command(side), "--json", "--out", out]
         with subprocess.Popen(
             argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:

@@ -24,8 +24,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import ackloss
+from ackloss.cli import main
 from harness import registry
-from harness.cli import main
 from harness.faults.records import RECORD_TYPES
 from harness.machine.scratch import remove_abandoned
 from harness.models import MODELS
@@ -222,7 +222,7 @@ def test_a_run_that_is_killed_leaves_no_process_and_clean_removes_the_rest(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     words = ["run", str(SAFE), "--set", "workload.duration_s=60", "--out", str(tmp_path / "runs")]
     with subprocess.Popen(
-        [sys.executable, "-m", "harness", *words], stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "ackloss", *words], stdout=subprocess.DEVNULL
     ) as run:
         until_s = time.monotonic() + 60
         while len(begun := list(servers(tmp_path))) < 2 and time.monotonic() < until_s:

@@ -102,25 +102,25 @@ def test_the_license_is_named_and_included(installed: Path) -> None:
 
 @pytest.mark.parametrize("name", ["kafka-unclean", "faults/isolate-leader-acks1", "log"])
 def test_a_plan_is_found_by_name(installed: Path, tmp_path: Path, name: str) -> None:
-    done = python(installed, tmp_path, "-m", "harness", "plan", "validate", name)
+    done = python(installed, tmp_path, "-m", "ackloss", "plan", "validate", name)
     assert (done.returncode, done.stdout) == (0, f"{name}: valid\n"), done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_campaign_is_found_by_name_with_its_base_plan(installed: Path, tmp_path: Path) -> None:
-    done = python(installed, tmp_path, "-m", "harness", "campaign", "plan", "always-valid")
+    done = python(installed, tmp_path, "-m", "ackloss", "campaign", "plan", "always-valid")
     assert done.returncode == 0, done.stderr
     assert "always-valid: 1 cell, 100 runs" in done.stdout
 
 
 def test_an_unknown_name_is_refused(installed: Path, tmp_path: Path) -> None:
-    done = python(installed, tmp_path, "-m", "harness", "plan", "validate", "kafka-unclaen")
+    done = python(installed, tmp_path, "-m", "ackloss", "plan", "validate", "kafka-unclaen")
     assert done.returncode == 4
     assert done.stderr.endswith("did you mean 'kafka-unclean'?\n")
 
 
 def test_all_names_are_listed(installed: Path, tmp_path: Path) -> None:
-    listed = document(python(installed, tmp_path, "-m", "harness", "list", "--json"))
+    listed = document(python(installed, tmp_path, "-m", "ackloss", "list", "--json"))
     for kind in ("plans", "campaigns", "schedules"):
         files = (ROOT / kind).rglob("*.toml")
         names = {file.relative_to(ROOT / kind).with_suffix("").as_posix() for file in files}

@@ -10,9 +10,9 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
+from ackloss.cli import main
 from analysis.campaign import campaign_document, run_rows
 from harness.campaigns.journal import Journal
-from harness.cli import main
 from reports.campaign import write_campaign
 from tests.fixtures.campaign_folder import OFF, ON, add, build
 from tests.fixtures.result_documents import FAILED, lossy, run

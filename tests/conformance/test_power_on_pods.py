@@ -114,7 +114,7 @@ def test_clean_removes_what_a_killed_run_left(
     folder = disks_of(run_id)
     assert str(folder) in Path("/proc/self/mountinfo").read_text()
     clean = subprocess.run(
-        [sys.executable, "-m", "harness", "clean"],
+        [sys.executable, "-m", "ackloss", "clean"],
         cwd=ROOT,
         env=environment,
         capture_output=True,

@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from harness.cli import main
+from ackloss.cli import main
 from tests.contracts.conftest import Frozen, as_text, normalised
 from tests.fixtures.command_line import ackloss
 

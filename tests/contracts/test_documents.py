@@ -172,7 +172,6 @@ def test_exit_codes(frozen: Frozen, folders: Mapping[str, Path], tmp_path: Path)
         ),
         "check with an unknown checker": ("check", "--history", str(history), "--checker", "none"),
         "check nothing": ("check",),
-        "run": ("run", "memory/log", *short),
         "run a plan that is not there": ("run", "no-such-plan"),
         "run a plan that is no TOML": ("run", str(broken)),
         "run with a bad change": ("run", "memory/log", "--set", "workload.name=1"),

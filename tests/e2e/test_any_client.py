@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
 
 
 def command(plan: Path, client: str, out: Path, *more: str) -> list[str]:
-    run = [sys.executable, "-m", "harness", "run", str(plan), "--client", client]
+    run = [sys.executable, "-m", "ackloss", "run", str(plan), "--client", client]
     return [*run, "--json", "--out", str(out), *more]
 
 
@@ -150,7 +150,7 @@ def test_a_campaign_judges_a_client_too(tmp_path: Path) -> None:
     words = ["campaign", "run", str(file), "--out", str(out), "--workers", "1"]
     honest = f"{sys.executable} {EXAMPLES / 'kazoo_client.py'}"
     done = subprocess.run(
-        [sys.executable, "-m", "harness", *words, "--client", honest],
+        [sys.executable, "-m", "ackloss", *words, "--client", honest],
         cwd=ROOT,
         start_new_session=True,
         capture_output=True,

@@ -78,7 +78,7 @@ def test_every_run_is_executed_and_judged_once_on_kept_clusters(
     assert len({cluster for cluster, _ in clusters}) == 2
     assert sorted(before for _, before in clusters) == [1, 1, 2, 2]  # 0 was the warm-up
     checked = subprocess.run(
-        [sys.executable, "-m", "harness", "check", folder, "--conf", "spark.app.name=x", "--json"],
+        [sys.executable, "-m", "ackloss", "check", folder, "--conf", "spark.app.name=x", "--json"],
         cwd=ROOT,
         capture_output=True,
         text=True,

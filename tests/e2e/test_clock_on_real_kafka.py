@@ -38,7 +38,7 @@ def log_of_partition(folder: Path) -> str:
 
 @LONG
 def test_a_jump_beyond_the_retention_time_deletes_what_was_acknowledged(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "harness", "run", "plans/faults/clock-retention.toml"]
+    command = [sys.executable, "-m", "ackloss", "run", "plans/faults/clock-retention.toml"]
     done = subprocess.run(
         [*command, "--json", "--out", str(tmp_path)],
         cwd=ROOT,

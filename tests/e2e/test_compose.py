@@ -144,7 +144,7 @@ def words_of(tmp_path: Path, plan: str, cluster: Path, *more: str) -> list[str]:
 
 
 def command(tmp_path: Path, plan: str, cluster: Path, *more: str) -> list[str]:
-    return [sys.executable, "-m", "harness", *words_of(tmp_path, plan, cluster, *more)]
+    return [sys.executable, "-m", "ackloss", *words_of(tmp_path, plan, cluster, *more)]
 
 
 def run(tmp_path: Path, plan: str, cluster: Path, *more: str) -> tuple[int, str]:

@@ -119,7 +119,7 @@ def words_of(tmp_path: Path, plan: str, cluster: Path, *more: str) -> list[str]:
 def begun(tmp_path: Path, plan: str, cluster: Path, *more: str, **env: str) -> Running:
     words = words_of(tmp_path, plan, cluster, *more)
     process = subprocess.Popen(
-        [sys.executable, "-m", "harness", *words],
+        [sys.executable, "-m", "ackloss", *words],
         cwd=ROOT,
         start_new_session=True,
         text=True,

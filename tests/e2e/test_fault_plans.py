@@ -71,7 +71,7 @@ def test_a_plan_is_valid_and_has_a_description(path: Path) -> None:
 @pytest.mark.parametrize("path", chosen(), ids=lambda path: path.stem)
 def test_a_plan_has_the_verdict_that_it_expects(path: Path, tmp_path: Path) -> None:
     # Some plans show that a version does not support a setting.
-    command = [sys.executable, "-m", "harness", "run", str(path), "--json", "--force"]
+    command = [sys.executable, "-m", "ackloss", "run", str(path), "--json", "--force"]
     done = subprocess.run(
         [*command, "--out", str(tmp_path)],
         cwd=ROOT,

@@ -29,7 +29,7 @@ def run(out: Path, plan: Path | str, *changes: str) -> tuple[dict[str, Any], dic
     """The result, and run.json."""
     sets = [part for change in changes for part in ("--set", change)]
     done = subprocess.run(
-        [sys.executable, "-m", "harness", "run", str(plan), "--json", "--out", str(out), *sets],
+        [sys.executable, "-m", "ackloss", "run", str(plan), "--json", "--out", str(out), *sets],
         cwd=ROOT,
         start_new_session=True,
         capture_output=True,

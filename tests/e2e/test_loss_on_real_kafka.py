@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
 
 def ackloss(*args: str, timeout_s: float = 240) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "harness", *args],
+        [sys.executable, "-m", "ackloss", *args],
         cwd=ROOT,
         start_new_session=True,
         capture_output=True,

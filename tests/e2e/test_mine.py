@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.ackloss.cli.test_mine import SAFE, UNSAFE, files
 from tests.fixtures.command_line import ackloss
-from tests.harness.cli.test_mine import SAFE, UNSAFE, files
 from tests.reports.test_page import Parsed
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.usefixtures("own_state")]

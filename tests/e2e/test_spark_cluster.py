@@ -211,7 +211,7 @@ def test_a_relative_path_is_judged_in_place_and_written_by_who_asked(
     """The workers are on this machine, so they see its folders."""
     run = made(tmp_path / "runs", "one", lost=True)
     done = subprocess.run(
-        [sys.executable, "-m", "harness", *check("runs", cluster)],
+        [sys.executable, "-m", "ackloss", *check("runs", cluster)],
         cwd=tmp_path,
         env={**os.environ, "PYSPARK_PYTHON": str(python), "PYTHONPATH": str(Path.cwd())},
         capture_output=True,

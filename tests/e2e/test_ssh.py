@@ -121,7 +121,7 @@ def states(hosts: Hosts) -> dict[str, dict[str, list[str]]]:
 
 
 def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "harness", *words]
+    return [sys.executable, "-m", "ackloss", *words]
 
 
 def with_sets(changes: Sequence[str]) -> list[str]:

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
 
 
 def run(name: str, out: Path) -> dict[str, Any]:
-    command = [sys.executable, "-m", "harness", "run", f"plans/{name}.toml", "--json"]
+    command = [sys.executable, "-m", "ackloss", "run", f"plans/{name}.toml", "--json"]
     done = subprocess.run(
         [*command, "--out", str(out)],
         cwd=ROOT,

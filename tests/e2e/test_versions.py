@@ -60,7 +60,7 @@ def result_of(out: Path, version: str, metadata: str, *changes: str) -> dict[str
     plan = f"plans/{PLANS[metadata]}.toml"
     sets = [part for change in settings for part in ("--set", change)]
     done = subprocess.run(
-        [sys.executable, "-m", "harness", "run", plan, "--json", "--out", str(out), *sets],
+        [sys.executable, "-m", "ackloss", "run", plan, "--json", "--out", str(out), *sets],
         cwd=ROOT,
         start_new_session=True,
         capture_output=True,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from ackloss.cli import main
 from harness import failures, registry
-from harness.cli import main
 from tests.fixtures.planting import Plant
 
 PLAN = """\

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from ackloss.cli import main
 from harness import registry
-from harness.cli import main
 from harness.errors import PlanError, nearest
 from harness.plan import ClusterPlan, Family, FaultStep
 from harness.plan.model import Check

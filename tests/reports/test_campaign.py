@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from ackloss.cli import main
 from checkers.judging.one_run import judge_run
 from harness.campaigns.folder import CampaignDir
-from harness.cli import main
 from harness.errors import EnvironmentFailure, HistoryError
 from reports import campaign
 from reports.campaign import write_campaign, write_run_pages

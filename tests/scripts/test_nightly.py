@@ -55,7 +55,7 @@ def nightly(nights: Path, tonight: Path, *, code: int = 0) -> tuple[int, list[st
     ackloss.write_text(
         f'#!/bin/bash\necho "$*" >>{calls}\n'
         f'case "$2" in run) {run};; resume) {resume};; esac\n'
-        f'exec {shlex.quote(sys.executable)} -m harness "$@"\n'
+        f'exec {shlex.quote(sys.executable)} -m ackloss "$@"\n'
     )
     ackloss.chmod(0o755)
     done = subprocess.run(

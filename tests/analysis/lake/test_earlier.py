@@ -8,8 +8,8 @@ from pathlib import Path
 import orjson
 from click.testing import CliRunner, Result
 
+from ackloss.cli import main
 from harness.campaigns.folder import CampaignDir
-from harness.cli import main
 from tests.fixtures.campaign_folder import OFF, ON
 from tests.fixtures.lakes import ROOT, campaign, lake_of, with_second_name
 from tests.fixtures.result_documents import FAILED, lossy, run

@@ -28,6 +28,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ackloss
+from ackloss.cli import main
 from analysis.campaign import campaign_document, results_of
 from analysis.lake.place import place_of
 from analysis.lake.query import ENGINES, as_csv, query, rows, text
@@ -36,7 +37,6 @@ from analysis.lake.stored import StoredLake, cells_of, open_lake
 from analysis.statistics.samples import sample_of
 from checkers.judging import spark
 from harness.campaigns.journal import read_progress
-from harness.cli import main
 from harness.errors import HistoryError, QueryError
 from harness.history.run_folder import RunDir
 from tests.fixtures import command_line

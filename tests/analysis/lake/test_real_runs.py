@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from ackloss.cli import main
 from analysis import frames
 from analysis.campaign import campaign_document
 from analysis.lake.build import build
@@ -23,7 +24,6 @@ from analysis.statistics.resampling import Spread
 from analysis.statistics.samples import SEVERAL_SETTINGS
 from analysis.statistics.shares import Estimate
 from harness.campaigns.folder import CampaignDir
-from harness.cli import main
 from harness.history.documents import read_result
 from tests.fixtures.lakes import ROOT, files_of, lake_of, memory_campaign
 

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from ackloss.cli import main
 from checkers.judging.many_runs import check_runs
 from checkers.judging.one_run import judge_run
-from harness.cli import main
 from harness.errors import AcklossError, HistoryError, TooNewError
 from harness.history.documents import read_result
 from harness.history.remote_run import remote_runs

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from ackloss.cli import main
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Journal, RunBegun
-from harness.cli import main
 from harness.errors import HistoryError
 from harness.history.run_folder import RunDir
 from tests.fixtures.campaign_folder import OFF, ON, build

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from ackloss.cli import main
 from harness.campaigns.loading import load_campaign
 from harness.campaigns.plan import Campaign
 from harness.campaigns.scheduler import Order, estimate
-from harness.cli import main
 from harness.errors import PlanError
 from tests.fixtures.campaign_folder import BASE
 

@@ -9,10 +9,10 @@ from typing import Any
 import orjson
 from click.testing import CliRunner
 
+from ackloss.cli import main
 from analysis.campaign import campaign_document, run_rows
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Journal, RunBegun, RunDone, read_progress
-from harness.cli import main
 from tests.fixtures.campaign_folder import OFF, ON, add, build
 from tests.fixtures.result_documents import lossy, run
 

@@ -15,7 +15,6 @@ from harness.campaigns.loading import load_campaign
 from harness.campaigns.plan import Campaign, Cell
 from harness.campaigns.scheduler import estimate
 from harness.campaigns.sharing import groups_of, groups_of_campaign, shared_plan, split
-from harness.cli import main
 from harness.errors import PlanError
 from harness.plan import parse_plan
 from targets.kafka.target import Kafka

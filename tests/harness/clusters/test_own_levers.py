@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from ackloss.cli import main
 from harness import registry
-from harness.cli import main
 from harness.faults.journal import Journal, entries, windows
 from harness.machine import reach, state
 from tests.fixtures.toy import ROOT, Servers, entry_points, install
@@ -122,7 +122,7 @@ def test_a_run_that_is_killed_in_a_fault_is_undone_by_clean(place: Place) -> Non
     out = place.folder / "runs"
     words = ["run", str(place.folder / "plan.toml"), "--cluster", str(place.file)]
     with subprocess.Popen(
-        [sys.executable, "-m", "harness", *words, "--out", str(out)], stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "ackloss", *words, "--out", str(out)], stdout=subprocess.DEVNULL
     ) as run:
         until_s = time.monotonic() + 60
         while not (journal := journal_of(out)) or not any(

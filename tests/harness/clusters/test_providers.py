@@ -72,7 +72,7 @@ def test_the_memory_of_all_nodes_and_the_time_to_start_them_is_what_a_run_costs(
 
 def test_a_plan_is_validated_without_dockers_client() -> None:
     program = (
-        "import sys; from harness.cli import main\n"
+        "import sys; from ackloss.cli import main\n"
         "try: main(['plan', 'validate', 'plans/kafka-safe.toml'])\n"
         "except SystemExit as ended: assert not ended.code, ended.code\n"
         "print(*{'docker', 'requests', 'pyspark'} & set(sys.modules), 'end')"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.cli import main
+from ackloss.cli import main
 from harness.errors import PlanError
 from harness.plan import shipped
 from harness.plan.shipped import CAMPAIGNS, PLANS, find, named_files

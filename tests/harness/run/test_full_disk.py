@@ -23,7 +23,7 @@ pytestmark = pytest.mark.real_time
 def started(out: Path) -> subprocess.Popen[str]:
     words = ["run", PLAN, "--set", "cluster.real_time=true", "-q", "--out", out]
     return subprocess.Popen(
-        [sys.executable, "-m", "harness", *words],
+        [sys.executable, "-m", "ackloss", *words],
         cwd=ROOT,
         text=True,
         stdout=subprocess.PIPE,

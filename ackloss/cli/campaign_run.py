@@ -1,0 +1,450 @@
+"""`ackloss campaign run|resume`: runs what is left of a campaign, and writes its report."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial, reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+from rich.live import Live
+
+from ackloss.cli.campaign_status import Watched, print_plan, print_progress, time_in_words
+from ackloss.cli.options import key_and_value
+from ackloss.cli.output import Output, with_client_option, with_output
+from ackloss.cli.own_settings import CommandWithSettingsFiles, print_own, taken
+from ackloss.cli.plans import FileOrName
+
+if TYPE_CHECKING:
+    from harness.campaigns.archive import Archive
+    from harness.campaigns.folder import CampaignDir
+    from harness.campaigns.journal import Progress, Run
+    from harness.campaigns.plan import Campaign
+    from harness.campaigns.worker import Start
+    from harness.protocols import Provider
+    from harness.run.client_process import ClientCommand
+    from harness.run.interrupts import Interrupts
+    from harness.run.resolving import ResolvedPlan
+    from harness.storage import Folder
+    from reports.answer import Answer
+    from reports.junit import Junit
+
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_with_workers = click.option(
+    "--workers", "--lanes", type=click.IntRange(1, 64), help="Clusters in parallel."
+)
+
+
+_with_inventories = click.option(
+    "--inventory",
+    "inventories",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Your hosts, over SSH (repeatable: one worker per file; see docs/how-to/ssh.md).",
+)
+_with_archive = click.option(
+    "--archive", metavar="URL", help="Copy each judged run there, such as s3://bucket/folder."
+)
+
+
+_of_its_plan = [
+    click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change the plan."),
+    click.option(
+        "--only", multiple=True, metavar="AXIS=A,B", help="Run these choices of an axis alone."
+    ),
+    click.option("--repetitions", type=click.IntRange(1), help="Runs of each cell."),
+]
+_of_a_new_one = [
+    *_of_its_plan,
+    click.option(
+        "--out", "folder", type=click.Path(path_type=Path), help="Default: runs/NAME-DATE."
+    ),
+    click.option("--dry-run", is_flag=True, help="Show the cells, and start nothing."),
+    _with_workers,
+    _with_inventories,
+    _with_archive,
+    with_client_option,
+]
+
+
+def with_options(options: Iterable[Callable[..., Any]]) -> Callable[..., Any]:
+    """Give a command these options, in this order."""
+    return lambda command: reduce(lambda made, option: option(made), reversed([*options]), command)
+
+
+with_campaign_options = with_options(_of_a_new_one)
+"""Gives a command the options of a new campaign."""
+
+
+@click.command(cls=CommandWithSettingsFiles)
+@click.argument("file", type=FileOrName("campaign"))
+@with_campaign_options
+@click.option(
+    "--first-failures-of",
+    "old",
+    type=_FOLDER,
+    help="Begin with the cells that had an `invalid` run there.",
+)
+@with_output
+def run(out: Output, file: Path, **chosen: Any) -> None:
+    """Run the campaign of FILE (a file, or a name of `ackloss list campaigns`).
+
+    The exit code is 1 if its policy is violated, else 3 if a cell that the policy names has no
+    conclusive run, else 0.
+    """
+    run_new(out, file, **chosen)
+
+
+def run_new(
+    out: Output,
+    file: Path,
+    *,
+    folder: Path | None,
+    dry_run: bool,
+    workers: int | None,
+    inventories: tuple[Path, ...],
+    archive: str | None,
+    client: str | None,
+    old: Path | None = None,
+    **of_plan: Any,
+) -> None:
+    """Run a new campaign, or only show it."""
+    from harness.campaigns.folder import CampaignDir
+    from harness.history.run_folder import new_run_id
+    from harness.run.resolving import HOSTS
+
+    if inventories:
+        of_plan["changes"] = (*of_plan["changes"], f'cluster={{kind="{HOSTS}"}}')
+    campaign = _loaded(out, file, **of_plan)
+    _check_inventories(inventories, workers)
+    command = _command(campaign, client, str(file))
+    if dry_run:
+        print_plan(out, campaign)
+        return
+    first = CampaignDir.open(old).progress().lossy_cells() if old is not None else ()
+    path = folder or Path("runs") / f"{campaign.plan.name}-{new_run_id()}"
+    how = _Given(command, inventories, _folder_at(archive, path))
+    _run(out, CampaignDir.create(path, campaign), campaign, workers, how, first)
+
+
+def _loaded(
+    out: Output,
+    file: Path,
+    *,
+    changes: tuple[str, ...],
+    only: tuple[str, ...],
+    repetitions: int | None,
+    **own: Any,
+) -> Campaign:
+    """The campaign of a file, with what the command line changes of it."""
+    from harness.campaigns.loading import load_campaign
+    from harness.plan.shipped import CAMPAIGNS, find
+
+    pairs = [key_and_value("--only", text) for text in only]
+    campaign = load_campaign(
+        find(CAMPAIGNS, file),
+        changes,
+        only={axis: labels.split(",") for axis, labels in pairs},
+        repetitions=repetitions,
+        own=taken(own),
+    )
+    print_own(out, campaign.base)
+    return campaign
+
+
+@click.command(cls=CommandWithSettingsFiles)
+@click.argument("file", type=FileOrName("campaign"))
+@with_options(_of_its_plan)
+@with_output
+def plan(out: Output, file: Path, **chosen: Any) -> None:
+    """Show the cells of FILE, the number of runs, and an estimate of the time and disk they take.
+    Starts nothing."""
+    print_plan(out, _loaded(out, file, **chosen))
+
+
+@click.command()
+@click.argument("folder", type=_FOLDER)
+@click.option("--repetitions", type=click.IntRange(1, 100_000), help="More runs of each cell.")
+@_with_workers
+@_with_inventories
+@_with_archive
+@with_client_option
+@with_output
+def resume(
+    out: Output,
+    folder: Path,
+    repetitions: int | None,
+    workers: int | None,
+    inventories: tuple[Path, ...],
+    archive: str | None,
+    client: str | None,
+) -> None:
+    """Continue the campaign in FOLDER. Finished runs are never repeated."""
+    from harness.campaigns.folder import CampaignDir
+
+    where = CampaignDir.open(folder)
+    campaign = where.campaign()
+    has = min(cell.repetitions for cell in campaign.possible)
+    if repetitions is not None and repetitions < has:
+        raise click.UsageError(
+            f"--repetitions is {repetitions}, but the campaign has {has} of each cell: it only "
+            "raises them"
+        )
+    campaign = campaign.with_repetitions(repetitions)
+    _check_inventories(inventories, workers)
+    command = _command(campaign, client, str(where.file))
+    given = _Given(command, inventories, _folder_at(archive, folder))
+    _run(out, where, campaign, workers, given)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What only the command line names: the clients' command, hosts, and where runs are copied."""
+
+    client: ClientCommand | None
+    inventories: tuple[Path, ...]
+    archive: Folder | None
+
+    def start(self) -> Start:
+        """How workers begin."""
+        from harness.campaigns.worker import OnInventories, start_process
+
+        if self.inventories:
+            return OnInventories(self.inventories, self.client)
+        return partial(start_process, client=self.client)
+
+    def on_each(self, resolved: ResolvedPlan) -> list[ResolvedPlan]:
+        """A plan as each worker runs it."""
+        from harness.run.resolving import resolve
+
+        on_hosts = [resolve(resolved.plan, inventory=inventory) for inventory in self.inventories]
+        return on_hosts or [resolved]
+
+
+def _folder_at(url: str | None, campaign: Path) -> Folder | None:
+    """The folder that --archive names, before anything is made: not one that holds the campaign's
+    own, or is in it, since then copies would be copied."""
+    if url is None:
+        return None
+    from harness.urls import is_url
+
+    if not is_url(url):
+        raise click.UsageError("--archive is not a URL such as s3://bucket/folder")
+    from harness.storage import Folder
+
+    folder = Folder.at(url)
+    if folder.local is not None:
+        there, here = folder.local.resolve(), campaign.resolve()
+        if there.is_relative_to(here) or here.is_relative_to(there):
+            raise click.UsageError(
+                f"--archive is, holds, or is inside the campaign's own folder {campaign}: "
+                "name another one"
+            )
+        _refuse_file(there)
+    return folder
+
+
+def _refuse_file(place: Path) -> None:
+    """Raise EnvironmentFailure where a folder cannot be, because of a file."""
+    from harness.errors import EnvironmentFailure
+
+    existing = next(path for path in (place, *place.parents) if path.exists())
+    if not existing.is_dir():
+        raise EnvironmentFailure(
+            "is a file, and --archive names a folder", file=str(existing), hint="name another one"
+        )
+
+
+def _check_inventories(inventories: tuple[Path, ...], workers: int | None) -> None:
+    """One worker for each inventory."""
+    if inventories and workers not in (None, len(inventories)):
+        raise click.UsageError(
+            f"--workers is {workers}, but --inventory names {len(inventories)}: leave out --workers"
+        )
+    if len({path.resolve() for path in inventories}) < len(inventories):
+        raise click.UsageError("--inventory names a file twice: a host takes one run at a time")
+
+
+def _command(campaign: Campaign, client: str | None, file: str) -> ClientCommand | None:
+    """The command of --client. Raises PlanError where a cell needs one, or none does."""
+    from harness.run.client_process import client_command
+    from harness.run.resolving import with_client
+
+    command = client_command(client)
+    for cell in campaign.possible:
+        with_client(cell.resolved, command, file=file)
+    return command
+
+
+def _run(
+    out: Output,
+    where: CampaignDir,
+    campaign: Campaign,
+    workers: int | None,
+    given: _Given,
+    first: tuple[str, ...] = (),
+) -> None:
+    """Run what is left, report it, and end with the exit code of the policy; where that is 0, with
+    that of the environment if a run was not copied to the archive."""
+    from analysis.campaign import by_cell_of, results_of, rows_of, tallies_of
+    from harness.campaigns.plan import exit_code, inconclusive_in_words
+    from harness.errors import AcklossError, EnvironmentFailure
+    from harness.run.interrupts import Interrupts
+    from reports.answer import answer
+
+    with where.locked():
+        archive = _archive(out, where, given)
+        try:
+            with Interrupts(say=partial(out.progress, style="yellow")) as interrupts:
+                why = _schedule(out, where, campaign, workers, given, first, interrupts, archive)
+        except AcklossError:
+            if archive is not None:
+                archive.finish(where.progress())
+            raise
+        progress = where.progress()
+    results = list(results_of(where, progress))
+    found = answer(campaign, results, rows_of(results, {}))
+    # Out of the lock: it states whether a process has it.
+    print_progress(out, where, campaign, progress, found)
+    out.say(f"{why}: {where.path}", style="bold")
+    _write_page(out, where, found)
+    missing = archive.finish(progress, at_once=why == "interrupted") if archive else []
+    if why == "interrupted":
+        sys.exit(130)
+    tallies = tallies_of(campaign, by_cell_of(campaign, results))
+    if sentence := inconclusive_in_words(campaign.plan.policy, tallies):
+        out.say(sentence, style="yellow")
+    code = exit_code(campaign.plan.policy, tallies)
+    sys.exit(EnvironmentFailure.exit_code if missing and code == 0 else code)
+
+
+def _archive(out: Output, where: CampaignDir, given: _Given) -> Archive | None:
+    """The copies at a URL, after proof that it accepts some. Raises AcklossError if it does not."""
+    if given.archive is None:
+        return None
+    from harness.campaigns.archive import Archive
+
+    archive = Archive(where, given.archive, partial(out.progress, style="yellow"))
+    archive.begin(where.progress())
+    return archive
+
+
+def _schedule(
+    out: Output,
+    where: CampaignDir,
+    campaign: Campaign,
+    workers: int | None,
+    given: _Given,
+    first: tuple[str, ...],
+    interrupts: Interrupts,
+    archive: Archive | None,
+) -> str:
+    """Run what is left; returns why the session ended."""
+    from analysis.wording import counted, of_runs
+    from checkers.judging.one_run import judge_run
+    from harness.campaigns.scheduler import Scheduler, estimate
+    from reports.formatting import SIMULATED
+    from reports.junit import Junit, write_summary
+
+    workers = len(given.inventories) or workers
+    left = estimate(campaign, where.progress().finished(), workers)
+    cells = counted(len(campaign.possible), "cell")
+    out.progress(f"{campaign.plan.name}  {cells}  {where.path}", style="bold")
+    out.progress(f"{of_runs(left.runs, left.executions)} are left, {time_in_words(left)}")
+    if campaign.simulated:
+        out.progress(SIMULATED, style="yellow")
+    with interrupts.raising():
+        _prepare(out, campaign, where, given)
+    junit = Junit(where, campaign)
+    scheduler = Scheduler(
+        campaign,
+        where,
+        judge_run,
+        left.workers,
+        interrupts.stop,
+        say=partial(out.progress, style="yellow"),
+        after=lambda run, progress: _report_run(out, watched, junit, archive, run, progress),
+        first=first,
+        start=given.start(),
+    )
+    watched = Watched(campaign, scheduler.progress, left.workers)
+    try:
+        with _shown(out, watched):
+            return scheduler.run()
+    finally:
+        junit.write()
+        write_summary(where)
+
+
+@contextmanager
+def _shown(out: Output, watched: Watched) -> Iterator[None]:
+    """Show a campaign in place while it runs, at a terminal."""
+    if out.quiet or not out.console.is_terminal:
+        yield
+        return
+    view = Live(
+        get_renderable=lambda: watched.table(out.console), console=out.console, refresh_per_second=1
+    )
+    with view:
+        yield
+
+
+def _prepare(out: Output, campaign: Campaign, where: CampaignDir, given: _Given) -> None:
+    """Refuse what this machine, or a worker's hosts, cannot run, and make images before all workers
+    need them."""
+    from harness.campaigns.worker import cluster_key
+    from harness.run.runner import clean_before, require
+
+    distinct = {cluster_key(cell.resolved): cell.resolved for cell in campaign.possible}
+    each = [on_worker for plan in distinct.values() for on_worker in given.on_each(plan)]
+    cleaned: list[Provider] = []
+    for resolved in each:
+        if resolved.provider not in cleaned:
+            clean_before(resolved.provider, partial(out.progress, style="yellow"))
+            cleaned.append(resolved.provider)
+    for resolved in each:
+        require(resolved.provider, resolved.order, runs=where.runs)
+        resolved.provider.prepare(resolved.order, out.progress)
+
+
+def _report_run(
+    out: Output,
+    watched: Watched,
+    junit: Junit,
+    archive: Archive | None,
+    run: Run,
+    progress: Progress,
+) -> None:
+    """Once all cells of a run's execution have ended, print how, write the JUnit report again, and
+    have the run copied."""
+    from harness.errors import EnvironmentFailure
+
+    if archive is not None and progress.is_judged(run.execution):
+        archive.add(run.execution)
+    if progress.is_over(run.execution):
+        out.progress(f"{watched.ended(run.execution)};  {watched.so_far()}")
+        try:
+            junit.write(progress)
+        except EnvironmentFailure as error:  # a full disk: the campaign continues
+            out.progress(str(error), style="yellow")
+
+
+def _write_page(out: Output, where: CampaignDir, found: Answer | None) -> None:
+    """Write the page, and those of the runs to which its answer leads. A failure is reported; it
+    does not change how the campaign ends."""
+    from harness.errors import AcklossError
+    from reports.campaign import write_campaign, write_run_pages
+
+    try:
+        if found is not None:
+            write_run_pages(where, found.pages)
+        out.say(write_campaign(where, out.note))
+        if found is None:  # which says it otherwise
+            out.say(json.loads(where.result.read_bytes())["closing"], style="bold")
+    except AcklossError as error:
+        out.say(f"no page: {error}", style="yellow")

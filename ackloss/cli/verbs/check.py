@@ -1,0 +1,172 @@
+"""`ackloss check`: judges stored runs again, or histories of other tools."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+
+from ackloss.cli.options import PathOrUrl, key_and_value
+from ackloss.cli.output import Output, with_output
+from ackloss.cli.results import merged_exit_code, print_verdict
+from harness.errors import AcklossError
+from harness.machine.scratch import scratch
+from harness.urls import is_url
+
+if TYPE_CHECKING:
+    from checkers.judging.processes import Processes
+    from checkers.judging.tasks import Stored
+
+_PATH = click.Path(exists=True, allow_dash=True, path_type=Path)
+
+
+@dataclass(frozen=True)
+class _Spark:
+    """How Spark is to be started."""
+
+    master: str | None
+    conf: dict[str, str]
+
+
+@click.command()
+@click.argument("runs", nargs=-1, type=PathOrUrl())
+@click.option(
+    "--history",
+    "histories",
+    multiple=True,
+    type=_PATH,
+    help="JSON, EDN, a folder of Jepsen's store, or - (repeatable).",
+)
+@click.option("--checker", default="loss", show_default=True, help="The checker for --history.")
+@click.option("--option", "options", multiple=True, metavar="K=V", help="The checker's options.")
+@click.option("--master", help="Spark's master; for many runs local[*] (docs/how-to/scale.md).")
+@click.option(
+    "--conf", "conf", multiple=True, metavar="K=V", help="Any Spark setting (repeatable)."
+)
+@with_output
+def check(
+    out: Output,
+    runs: tuple[str, ...],
+    histories: tuple[Path, ...],
+    checker: str,
+    options: tuple[str, ...],
+    master: str | None,
+    conf: tuple[str, ...],
+) -> None:
+    """Judge RUNS (the folder of a run, of several runs or of a campaign; a path or a URL such as
+    s3://bucket/folder) or --history files: up to 5,000 by processes of this machine, more by
+    Spark, which --master and --conf start for any number.
+
+    Needs no cluster. The exit code is 4 if any input was bad (the others are still checked), else 5
+    or 6 if judging one failed, else 1 if any is invalid, else 3 if any is unknown, else 0.
+    """
+    if bool(runs) == bool(histories):
+        raise click.UsageError("name either run folders, or histories with --history")
+    errors: list[AcklossError] = []
+    spark = _Spark(master, dict(key_and_value("--conf", text) for text in conf))
+    given = dict(key_and_value("--option", text) for text in options)
+    with _processes([*runs, *map(str, histories)], spark) as processes:
+        if processes is not None:
+            processes.start()
+        if runs:
+            results = _check_runs(runs, spark, processes, out, errors)
+        else:
+            results = _check_histories(histories, checker, given, spark, processes, errors)
+    if not results and len(errors) == 1:
+        raise errors[0]
+    for error in errors:
+        out.error(error)
+    for result in results:
+        print_verdict(out, result)
+    single = len(results) == 1 and len(runs) + len(histories) == 1
+    out.document(results[0] if single else {"schema": 1, "results": results})
+    sys.exit(merged_exit_code([result["verdict"] for result in results], errors=errors))
+
+
+def _processes(inputs: Sequence[str], spark: _Spark) -> AbstractContextManager[Processes | None]:
+    """Those that are started to get ready while this one looks for what they are to judge, only one
+    for one run or one file; none where Spark judges."""
+    from checkers.judging.processes import Processes
+
+    if spark.master is not None or spark.conf:
+        return nullcontext()
+    return Processes(1 if len(inputs) == 1 and _is_one(inputs[0]) else None)
+
+
+def _is_one(given: str) -> bool:
+    """Whether an input is known to be one file, or the folder of one run."""
+    path = None if is_url(given) else Path(given)
+    with suppress(OSError):  # what cannot be read is reported by who judges it
+        return path is not None and (path.is_file() or (path / "run.json").is_file())
+    return False
+
+
+def _check_runs(
+    paths: Sequence[str],
+    spark: _Spark,
+    processes: Processes | None,
+    out: Output,
+    errors: list[AcklossError],
+) -> Sequence[Mapping[str, Any]]:
+    from checkers.judging.many_runs import check_runs
+    from harness.campaigns.folder import stored_runs
+
+    runs: dict[str, Stored] = {}  # by their place: `runs/` and `runs/x` name one of them twice
+    for given in paths:
+        try:
+            found = stored_runs(given)
+        except AcklossError as error:
+            errors.append(error)
+            continue
+        runs.update((_place(run), run) for run in found.runs)
+        if number := found.without_history:
+            have = "run has" if number == 1 else "runs have"
+            out.progress(f"{number:,} {have} no history and cannot be judged: {given}")
+    return check_runs(
+        [*runs.values()],
+        errors=errors,
+        master=spark.master,
+        conf=spark.conf,
+        processes=processes,
+    )
+
+
+def _place(run: Stored) -> str:
+    from harness.history.run_folder import RunDir
+
+    return str(run.path.resolve()) if isinstance(run, RunDir) else run.folder.url
+
+
+def _check_histories(
+    paths: Sequence[Path],
+    checker: str,
+    options: dict[str, str],
+    spark: _Spark,
+    processes: Processes | None,
+    errors: list[AcklossError],
+) -> Sequence[Mapping[str, Any]]:
+    from checkers.judging.many_runs import check_histories
+
+    with scratch() as folder:  # for standard input, which other processes cannot read
+        stdin = Path(folder) / "stdin"
+        if Path("-") in paths:
+            with stdin.open("wb") as copy:
+                shutil.copyfileobj(sys.stdin.buffer, copy)
+        results = check_histories(
+            [stdin if path == Path("-") else path for path in paths],
+            checker=checker,
+            options=options,
+            errors=errors,
+            master=spark.master,
+            conf=spark.conf,
+            processes=processes,
+        )
+    for error in errors:
+        error.file = error.file and error.file.replace(str(stdin), "-")
+    return results

@@ -1,0 +1,159 @@
+"""Ctrl-C while a command still starts, and while a run is checked."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.fixtures.command_line import ackloss, ackloss_json
+from tests.fixtures.waiting import wait_until
+
+INTERRUPTED = """
+import signal, sys, time
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            {interrupt}
+signal.signal(signal.SIGINT, signal.{handler})  # which a job in the background ignores
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["ackloss", *{words!r}]
+from ackloss.__main__ import main
+main()
+"""
+RAISED = "signal.raise_signal(signal.SIGINT)"
+LOST = f"""
+            try:
+                {RAISED}
+            except BaseException:
+                pass
+"""
+"""As in a library that does without a module that it cannot import."""
+
+
+def interrupted(
+    words: list[str],
+    module: str,
+    interrupt: str = RAISED,
+    handler: str = "default_int_handler",
+) -> subprocess.CompletedProcess[str]:
+    """A command that meets an interrupt when it imports a module."""
+    script = INTERRUPTED.format(words=words, module=module, interrupt=interrupt, handler=handler)
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("module", ["ackloss.cli", "rich_click", "ackloss.cli.verbs.check"])
+def test_an_interrupt_while_the_command_line_is_imported_is_one_line(module: str) -> None:
+    done = interrupted(["version"], module)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "ackloss: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "module"),
+    [
+        (["run", "memory/log", "--out", "{out}"], "targets.kafka"),
+        (["run", "memory/log", "--out", "{out}"], "harness.run.resolving"),
+        (["run", "memory/log", "--out", "{out}"], "reports.page"),
+        (["run", "--help"], "targets.memory"),
+        (["campaign", "run", "no-such-file"], "ackloss.cli.campaign_run"),
+    ],
+)
+def test_an_interrupt_of_a_command_that_starts_is_one_line(
+    words: list[str], module: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "runs"
+    done = interrupted([word.format(out=out) for word in words], module)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "ackloss: interrupted\n")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("module", ["rich_click", "targets.kafka"])
+def test_an_interrupt_that_an_import_would_lose_still_ends_the_command(module: str) -> None:
+    done = interrupted(["version"], module, LOST)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "ackloss: interrupted\n")
+
+
+def test_an_ignored_interrupt_stays_ignored() -> None:
+    done = interrupted(["version"], "targets.kafka", handler="SIG_IGN")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_second_interrupt_ends_an_import_that_hangs() -> None:
+    done = interrupted(["version"], "targets.kafka", f"{RAISED}; {RAISED}; time.sleep(60)")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "ackloss: interrupted\n")
+
+
+def test_processes_that_were_started_to_judge_end_with_an_interrupted_check(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "run.json").touch()
+    noting = (
+        "import pathlib, psutil; started = psutil.Process().children(recursive=True); "
+        f"pathlib.Path({str(tmp_path / 'started')!r})"
+        '.write_text(" ".join(str(each.pid) for each in started)); '
+    )
+    done = interrupted(["check", str(tmp_path)], "checkers.judging.many_runs", noting + RAISED)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "ackloss: interrupted\n")
+    started = [int(pid) for pid in (tmp_path / "started").read_text().split()]
+    assert started
+    wait_until(lambda: not any(map(runs, started)))
+
+
+def runs(pid: int) -> bool:
+    """Whether a process has not ended; one that nobody has waited for has."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+CHECK = "checkers.judging.one_run.judge_run"
+PAGE = "reports.page.write_report"
+
+
+@pytest.mark.parametrize(
+    ("step", "verb", "does", "left"),
+    [
+        (CHECK, "check", "judges it", "not checked yet"),
+        (PAGE, "report", "writes its page", "VALID"),
+    ],
+)
+def test_an_interrupt_after_a_run_starts_no_further_one_and_leaves_it_complete(
+    step: str, verb: str, does: str, left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(step, lambda *_: signal.raise_signal(signal.SIGINT))
+        done = ackloss("run", "memory/log", "memory/log", "--out", tmp_path)
+    (folder,) = tmp_path.iterdir()
+    assert done.exit_code == 130
+    assert done.stderr == (
+        f"ackloss: interrupted, but the run is complete; `ackloss {verb} {folder}` {does}\n"
+    )
+    assert left in ackloss("show", folder).stdout
+    assert ackloss_json("check", folder)["verdict"] == "valid"
+    assert ackloss("report", folder).exit_code == 0
+
+
+@pytest.mark.parametrize("step", [CHECK, PAGE])
+def test_an_interrupt_that_is_lost_after_a_run_is_not(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where, _, name = step.rpartition(".")
+    whole = getattr(import_module(where), name)
+
+    def losing(*args: object) -> object:
+        with suppress(BaseException):
+            signal.raise_signal(signal.SIGINT)
+        return whole(*args)
+
+    monkeypatch.setattr(step, losing)
+    done = ackloss("run", "memory/log", "memory/log", "--out", tmp_path)
+    (folder,) = tmp_path.iterdir()
+    assert done.exit_code == 130
+    assert (folder / "result.json").is_file()
