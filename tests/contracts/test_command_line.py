@@ -50,9 +50,9 @@ def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Com
 
 def test_help(frozen: Frozen) -> None:
     """As click prints it, without the frames that depend on the terminal."""
-    pages = []
+    pages, root = [], click.Context(main, info_name="ackloss", **main.context_settings)
     for name, command in commands(main, "ackloss"):
-        context = click.Context(command, info_name=name)
+        context = root if command is main else click.Context(command, root, name)
         formatter = click.HelpFormatter(width=100)
         formatter.write_usage(name, " ".join(command.collect_usage_pieces(context)))
         click.Command.format_help_text(command, context, formatter)
