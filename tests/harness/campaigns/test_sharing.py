@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from ackloss.cli import main
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.loading import load_campaign
 from harness.campaigns.plan import Campaign, Cell
