@@ -31,7 +31,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from bench.made_runs import uneven
 from harness.plan import parse_plan
 from harness.protocols import End
-from targets.kafka.asking import Connections
+from targets.kafka.brokers import Connections
 from targets.kafka.clients.library import CONFLUENT, OURS
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.reading import Source, read_from

@@ -27,7 +27,7 @@ from confluent_kafka import Producer
 import harness.levers.protocol as lever
 from harness.images import maven
 from harness.levers.proxied import SOURCES
-from targets.kafka.levers import proxies
+from targets.kafka.proxy import OURS
 from targets.kafka.versions import DEFAULT_VERSION, release_line
 
 BAR = 0.8
@@ -87,7 +87,7 @@ def broker_and_proxy(folder: Path) -> Iterator[tuple[str, str, int]]:
     tool = [release_line(DEFAULT_VERSION).format_class, "format", "-t", "ackloss-AAAAAAAAAAAAAA"]
     subprocess.run([*java, *tool, "-c", str(config)], check=True, stdout=subprocess.DEVNULL)
     classes = folder / "classes"
-    sources = [*SOURCES.glob("*.java"), *proxies.OURS.glob("*.java")]
+    sources = [*SOURCES.glob("*.java"), *OURS]
     compiler = ["java", "-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn"]
     jars = os.pathsep.join(map(str, libs.glob("*.jar")))
     subprocess.run([*compiler, "-cp", jars, "-d", str(classes), *map(str, sources)], check=True)

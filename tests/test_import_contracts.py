@@ -41,7 +41,7 @@ SIBLINGS = {
     ("harness.clusters.docker", "harness.clusters.compose.file"),
     ("harness.clusters.external", "harness.clusters.docker.removal"),
     ("harness.clusters.compose", "harness.clusters.docker.removal"),
-    ("targets.zookeeper", "targets.kafka.acks"),
+    ("targets.zookeeper", "targets.kafka.promises"),
     ("targets.kafka", "targets.zookeeper.asking"),
 }
 """Imports between plug-ins that have exceptions, of which these are none."""

@@ -1,9 +1,11 @@
 """Apache Kafka: its versions, its files, its administration, its clients and its final read.
 
-target         the plug-in        versions  ranges of versions, and what differs, as data
-images         images, archives   asking    one query to one node
-configuration  files of a node    admin     topics, settings, features, who leads
-clients        what writes        reading   the final read
+target        the plug-in             versions, limits   what differs between versions, as data
+configuration files of a node         definitions        settings, of brokers, topics and clients
+modes         KRaft or ZooKeeper      brokers            queries to one node
+clients       what writes             groups             what consumes in groups
+transactions  what does both          reading            the final read
+external      a cluster of the user's
 """
 
 from __future__ import annotations

@@ -31,13 +31,17 @@ from kafka import KafkaConsumer, KafkaProducer
 from harness.errors import PlanError, nearest
 from harness.plan import Scalar, number_of
 from harness.protocols.tools import SettingHelp
-from targets.kafka.acks import SPELLINGS, acks_of
+from targets.kafka.promises import SPELLINGS, acks_of
 
 _LIKE: Final = 0.8
 """How alike a name is to the one that was meant: a vendor's shares words with Kafka's."""
 
 Level = Literal["broker", "topic", "producer", "consumer"]
 Library = Literal["librdkafka", "java", "kafka-python"]
+LIBRDKAFKA: Final = "librdkafka"
+JAVA: Final = "java"
+KAFKA_PYTHON: Final = "kafka-python"
+"""Client libraries by their names in plans."""
 
 PLACES: Final[Mapping[Level, str]] = {
     "broker": "target.settings",

@@ -1,23 +1,232 @@
-"""What is in force in a cluster, compared with what its plan requests."""
+"""What is in force in a cluster, compared with what its plan requests.
+
+From 0.11 on brokers report their settings (DescribeConfigs, KIP-133). Before, they are in the log
+with which a broker starts: 0.9 and 0.10 print every value, 0.8 those that its file overrides; a
+topic's settings are in the line about the creation of a replica's log, from 0.8.1 on.
+
+A run takes a minute because time-outs are shorter than Kafka's; times without acknowledgements are
+shorter with them. So it is said which they are, and what Kafka's own are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from harness.errors import PlanError
 from harness.faults.own_traffic import NoAnswer
-from harness.protocols import Cluster
+from harness.plan import number_of
+from harness.plan.model import USED, OwnKey
+from harness.protocols import Cluster, Node
 from harness.run.cells import group_of, transactions_of
-from targets.kafka import definitions, settings, support
+from harness.wrong_values import dotted
+from targets.kafka import brokers, definitions, limits
 from targets.kafka.clients import library_of
+from targets.kafka.configuration import LOGS, node_ids, text
 from targets.kafka.definitions import Level
 from targets.kafka.groups.settings import consumer_settings
+from targets.kafka.limits import version_of
 from targets.kafka.modes import mode_of
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.timeouts import shortened
 from targets.kafka.transactions.client import reported_settings
 from targets.kafka.transactions.settings import producer_settings
+from targets.kafka.versions import release_line_of
+
+Values = dict[str, str | None]
+
+_UNKNOWN_TYPE = 0
+_OVERRIDDEN = re.compile(r"Property (\S+) is overridden to (.*?)(?: \(kafka\.utils\.\S+\))?$")
+_PRINTED = re.compile(r"^\t([a-z][a-z0-9.]+) = (.*)$")
+_OF_TOPIC = r"Created log for partition \[?{topic}[,-]\d+\]? in \S+ with properties \{{(.*?)\}}"
+
+
+def reported(cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
+    """Every setting of the nodes and the topic that the cluster reports: `{"broker", "differs",
+    "topic"}`, where `broker` holds what all brokers agree on and `differs`, by setting and node,
+    what they do not.
+
+    Raises PlanError when one that the plan requests is unknown to a node or differs.
+    """
+    by_broker, topic = {}, Values()
+    requests = release_line_of(plan).requests
+    read = _from_log if requests.describe_configs is None else _described
+    requested = {"broker", "controller"} if requests.controllers_tell else {"broker"}
+    for node in cluster.nodes.values():
+        if not node.roles & requested:
+            continue
+        of_node, of_topic = read(node, plan)
+        compare(plan.target.settings, of_node, where="target.settings", node=node.name)
+        if "broker" in node.roles:
+            by_broker[node.name], topic = of_node, topic | of_topic
+    compare(plan.topic.settings, topic, where="topic.settings", node="the topic")
+    common, differs = agreed(by_broker)
+    return {"broker": common, "differs": differs, "topic": dict(sorted(topic.items()))}
+
+
+def unreported(cluster: Cluster, plan: KafkaPlan) -> list[str]:
+    """A sentence where settings cannot be compared, because controllers do not report theirs."""
+    silent = [
+        node.name
+        for node in cluster.nodes.values()
+        if "controller" in node.roles and "broker" not in node.roles
+    ]
+    if not silent or release_line_of(plan).requests.controllers_tell or not plan.target.settings:
+        return []
+    return [
+        f"target.settings: {', '.join(silent)}: not compared, before 3.7 controllers report none"
+    ]
+
+
+def _described(node: Node, plan: KafkaPlan) -> tuple[Values, Values]:
+    """A node's settings and, from a broker, the topic's."""
+    own = known(brokers.configs(node, plan, brokers.BROKER, str(node_ids(plan)[node.name])))
+    if "broker" not in node.roles:
+        return own, {}
+    return own, known(brokers.configs(node, plan, brokers.TOPIC, plan.topic.name))
+
+
+def known(configs: Mapping[str, Any]) -> Values:
+    """Values by name, without the keys that a broker only echoes: those have no value, and no type
+    where it reports types."""
+    return {
+        name: config.value
+        for name, config in sorted(configs.items())
+        if not (config.value is None and getattr(config, "config_type", 0) == _UNKNOWN_TYPE)
+    }
+
+
+def _from_log(node: Node, plan: KafkaPlan) -> tuple[Values, Values]:
+    """A broker's settings, and those of the topic's replicas on it, from its start log."""
+    lines = [
+        line
+        for _, content in sorted(node.get(LOGS).items(), reverse=True)
+        for line in content.decode(errors="replace").splitlines()
+    ]
+    return dict(_own(lines)), dict(_topics(lines, plan.topic.name))
+
+
+def _own(lines: list[str]) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        if found := _OVERRIDDEN.search(line) or _PRINTED.match(line):
+            yield found.group(1), found.group(2)
+
+
+def _topics(lines: list[str], topic: str) -> Iterator[tuple[str, str]]:
+    pattern = re.compile(_OF_TOPIC.format(topic=re.escape(topic)))
+    for line in lines:
+        if found := pattern.search(line):
+            for pair in found.group(1).split(", "):
+                key, _, value = pair.partition(" -> ")
+                yield key, value
+
+
+def compare(requested: Mapping[str, Any], reported: Values, *, where: str, node: str) -> None:
+    """Raise PlanError for the first setting that is requested and not in force."""
+    for key, value in requested.items():
+        if key not in reported:
+            raise PlanError(f"{node} does not know this setting", key=f'{where}."{key}"')
+        if normal(reported[key]) != normal(text(value)):
+            raise PlanError(
+                f"{node} has {reported[key]!r}, but {text(value)!r} was requested",
+                key=f'{where}."{key}"',
+            )
+
+
+def normal(value: str | None) -> str | float | tuple[str, ...] | None:
+    """Equal values of one type as equal things: 3000 and 3000.0, "a, b" and "a,b"."""
+    if value is None:
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        pass
+    return tuple(part.strip() for part in value.split(",")) if "," in value else value.strip()
+
+
+def agreed(by_node: Mapping[str, Values]) -> tuple[Values, dict[str, Values]]:
+    """What all nodes agree on, and by key and node what they do not."""
+    common, differs = {}, {}
+    for key in sorted({key for values in by_node.values() for key in values}):
+        of_key = {name: values.get(key) for name, values in by_node.items()}
+        if len(set(of_key.values())) == 1:
+            common[key] = next(iter(of_key.values()))
+        else:
+            differs[key] = of_key
+    return common, differs
+
+
+_TIMEOUT: Final = re.compile(
+    r".*(timeout|lag\.time\.max|heartbeat\.interval|backoff(\.max)?|wait\.max|max\.wait"
+    r"|rebalance\.delay|metadata\.max\.age|metadata\.refresh\.interval)\.ms"
+)
+_BEFORE: Final = {"replica.lag.time.max.ms": "10000", "zookeeper.session.timeout.ms": "6000"}
+_LONGER_SINCE: Final = (2, 5)
+"""KIP-537 made both longer."""
+_LAGS: Final = 1.5
+"""The ISR is checked every half of the time that a replica may lag."""
+
+
+def shortened(plan: KafkaPlan, level: Level, values: Mapping[str, Any]) -> dict[str, str]:
+    """Those of these values that are shorter time-outs than Kafka's, with Kafka's."""
+    return dict(_shortened(plan, level, values))
+
+
+def _shortened(
+    plan: KafkaPlan, level: Level, values: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
+    version = version_of(plan)
+    for key, value in values.items():
+        of_clients = definitions.meant(key, level) if level != "broker" else None
+        known = definitions.definitions().get(of_clients.java if of_clients else key)
+        if not _TIMEOUT.fullmatch(key) or known is None or level not in known.levels:
+            continue
+        default = known.defaults[level]
+        if version is not None and number_of(version)[:2] < _LONGER_SINCE:
+            default = _BEFORE.get(key, default)
+        if default.isdigit() and str(value).isdigit() and int(value) < int(default):
+            yield key, default
+
+
+def real_timeouts(plan: KafkaPlan) -> list[OwnKey]:
+    """See `harness.protocols.tools.TakesSettingsFiles`."""
+    at: dict[Level, Mapping[str, Any]] = {
+        "broker": {**mode_of(plan).defaults(plan), **plan.target.settings},
+        "producer": library_of(plan).settings(plan),
+    }
+    keys = [
+        OwnKey(
+            key=key,
+            state=USED,
+            value=int(default),
+            places=[dotted((*definitions.PLACES[level].split("."), key))],
+            why="Kafka's own",
+        )
+        for level, values in at.items()
+        for key, default in _shortened(plan, level, values)
+    ]
+    if group := group_of(plan):
+        session = {"session.timeout.ms": round(group.session_s * 1000)}
+        keys += [
+            OwnKey(
+                key=key,
+                state=USED,
+                value=int(default) / 1000,
+                places=["workload.options.session_s"],
+                why="Kafka's own, as an option of the workload",
+            )
+            for key, default in _shortened(plan, "consumer", session)
+        ]
+    return keys
+
+
+def reacts_within_s(plan: KafkaPlan) -> float:
+    """Until a leader has removed a follower from the ISR, and until a dead one is replaced."""
+    values = {**mode_of(plan).defaults(plan), **plan.target.settings}
+    lag_ms = float(values["replica.lag.time.max.ms"])
+    sessions = ("broker.session.timeout.ms", "zookeeper.session.timeout.ms")
+    return (_LAGS * lag_ms + max(float(values.get(key, 0)) for key in sessions)) / 1000
+
 
 OURS: Final = "set by ackloss"
 
@@ -26,11 +235,11 @@ def effective(cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
     """Settings of brokers, topic and clients, and finalized features. Raises TimeoutError where
     they are not reported, PlanError where a feature has another level than requested."""
     try:
-        found = settings.effective(cluster, support.comparable(plan))
+        found = reported(cluster, limits.comparable(plan))
         features = mode_of(plan).features(cluster)
     except NoAnswer as error:
         raise TimeoutError(f"its settings were not reported: {error}") from error
-    warnings = support.unheeded(plan, found) + settings.unreported(cluster, plan)
+    warnings = limits.unheeded(plan, found) + unreported(cluster, plan)
     found["producer"] = (
         library_of(plan).reported_settings(plan, cluster)
         if transactions_of(plan) is None
@@ -38,7 +247,7 @@ def effective(cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
     )
     if (group := group_of(plan)) is not None:
         found["consumer"] = consumer_settings(plan, group)
-    for feature, level in support.comparable(plan).target.features.items():
+    for feature, level in limits.comparable(plan).target.features.items():
         if features.get(feature, 0) != level:
             raise PlanError(
                 f"the cluster has level {features.get(feature, 0)}, but {level} was requested",

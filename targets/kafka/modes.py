@@ -1,20 +1,101 @@
-"""The two ways in which a Kafka cluster keeps its metadata: how it is laid out and queried.
+"""The two ways in which a cluster keeps its metadata: how it is laid out, queried and changed.
 
 kraft      controllers of Kafka's own, 3.3 and later
 zookeeper  ZooKeeper servers, before 4.0
 
-Both have the same methods. What cannot be queried raises HarnessFailure, what does not come in time
-TimeoutError, and a topic's setting that is refused PlanError.
+Each is a module with the functions of `Mode`. What cannot be queried raises HarnessFailure, what
+does not come in time TimeoutError, and a topic's setting that is refused PlanError.
 """
 
 from __future__ import annotations
 
-from targets.kafka.kraft import Kraft
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from harness.protocols import (
+    Cluster,
+    ImageRef,
+    Ingredients,
+    Node,
+    NodeSpec,
+    NodeView,
+    PartitionView,
+)
+from targets.kafka import kraft, zookeeper
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import KRAFT, metadata_of
-from targets.kafka.zookeeper import ZooKeeper
 
 
-def mode_of(plan: KafkaPlan) -> Kraft | ZooKeeper:
+class Leadership(Protocol):
+    """The leaders of one plan's topic, moved as both modes let an operator do it. A partition has
+    an ordered list of replicas; the first of them is its preferred leader, and any in-sync replica
+    may lead."""
+
+    def placements(self) -> Mapping[int, PartitionView]:
+        """The partitions as they are now, with their replicas in order of preference."""
+        ...
+
+    def reorder(self, wanted: Mapping[int, Sequence[str]]) -> None:
+        """Give partitions their replicas in another order; the leaders stay."""
+        ...
+
+    def elect(self, partitions: Sequence[int]) -> Mapping[int, str]:
+        """Elect the preferred leaders; returns the name of the error for each partition where that
+        was refused. A preferred leader that leads already is not an error."""
+        ...
+
+
+class Mode(Protocol):
+    """What differs between the two."""
+
+    def defaults(self, plan: KafkaPlan) -> dict[str, Any]:
+        """What ackloss sets unless the plan does."""
+        ...
+
+    def ingredients(
+        self, plan: KafkaPlan, image: ImageRef, say: Callable[[str], None]
+    ) -> Ingredients:
+        """What nodes need besides the plan."""
+        ...
+
+    def specs(
+        self, plan: KafkaPlan, made: Ingredients, addresses: Mapping[str, str]
+    ) -> list[NodeSpec]:
+        """Every node with its files."""
+        ...
+
+    def await_brokers(self, cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
+        """Wait until every broker has joined."""
+        ...
+
+    def create_topic(self, cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
+        """Make the plan's topic."""
+        ...
+
+    def forget(self, cluster: Cluster, topics: Sequence[str]) -> None:
+        """Delete topics, so that the cluster can be used for another run."""
+        ...
+
+    def observe_each(
+        self, node: Node, plans: Sequence[KafkaPlan], *, timeout_s: float
+    ) -> list[NodeView | None]:
+        """One node's own view of the topics of several plans; null when it does not answer."""
+        ...
+
+    def features(self, cluster: Cluster) -> dict[str, int]:
+        """The finalized features and their levels."""
+        ...
+
+    def leadership(self, nodes: Mapping[str, Node], plan: KafkaPlan) -> Leadership:
+        """Moves of leaders."""
+        ...
+
+
+def mode_of(plan: KafkaPlan) -> Mode:
     """The mode of a plan's cluster."""
-    return Kraft() if metadata_of(plan) == KRAFT else ZooKeeper()
+    return kraft if metadata_of(plan) == KRAFT else zookeeper
+
+
+def observe(node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
+    """One node's own view of the plan's topic."""
+    return mode_of(plan).observe_each(node, [plan], timeout_s=timeout_s)[0]

@@ -1,9 +1,10 @@
 """What Kafka's settings promise for the writes of a run, from its stored plan and effective
-settings.
+settings; and what a producer's `acks` means.
 
 The only place that defines what `acks`, `enable.idempotence`, `min.insync.replicas` and the
 settings of retention and compaction mean for a verdict. It reads documents and imports no client
-library: runs of versions that did not store their promises are judged with it.
+library, which may read more than is meant: librdkafka takes 0.0, 00 and 0abc for 0, with which no
+broker acknowledges writes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from typing import Any, Final
 from harness import registry
 from harness.models import LOG
 from harness.protocols import Promises
-from targets.kafka.acks import ALL, NOBODY, acks_of
 
 _DELETES: Final = ("retention.", "log.retention.", "log.cleaner.", "min.compaction.lag.")
 _POLICIES: Final = ("cleanup.policy", "log.cleanup.policy")
@@ -59,3 +59,18 @@ def _deletes(plan: Mapping[str, Any]) -> bool:
         or any("compact" in str(settings.get(policy, "")) for policy in _POLICIES)
         or any("clock" in str(step.get("nemesis")) for step in plan["faults"])
     )
+
+
+NOBODY: Final = "0"
+LEADER: Final = "1"
+ALL: Final = "all"
+SPELLINGS: Final = "0, 1, -1 or all"
+
+_MEANS: Final = {"0": NOBODY, "1": LEADER, "-1": ALL, "all": ALL}
+
+
+def acks_of(value: object) -> str | None:
+    """`NOBODY`, `LEADER` or `ALL`; null for what is not one of `SPELLINGS`, as a whole number or as
+    text."""
+    whole = isinstance(value, int | str)  # True and False are, and none of the spellings
+    return _MEANS.get(str(value).strip().lower()) if whole else None

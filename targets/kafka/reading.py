@@ -1,5 +1,5 @@
-"""The final read: every partition from its log start to its end, with either reader: our own
-(`targets.kafka.log_reader`), or librdkafka.
+"""The final read: every partition from its log start to its end, with either reader: our own, or
+librdkafka.
 
 The start and end of each partition, its leader and epoch are noted before and after; when they
 changed in between and the read is not complete, everything is read again. Reading is
@@ -9,6 +9,16 @@ A partition is complete when its end was known and stayed, the reader met no err
 there, and handed over one record for each offset in between: appends are not transactional, so no
 control record takes an offset. Only compaction leaves gaps; a topic that is compacted may have them
 inside.
+
+Our own reader reads partitions one after the other, each from its leader, by Fetch requests. What
+is tried again until the deadline, at the same position and with leaders looked up again: a
+connection that breaks, no answer, and the errors of `_LATER`, which are those of a broker that does
+not lead (any more). Every other error of a broker ends its partition's read, as damaged bytes do.
+
+A consumer that meets an error may continue after it as if nothing had happened: librdkafka reports
+a batch with a wrong checksum once, and hands over what follows. So every error is kept, by the
+partition that it names or for all partitions if it names none, and no reader of the result takes a
+partition with an error for complete. `HARMLESS` is the list of those that mean nothing here.
 """
 
 from __future__ import annotations
@@ -18,27 +28,254 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from kafka.errors import for_code
+from kafka.protocol.consumer import FetchRequest
 from numpy.typing import NDArray
 
+from harness.faults.own_traffic import NoAnswer
 from harness.protocols import Cluster, End, NodeView, Range, with_role
 from harness.run.observer import merge
-from targets.kafka.asking import Connections
-from targets.kafka.brokers import EARLIEST, LATEST, NO_EPOCH, offset
-from targets.kafka.clients.library import CONFLUENT, OURS, bootstrap
+from targets.kafka.brokers import EARLIEST, LATEST, NO_EPOCH, Connections, offset
+from targets.kafka.clients.library import CONFLUENT, OURS, bootstrap, librdkafka_protocol
 from targets.kafka.configuration import BROKER_PORT
-from targets.kafka.consumers import (
-    Reading,
-    read_ranges_with_librdkafka,
-    read_with_librdkafka,
-)
-from targets.kafka.log_reader.fetching import Ask, read_log
-from targets.kafka.modes import mode_of
+from targets.kafka.modes import observe
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.record_sets import Damaged, records
+from targets.kafka.records import Reading
 from targets.kafka.versions import release_line_of
+
+HIGHEST_VERSION: Final = 10
+"""Of Fetch: what comes later names topics by their ids, and knows no message format besides."""
+
+_BYTES: Final = 8 << 20
+_MOST_BYTES: Final = 64 << 20
+_WAIT_MS: Final = 200
+_ANSWER_S: Final = 10.0
+_PAUSE_S: Final = 0.1
+_READ_UNCOMMITTED: Final = 0
+_LATER: Final = frozenset({3, 5, 6, 7, 8, 9, 13, 56, 74, 75, 78})
+"""UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT,
+BROKER_NOT_AVAILABLE, REPLICA_NOT_AVAILABLE, NETWORK_EXCEPTION, KAFKA_STORAGE_ERROR,
+FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE."""
+
+
+class Ask(Protocol):
+    """Queries a broker."""
+
+    def __call__(self, node: str, request: Any, *, timeout_s: float) -> Any:
+        """The response of this broker, to a request whose version is as high as the
+        broker's, and the request's `max_version`, allow. Raises NoAnswer."""
+        ...
+
+
+def read_log(
+    ask: Ask,
+    leaders: Callable[[], Mapping[int, str | None]],
+    topic: str,
+    reading: Reading,
+    deadline: float,
+) -> None:
+    """Read on until each partition is at its goal or has an error, or the deadline."""
+    known = leaders()
+    for partition, goal in sorted(reading.goals.items()):
+        while reading.position[partition] < goal and partition not in reading.errors:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                return
+            try:
+                _read_on(ask, known.get(partition), topic, partition, reading, left_s)
+            except NoAnswer:
+                time.sleep(min(_PAUSE_S, left_s))
+                known = leaders()
+
+
+def _read_on(
+    ask: Ask,
+    leader: str | None,
+    topic: str,
+    partition: int,
+    reading: Reading,
+    left_s: float,
+) -> None:
+    """One fetch, larger ones where it does not hold a single batch. Raises NoAnswer."""
+    if leader is None:
+        raise NoAnswer(f"partition {partition} has no leader")
+    position, size_bytes = reading.position[partition], _BYTES
+    while True:
+        request = _fetch_request(topic, partition, position, size_bytes)
+        answer = ask(leader, request, timeout_s=min(_ANSWER_S, left_s))
+        part = answer.responses[0].partitions[0]
+        if part.error_code in _LATER:
+            raise NoAnswer(f"{leader}: {_error_name(part.error_code)}")
+        if part.error_code:
+            reading.fail(partition, f"{_error_name(part.error_code)} at offset {position}")
+            return
+        reading.brokers.setdefault(partition, set()).add(leader)
+        raw = bytes(part.records or b"")
+        _take_records(raw, partition, reading)
+        if not raw or partition in reading.errors or reading.position[partition] > position:
+            return
+        if len(raw) < size_bytes or size_bytes >= _MOST_BYTES:
+            reading.fail(partition, _stuck(partition, position, len(raw)))
+            return
+        size_bytes *= 2
+
+
+def _take_records(raw: bytes, partition: int, reading: Reading) -> None:
+    """The records of one answer, and what is wrong with them."""
+    first = reading.position[partition]
+    try:
+        for found in records(raw):
+            reading.chunks.add(partition, found, first=first)
+            reading.spans.setdefault(partition, []).extend(found.spans)
+            reading.reach(partition, found.next_offset)
+    except Damaged as error:
+        reading.fail(partition, f"damaged: partition {partition}, {error}")
+
+
+def _stuck(partition: int, position: int, size_bytes: int) -> str:
+    return (
+        f"damaged: partition {partition}, offset {position}: no complete batch, nor one that goes "
+        f"on behind it, in the {size_bytes:,} bytes that are stored there"
+    )
+
+
+def _fetch_request(topic: str, partition: int, position: int, size_bytes: int) -> Any:
+    of_partition = FetchRequest.FetchTopic.FetchPartition(
+        partition=partition, fetch_offset=position, partition_max_bytes=size_bytes
+    )
+    return FetchRequest(
+        max_version=HIGHEST_VERSION,
+        max_wait_ms=_WAIT_MS,
+        min_bytes=1,
+        max_bytes=size_bytes,
+        isolation_level=_READ_UNCOMMITTED,
+        topics=[FetchRequest.FetchTopic(topic=topic, partitions=[of_partition])],
+    )
+
+
+def _error_name(code: int) -> str:
+    return str(for_code(code).message)
+
+
+HARMLESS: Final[Mapping[int, str]] = {
+    KafkaError._TRANSPORT: "a connection broke: it connects and fetches again where it was",
+    KafkaError._ALL_BROKERS_DOWN: "every connection broke: the same",
+    KafkaError._RESOLVE: "a connection could not be made: the same",
+    KafkaError._TIMED_OUT: "a request was not answered in time: it is sent again",
+}
+"""librdkafka's own codes for connections, and why they end no read: they move no position, and what
+is fetched again is the same. The end of a partition (_PARTITION_EOF) is not an error. One that does
+name a partition counts, and so does every code of a broker: a fully replicated cluster has none."""
+
+_MESSAGES: Final = 10_000
+_WAIT_S: Final = 0.2
+
+
+def read_with_librdkafka(
+    addresses: str,
+    plan: KafkaPlan,
+    reading: Reading,
+    deadline: float,
+    more: Mapping[str, Any] = {},
+) -> None:
+    """Read on until it has ended, or the deadline. `more`: how the cluster is reached, beside its
+    addresses."""
+    consumer = _consumer(addresses, plan, more)
+    try:
+        places = [TopicPartition(plan.topic.name, p, first) for p, first in reading.starts.items()]
+        consumer.assign(places)
+        while not reading.ended() and time.monotonic() < deadline:
+            for message in consumer.consume(_MESSAGES, timeout=_WAIT_S):
+                _take_message(message, reading)
+    except KafkaException as error:
+        reading.fail(None, _named(error.args[0]))
+    finally:
+        consumer.close()
+
+
+def read_ranges_with_librdkafka(
+    addresses: str,
+    plan: KafkaPlan,
+    ranges: Mapping[int, Sequence[Range]],
+    deadline: float,
+    more: Mapping[str, Any] = {},
+) -> tuple[Reading, dict[int, int]]:
+    """Read these ranges of partitions, and where each partition ends, as the library itself
+    determines. Each partition's position is the end of the last range that was read."""
+    starts = {partition: each[0].first for partition, each in ranges.items() if each}
+    reading = Reading(
+        starts=starts, goals={p: each[-1].behind for p, each in ranges.items() if each}
+    )
+    consumer, ends = _consumer(addresses, plan, more), dict[int, int]()
+    try:
+        for partition, of_partition in ranges.items():
+            for each in of_partition:
+                _read_range(consumer, plan.topic.name, partition, each, reading, deadline)
+            place = TopicPartition(plan.topic.name, partition)
+            left_s = max(0.1, deadline - time.monotonic())
+            _, ends[partition] = consumer.get_watermark_offsets(place, timeout=left_s)
+    except KafkaException as error:
+        reading.fail(None, _named(error.args[0]))
+    finally:
+        consumer.close()
+    return reading, ends
+
+
+def _read_range(
+    consumer: Consumer, topic: str, partition: int, each: Range, reading: Reading, deadline: float
+) -> None:
+    """Read on in one partition until the range has ended, an error, or the deadline."""
+    consumer.assign([TopicPartition(topic, partition, each.first)])
+    one = Reading(starts={partition: each.first}, goals={partition: each.behind})
+    while not one.ended() and time.monotonic() < deadline:
+        room = min(_MESSAGES, each.behind - one.position[partition])
+        for message in consumer.consume(room, timeout=_WAIT_S):
+            offset = message.offset()
+            if message.error() or (offset is not None and each.first <= offset < each.behind):
+                _take_message(message, one)
+    reading.columns.extend(one.columns)
+    reading.reach(partition, one.position[partition])
+    for _, error in one.errors.items():
+        reading.fail(partition, error)
+
+
+def _consumer(addresses: str, plan: KafkaPlan, more: Mapping[str, Any]) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": addresses,
+            "group.id": "ackloss-final-read",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_uncommitted",
+            "auto.offset.reset": "error",
+            "check.crcs": True,
+            **librdkafka_protocol(plan),
+            **more,
+        }
+    )
+
+
+def _take_message(message: Any, reading: Reading) -> None:
+    error, partition, offset = message.error(), message.partition(), message.offset()
+    if error is None:
+        epoch = message.leader_epoch()
+        reading.columns.add(partition, offset, message.key(), message.value(), epoch)
+        reading.reach(partition, offset + 1)
+    elif error.code() == KafkaError._PARTITION_EOF:
+        reading.reach(partition, offset)
+    elif error.fatal() or error.code() not in HARMLESS or partition in reading.starts:
+        reading.fail(partition if partition in reading.starts else None, _named(error))
+
+
+def _named(error: KafkaError) -> str:
+    return f"{error.name()}: {error.str()}"
+
 
 _TRIES: Final = 3
 _POLICIES: Final = ("cleanup.policy", "log.cleanup.policy")
@@ -202,12 +439,11 @@ def _compacted(plan: KafkaPlan) -> bool:
 
 def _ends(cluster: Cluster, plan: KafkaPlan) -> dict[int, End]:
     """Log start and end of every partition as its leader reports them."""
-    mode = mode_of(plan)
 
     def reported(leader: str, partition: int, which: int) -> int | None:
         return offset(cluster.nodes[leader], plan, partition, which)
 
-    answers = [mode.observe(node, plan, timeout_s=2) for node in cluster.nodes.values()]
+    answers = [observe(node, plan, timeout_s=2) for node in cluster.nodes.values()]
     return ends_of([view for view in answers if view], plan, reported)
 
 

@@ -24,11 +24,10 @@ from harness.levers.proxied import proxied
 from harness.models import LOG
 from harness.protocols import NODE_DATA, Cluster, with_role
 from targets.kafka import brokers, promises
-from targets.kafka.configuration import LOGS, text
-from targets.kafka.groups.offsets import OFFSETS_TOPIC
-from targets.kafka.modes import mode_of
+from targets.kafka.configuration import LOGS, OFFSETS_TOPIC, text
+from targets.kafka.modes import mode_of, observe
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.transactions.topics import topic_plans
+from targets.kafka.transactions.settings import topic_plans
 from targets.kafka.versions import KRAFT, metadata_of, release_line_of
 
 # Kafka's own topics on a cluster with KRaft that is kept: they stay from run to run.
@@ -51,10 +50,9 @@ def restore_leaders(cluster: Cluster, plan: KafkaPlan) -> None:
     deadline = time.monotonic() + _WITHIN_S
     for name in OWN_TOPICS:
         if (own := _existing(cluster, plan, name)) is not None:
-            mode = mode_of(own)
-            brokers.await_whole(cluster, own, mode.observe, deadline)
+            brokers.await_whole(cluster, own, observe, deadline)
             every = range(own.topic.partitions)
-            if refused := mode.leadership(cluster.nodes, own).elect(every):
+            if refused := mode_of(own).leadership(cluster.nodes, own).elect(every):
                 number, why = next(iter(refused.items()))
                 raise HarnessFailure(f"{name}, partition {number}: no election: {why}")
 
@@ -63,7 +61,7 @@ def _existing(cluster: Cluster, plan: KafkaPlan, name: str) -> KafkaPlan | None:
     """The plan with this topic for its own, as it is; `None`: there is none."""
     own = plan.with_topic(name=name)
     first = brokers.first(cluster)
-    view = mode_of(plan).observe(first, own, timeout_s=brokers.ASK_S)
+    view = observe(first, own, timeout_s=brokers.ASK_S)
     if view is None:
         raise HarnessFailure(f"{first.name} does not say whether there is {name}")
     if not view.partitions:
@@ -98,11 +96,6 @@ def _can_be_kept(plan: KafkaPlan) -> bool:
 def _is_plain(plan: KafkaPlan) -> bool:
     """Whether its runs have no groups and no transactions, for which Kafka makes topics."""
     return promises.model_of(plan.workload.name) == LOG.name
-
-
-def fresh(plan: KafkaPlan, number: int) -> KafkaPlan:
-    """The plan with a topic that no earlier run on its cluster has had."""
-    return plan.with_topic(name=f"{plan.topic.name}-{number}")
 
 
 def forget(cluster: Cluster, plans: Sequence[KafkaPlan]) -> None:

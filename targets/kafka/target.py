@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
@@ -23,9 +24,12 @@ from harness.protocols import (
     HasLeaders,
     HasLogs,
     HasVocabulary,
+    HoldsCells,
+    Ingredients,
     Lever,
     Limited,
     Node,
+    NodeSpec,
     NodeView,
     Promises,
     Range,
@@ -33,6 +37,9 @@ from harness.protocols import (
     Reusable,
     RunCluster,
     RunsElsewhere,
+    RunsInContainers,
+    RunsOnHosts,
+    Target,
     Unsupported,
     Vocabulary,
     Warns,
@@ -40,46 +47,71 @@ from harness.protocols import (
 from harness.protocols.any_client import EXEC, JSON, HasLibraries, ServesAnyClient
 from harness.protocols.groups import Consumers, GroupSettings, HasConsumers, Record
 from harness.protocols.pages import DescribesRuns, HasLogLines, LogLines
-from harness.protocols.tools import ListsSettings, SettingHelp, TakesSettingsFiles
-from harness.run.cells import group_of, transactions_of
+from harness.protocols.tools import (
+    ListsSettings,
+    MadeBeforehand,
+    SettingHelp,
+    TakesSettingsFiles,
+    UsesPackages,
+)
+from harness.run.cells import cell_plans, group_of, transactions_of
 from targets.kafka import (
     brokers,
-    cells,
     definitions,
     effective,
+    limits,
     own_settings,
-    pages,
     promises,
+    proxy,
     reading,
     reuse,
-    support,
-    timeouts,
 )
-from targets.kafka.clients import LIBRARIES, any_client, library_of
+from targets.kafka.clients import LIBRARIES, library, library_of
 from targets.kafka.clients.library import READERS
-from targets.kafka.configuration import LOGS, check_settings
+from targets.kafka.configuration import LOGS, check_settings, node_ids
 from targets.kafka.definitions import PLACES, canonical
 from targets.kafka.external import KafkaGuest
-from targets.kafka.groups import offsets
+from targets.kafka.groups import group
 from targets.kafka.groups.group import KafkaConsumers
-from targets.kafka.groups.settings import check_group
-from targets.kafka.levers import requests
-from targets.kafka.levers.leadership import LeadershipLever
-from targets.kafka.levers.own import own_levers
+from targets.kafka.groups.settings import (
+    MEMBER_JAR,
+    check_group,
+    member_jar,
+    member_specs,
+    node_names,
+)
+from targets.kafka.levers import LeadershipLever, own_levers
 from targets.kafka.modes import mode_of
-from targets.kafka.nodes import KafkaNodes
 from targets.kafka.plan import STARTERS, KafkaPlan
+from targets.kafka.proxy import proxy_files, with_proxies
 from targets.kafka.storage import check_flushes
 from targets.kafka.transactions.client import transaction_client
-from targets.kafka.transactions.settings import check_transactions
-from targets.kafka.transactions.topics import topic_plans
-from targets.kafka.versions import release_line_of
+from targets.kafka.transactions.settings import check_transactions, topic_plans
+from targets.kafka.versions import DEFAULT_VERSION, JAR_FOLDER, release_line, release_line_of
 from targets.kafka.vocabulary import VOCABULARY
+
+LOG_LINES: Final = LogLines(
+    dated=re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] (.*)", re.DOTALL),
+    relevant=re.compile(
+        rb"Shrinking ISR|Expanding ISR|(?<!Replayed )partition change for|Fencing broker"
+        rb"|Setting new leader|unclean election|Truncating \S+ to offset|Truncating to offset"
+        rb"|starts at (leader )?epoch|Becoming the active controller|has been (un)?fenced"
+        rb"|to unfence has been granted|New leader and ISR|resigned",
+        re.IGNORECASE,
+    ),
+    internal=re.compile(rb"__consumer_offsets|__transaction_state|__cluster_metadata"),
+)
+"""The lines about elections, the ISR and truncation."""
 
 
 @dataclass(frozen=True)
 class Kafka(
-    KafkaNodes,
+    Target[KafkaPlan],
+    RunsInContainers[KafkaPlan],
+    RunsOnHosts[KafkaPlan],
+    MadeBeforehand,
+    UsesPackages,
+    HoldsCells[KafkaPlan],
     RunsElsewhere,
     HasLeaders[KafkaPlan],
     HasVocabulary,
@@ -104,13 +136,29 @@ class Kafka(
     starters: ClassVar[Mapping[str, str]] = STARTERS
     models: ClassVar[frozenset[str]] = frozenset({LOG.name, GROUP.name, TRANSACTION.name})
     default: ClassVar[bool] = True
-    """Plans that name no system mean this one, as before."""
+    default_version: ClassVar[str] = DEFAULT_VERSION
+    packages: ClassVar[tuple[str, ...]] = ("confluent-kafka", "kafka-python")
     libraries: ClassVar[tuple[str, ...]] = tuple(name for name in LIBRARIES if name != EXEC)
     settings_files: ClassVar[Mapping[str, str]] = own_settings.FILES
     settings_places: ClassVar[Mapping[str, str]] = {
         **{str(level): table for level, table in PLACES.items()}
     }
     own_levers: ClassVar[frozenset[str]] = frozenset({LeadershipLever.name, ProtocolLever.name})
+    cell_keys: ClassVar[tuple[str, ...]] = (
+        "topic.partitions",
+        "topic.replication_factor",
+        "topic.leaders",
+        "topic.first_leader",
+        "topic.settings",
+        "workload.producer",
+        "workload.consumer",
+        "workload.consumer_client",
+        "workload.options",
+        "workload.clients",
+        "workload.bootstrap",
+    )
+
+    # --- what a plan may ask
 
     def check(self, plan: KafkaPlan) -> None:
         """Refuse settings that a plan may not touch, and unsupported versions."""
@@ -127,14 +175,17 @@ class Kafka(
                 hint = 'such as version = "4.4.0"'
                 raise PlanError("is missing", key="target.version", hint=hint)
             release_line_of(plan)
-            for check in (requests.check, check_flushes, check_group):
+            for check in (proxy.check, check_flushes, check_group):
                 with mistakes.noted():
                     check(plan)
         mistakes.refuse()
 
+    def check_version(self, version: str, *, key: str) -> None:
+        """Refuse unsupported versions."""
+        release_line(version, key=key)
+
     def unsupported(self, plan: KafkaPlan) -> list[Unsupported]:
-        """What the plan requests and its version does not honour."""
-        return support.unsupported(plan)
+        return limits.unsupported(plan)
 
     def warnings(self, plan: KafkaPlan) -> list[str]:
         """About a load that no number of waiting processes could keep up."""
@@ -150,11 +201,9 @@ class Kafka(
         ]
 
     def vocabulary(self) -> Vocabulary:
-        """See `targets.kafka.vocabulary`."""
         return VOCABULARY
 
     def own_keys(self, plan: KafkaPlan, option: str, file: Path) -> list[OwnKey]:
-        """See `targets.kafka.own_settings`."""
         return own_settings.own_keys(plan, option, file)
 
     def same_key(self, plan: KafkaPlan, parts: tuple[str, ...]) -> tuple[str, ...]:
@@ -165,55 +214,129 @@ class Kafka(
         return parts
 
     def real_timeouts(self, plan: KafkaPlan) -> list[OwnKey]:
-        """See `targets.kafka.timeouts`."""
-        return timeouts.real_timeouts(plan)
+        return effective.real_timeouts(plan)
 
     def reacts_within_s(self, plan: KafkaPlan) -> float:
-        """See `targets.kafka.timeouts`."""
-        return timeouts.reacts_within_s(plan)
+        return effective.reacts_within_s(plan)
 
     def listed_settings(self) -> Sequence[SettingHelp]:
-        """See `targets.kafka.definitions`."""
         return definitions.listed()
 
-    def log_lines(self) -> LogLines:
-        """Lines about elections, the ISR and truncation."""
-        return pages.LOG_LINES
-
-    def size(self, plan: Mapping[str, Any]) -> list[str]:
-        """See `targets.kafka.pages`."""
-        return pages.size(plan)
-
-    def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-        """See `targets.kafka.pages`."""
-        return pages.stored_request(plan)
-
-    def decisive(self) -> Sequence[tuple[str, str]]:
-        """See `targets.kafka.pages`."""
-        return pages.DECISIVE
-
     def why_no_crashes(self, plan: KafkaPlan) -> str | None:
-        """See `KnowsCrashes`: clients in their own nodes are killed as nodes."""
         if transactions_of(plan) is not None:
             return "producers of transactions cannot crash one by one"
         if not (nodes := library_of(plan).names(plan)):
             return None
         return f"clients in their own nodes ({', '.join(nodes)}) are killed as nodes are"
 
+    def of_cell(self, plan: KafkaPlan, name: str, number: int) -> KafkaPlan:
+        """With its own topic, and its own producers: requests that wait for one topic's replicas
+        delay those of another on the same connection. All topics are first led by the same broker,
+        so that a fault of that leader meets every cell; with `topic.leaders = "spread"` each cell
+        begins with the next broker. Raises PlanError for clients in nodes, shared by all."""
+        if nodes := library_of(plan).names(plan):
+            raise PlanError(
+                f"clients in their own nodes ({', '.join(nodes)}) would be shared by all cells",
+                key="workload.client",
+                hint="choose another client, or leave out cells",
+            )
+        topic = plan.topic
+        first, leaders = topic.first_leader or 1, topic.leaders or "one"
+        if leaders == "spread":
+            first = (first - 1 + number) % plan.target.brokers + 1
+        own = {"name": f"{topic.name}-{name}", "leaders": leaders, "first_leader": first}
+        return plan.of_cell(name, topic.model_copy(update=own))
+
+    # --- its nodes
+
+    def prepare_version(self, version: str, say: Callable[[str], None]) -> None:
+        """The image, and its class-data archive."""
+        from targets.kafka import images  # imports Docker's client
+
+        images.prepare(version, say)
+
+    def made(self, version: str) -> dict[str, bool]:
+        """The image, and its class-data archive."""
+        from targets.kafka import images  # imports Docker's client
+
+        image, archive = images.prepared(version)
+        return {
+            f"image of Kafka {version}": image is not None,
+            f"class-data archive of Kafka {version}": archive is not None,
+        }
+
+    def names(self, plan: KafkaPlan) -> list[str]:
+        """b1 ... for brokers, then who keeps the metadata, then nodes of clients."""
+        return [*node_ids(plan), *self.in_nodes(plan)]
+
+    def _groups(self, plan: KafkaPlan) -> list[KafkaPlan]:
+        """The plans of its groups: each cell's, or its own."""
+        return [cell.plan for cell in cell_plans(plan, self)] or [plan]  # type: ignore[misc]
+
+    def in_nodes(self, plan: KafkaPlan) -> list[str]:
+        """The nodes of clients and of consumers."""
+        consumers = [name for each in self._groups(plan) for name in node_names(each)]
+        return [*library_of(plan).names(plan), *consumers]
+
+    def prepare(self, plan: KafkaPlan, say: Callable[[str], None]) -> Ingredients:
+        """The image, and what else the plan's mode and its clients need."""
+        from targets.kafka import images  # imports Docker's client
+
+        plan, image = limits.sent(plan), images.resolve(plan.target, say)
+        made = mode_of(plan).ingredients(plan, image, say)
+        clients = library_of(plan).files(plan, image, say)
+        if any(node_names(each) for each in self._groups(plan)):
+            clients = {**clients, MEMBER_JAR: member_jar(image, say)}
+        return replace(made, files={**made.files, **clients, **proxy_files(plan, image, say)})
+
+    def for_hosts(self, plan: KafkaPlan, say: Callable[[str], None]) -> Ingredients:
+        """The jars, and what else the plan's mode needs."""
+        from targets.kafka import jars
+
+        if nodes := self.in_nodes(plan):
+            key = "client" if library_of(plan).names(plan) else "consumer_client"
+            raise PlanError(
+                f"clients in their own nodes ({', '.join(nodes)}) run in containers only",
+                key=f"workload.{key}",
+                hint="choose another client",
+            )
+        plan = limits.sent(plan)
+        image, folder = jars.resolve(plan, say)
+        made = mode_of(plan).ingredients(plan, image, say)
+        return replace(
+            made,
+            files={**made.files, **proxy_files(plan, image, say)},
+            folders={folder: JAR_FOLDER},
+            programs=jars.PROGRAMS,
+            distribution=jars.INSTALLED,
+        )
+
+    def nodes(
+        self, plan: KafkaPlan, ingredients: Ingredients, addresses: Mapping[str, str]
+    ) -> list[NodeSpec]:
+        """Every node with its files."""
+        servers = mode_of(plan).specs(limits.sent(plan), ingredients, addresses)
+        servers = with_proxies(servers, plan, ingredients, addresses)
+        release = release_line_of(plan)
+        consumers = [
+            spec for each in self._groups(plan) for spec in member_specs(each, release, ingredients)
+        ]
+        return servers + library_of(plan).nodes(plan, release, ingredients) + consumers
+
     def reached_by(self, access: Access) -> KafkaGuest:
-        """Kafka that ackloss did not start."""
         return KafkaGuest.reached_by(access)
+
+    # --- its cluster
 
     def bring_up(self, cluster: Cluster, plan: KafkaPlan, *, timeout_s: float) -> None:
         """Every broker has joined, the topics exist, and their ISRs are complete."""
         deadline, mode = time.monotonic() + timeout_s, mode_of(plan)
         mode.await_brokers(cluster, plan, deadline)
         for each in topic_plans(plan):
-            mode.create_topic(cluster, support.sent(each), deadline)
+            mode.create_topic(cluster, limits.sent(each), deadline)
             brokers.await_whole(cluster, each, self.observe, deadline)
 
     def effective(self, cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
-        """Settings of brokers, topic and producer, and finalized features, as they are."""
         return effective.effective(cluster, plan)
 
     def requested(self, plan: KafkaPlan) -> dict[str, Any]:
@@ -227,13 +350,52 @@ class Kafka(
         return {"settings": settings, "features": plan.target.features}
 
     def promises(self, plan: Mapping[str, Any], effective: Mapping[str, Any]) -> Promises:
-        """See `targets.kafka.promises`."""
-        producer = effective.get("producer") or plan["workload"]["producer"]
-        return promises.promises(plan, producer)
+        return promises.promises(plan, effective.get("producer") or plan["workload"]["producer"])
+
+    def levers(self, cluster: Cluster, plan: KafkaPlan) -> Mapping[str, Lever[Any]]:
+        return own_levers(cluster, plan)
+
+    def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
+        """A node's own view of leaders and in-sync replicas, or of the active controller; a
+        client's node has none."""
+        if CLIENT_ROLE in node.roles:
+            return None
+        return self.observe_cells(node, [plan], timeout_s=timeout_s)[0]
+
+    def observe_cells(
+        self, node: Node, plans: Sequence[KafkaPlan], *, timeout_s: float
+    ) -> list[NodeView | None]:
+        """A node's own view of the topics, and with groups of who coordinates each of them."""
+        mode = mode_of(plans[0])
+        if promises.model_of(plans[0].workload.name) != GROUP.name:
+            return mode.observe_each(node, plans, timeout_s=timeout_s)
+        *views, kept = mode.observe_each(
+            node, [*plans, group.offsets_plan(plans[0])], timeout_s=timeout_s
+        )
+        return [
+            replace(view, coordination=group.coordination(plan, kept.partitions))
+            if view is not None and kept is not None
+            else view
+            for plan, view in zip(plans, views, strict=True)
+        ]
+
+    def logs(self, node: Node) -> dict[str, bytes]:
+        return node.get(LOGS)
+
+    def cluster_key(self, plan: KafkaPlan) -> str | None:
+        return reuse.cluster_key(plan, self.in_nodes(plan))
+
+    def fresh(self, plan: KafkaPlan, number: int) -> KafkaPlan:
+        """With a topic that no earlier run on its cluster has had."""
+        return plan.with_topic(name=f"{plan.topic.name}-{number}")
+
+    def forget(self, cluster: Cluster, plans: Sequence[KafkaPlan]) -> None:
+        reuse.forget(cluster, plans)
+
+    # --- its clients and readers
 
     def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
-        """Producers of the plan's library, shared by the processes of the workload; each process
-        has its own transactional producer."""
+        """Producers that the processes share; a transactional one for each process."""
         if transactions_of(plan) is not None:
             return transaction_client(cluster, plan)
         return library_of(plan).client(cluster, plan)
@@ -241,29 +403,23 @@ class Kafka(
     def consumers(
         self, cluster: RunCluster, plan: KafkaPlan, group: GroupSettings, record: Record
     ) -> Consumers:
-        """See `targets.kafka.groups`."""
         return KafkaConsumers(cluster, plan, group, record)
 
     def connection(self, cluster: Cluster, plan: KafkaPlan, number: int) -> Mapping[str, JSON]:
-        """See `targets.kafka.clients.any_client`."""
-        return any_client.connection(cluster, plan, number)
+        return library.connection(cluster, plan, number)
 
     def answers_within_s(self, plan: KafkaPlan) -> float:
-        """See `targets.kafka.clients.any_client`."""
-        return any_client.answers_within_s(plan)
+        return library.answers_within_s(plan)
 
     def writer(self, plan: KafkaPlan) -> str:
-        """The plan's client library and its version."""
         return library_of(plan).software(plan)
 
     def readers(self, plan: KafkaPlan) -> tuple[str, str]:
-        """First our own reader, which never writes, then a library as the second opinion."""
         return READERS
 
     def read_all(
         self, cluster: Cluster, plan: KafkaPlan, *, reader: str, timeout_s: float
     ) -> tuple[pa.Table, list[End]]:
-        """See `harness.protocols.Target.read_all`."""
         return reading.read_all(cluster, plan, reader=reader, timeout_s=timeout_s)
 
     def read_ranges(
@@ -275,61 +431,31 @@ class Kafka(
         ranges: Mapping[int, Sequence[Range]],
         timeout_s: float,
     ) -> tuple[pa.Table, list[End]]:
-        """See `harness.protocols.ReadsRanges`."""
         return reading.read_ranges(cluster, plan, ranges, timeout_s=timeout_s)
 
-    def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
-        """A node's own view of leaders and in-sync replicas, or of the active controller; a
-        client's node has none."""
-        if CLIENT_ROLE in node.roles:
-            return None
-        (view,) = self._observe_each(node, [plan], timeout_s)
-        return view
+    # --- how pages describe its runs
 
-    def levers(self, cluster: Cluster, plan: KafkaPlan) -> Mapping[str, Lever[Any]]:
-        """The lever that moves leaders, the one that meets requests; and the cluster's lever of
-        disks, which learns how Kafka stores."""
-        return own_levers(cluster, plan)
+    def log_lines(self) -> LogLines:
+        return LOG_LINES
 
-    def cluster_key(self, plan: KafkaPlan) -> str | None:
-        """Equal for plans whose targets are equal; null if a cluster serves one run."""
-        return reuse.cluster_key(plan, self.in_nodes(plan))
+    def size(self, plan: Mapping[str, Any]) -> list[str]:
+        ours = plan.get("cluster", {}).get("kind") != "external"
+        brokers = plan.get("target", {}).get("brokers") if ours else None
+        factor = plan.get("topic", {}).get("replication_factor")
+        facts = [f"{brokers} brokers"] if brokers else [] if ours else ["a cluster of the user's"]
+        return [*facts, f"replication factor {factor}"] if factor else facts
 
-    def fresh(self, plan: KafkaPlan, number: int) -> KafkaPlan:
-        """The plan with its own topic."""
-        return reuse.fresh(plan, number)
+    def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+        return {
+            "producer": plan.get("workload", {}).get("producer", {}),
+            "topic": plan.get("topic", {}).get("settings", {}),
+            "broker": plan.get("target", {}).get("settings", {}),
+        }
 
-    def forget(self, cluster: Cluster, plans: Sequence[KafkaPlan]) -> None:
-        """Delete the run's topics, empty the log files."""
-        reuse.forget(cluster, plans)
-
-    def of_cell(self, plan: KafkaPlan, name: str, number: int) -> KafkaPlan:
-        """See `targets.kafka.cells`."""
-        return cells.of_cell(plan, name, number)
-
-    def observe_cells(
-        self, node: Node, plans: Sequence[KafkaPlan], *, timeout_s: float
-    ) -> list[NodeView | None]:
-        """A node's own view of the topic of each plan, as `observe` has that of one."""
-        return self._observe_each(node, plans, timeout_s)
-
-    def _observe_each(
-        self, node: Node, plans: Sequence[KafkaPlan], timeout_s: float
-    ) -> list[NodeView | None]:
-        """A node's own view of the topics, and with groups of who coordinates each of them."""
-        mode = mode_of(plans[0])
-        if promises.model_of(plans[0].workload.name) != GROUP.name:
-            return mode.observe_each(node, plans, timeout_s=timeout_s)
-        *views, kept = mode.observe_each(
-            node, [*plans, offsets.offsets_plan(plans[0])], timeout_s=timeout_s
+    def decisive(self) -> Sequence[tuple[str, str]]:
+        return (
+            ("producer", "acks"),
+            ("producer", "enable.idempotence"),
+            ("topic", "min.insync.replicas"),
+            ("topic", "unclean.leader.election.enable"),
         )
-        return [
-            replace(view, coordination=offsets.coordination(plan, kept.partitions))
-            if view is not None and kept is not None
-            else view
-            for plan, view in zip(plans, views, strict=True)
-        ]
-
-    def logs(self, node: Node) -> dict[str, bytes]:
-        """server.log, which has elections and changes of the ISR."""
-        return node.get(LOGS)

@@ -24,9 +24,8 @@ from harness.protocols import Act, FaultWindow, Nemesis, PartitionView, RunClust
 from harness.run.availability import levers_of
 from harness.run.resolving import ResolvedPlan, resolve
 from nemeses.membership import Membership
-from targets.kafka.kraft.leadership import KraftLeadership
-from targets.kafka.levers.leaders import Leadership
-from targets.kafka.levers.leadership import LeadershipLever
+from targets.kafka.kraft import KraftLeadership
+from targets.kafka.levers import Leadership, LeadershipLever
 
 pytestmark = pytest.mark.docker
 
@@ -178,7 +177,7 @@ def test_requests_that_are_never_sent_are_found_out(
 ) -> None:
     monkeypatch.setattr(KraftLeadership, "reorder", lambda *_: None)
     monkeypatch.setattr(KraftLeadership, "elect", lambda *_: {})
-    monkeypatch.setattr("targets.kafka.levers.leadership._SEEN_S", 0.5)
+    monkeypatch.setattr("targets.kafka.levers._SEEN_S", 0.5)
     window = window_of(faults, acts_on(kafka, "b1 b2", form), tmp_path / "faults.jsonl")
     assert not window.proven, window.evidence
     assert "no leader has changed" in window.evidence

@@ -1,15 +1,5 @@
-"""What writes to Kafka: client libraries, one file or folder each.
-
-library       the contract of a library
-producers     producers that many processes share, of whichever library
-one_producer  one of them, which can crash: what a library has to fulfil
-librdkafka    by confluent-kafka
-kafka_python  by kafka-python
-java          Kafka's own, in nodes of its own
-any_client    processes of the user's, which the core starts
-outcomes      which answer means what
-
-What a plan may set of them: `targets.kafka.definitions`.
+"""What writes to Kafka: client libraries, one module each (`library` is their contract); producers
+that many processes share (`producers`); and which answer means what (`outcomes`).
 """
 
 from __future__ import annotations
@@ -18,10 +8,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from harness.errors import PlanError
-from targets.kafka.clients.any_client import AnyClient
 from targets.kafka.clients.java import Java
 from targets.kafka.clients.kafka_python import KafkaPython
-from targets.kafka.clients.library import Library
+from targets.kafka.clients.library import AnyClient, Library
 from targets.kafka.clients.librdkafka import Librdkafka
 from targets.kafka.plan import KafkaPlan
 

@@ -31,13 +31,12 @@ from kafka.net.compat import KafkaNetClient
 from harness.errors import HarnessFailure, PlanError
 from harness.protocols import Client, Cluster
 from targets.kafka import definitions
-from targets.kafka.acks import ALL, LEADER, NOBODY
-from targets.kafka.clients.library import KAFKA_PYTHON, Library, bootstrap, protocol
-from targets.kafka.clients.one_producer import NotQueued, OneProducer, Reports, identity
+from targets.kafka.clients.library import Library, bootstrap, protocol
 from targets.kafka.clients.outcomes import refusals
-from targets.kafka.clients.producers import KafkaClient
-from targets.kafka.definitions import DEFAULTS, meant, place_of, requested
+from targets.kafka.clients.producers import KafkaClient, NotQueued, OneProducer, Reports, identity
+from targets.kafka.definitions import DEFAULTS, KAFKA_PYTHON, meant, place_of, requested
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.promises import ALL, LEADER, NOBODY
 
 # What happens to connections under faults; nowhere, unless the command line sends it somewhere.
 logging.getLogger("kafka").addHandler(logging.NullHandler())
@@ -63,7 +62,7 @@ _CODES: Final[Mapping[type[Exception], int]] = {
 
 
 class KafkaPythonProducer(OneProducer):
-    """See `targets.kafka.clients.one_producer`."""
+    """See `targets.kafka.clients.producers`."""
 
     def __init__(
         self,
@@ -118,19 +117,16 @@ class KafkaPythonProducer(OneProducer):
         future.add_errback(lambda error: self._answers.put((write, None, error)))
 
     def poll(self, timeout_s: float) -> int:
-        """See `OneProducer`."""
         if self._failure is not None:
             raise HarnessFailure(f"no client could be started: {self._failure!r}")
         return self._pass_on(timeout_s)
 
     def flush(self, timeout_s: float) -> None:
-        """See `OneProducer`."""
         deadline = time.monotonic() + timeout_s
         while self.pending and (left_s := deadline - time.monotonic()) > 0:
             self.poll(left_s)
 
     def gone(self) -> bool:
-        """See `OneProducer`."""
         sender = self._producer and self._producer._sender
         return not self._starter.is_alive() and not (sender and sender.is_alive())
 

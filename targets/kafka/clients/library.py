@@ -1,21 +1,29 @@
-"""The contract of a client library: what a plan may ask of it, and its clients.
+"""The contract of a client library: what a plan may ask of it, and its clients; and the library
+that is a process of the user's.
 
-The final read begins with a reader of our own, which never writes (`targets.kafka.reading`).
+The settings of such processes have the names of Kafka's own documentation, which the Java client
+has too; each library's author knows what they are called there. ackloss sets a few unless the plan
+says otherwise, as for its own clients: a run takes a minute, so timeouts are short, and a result
+must say with which acks its writes were acknowledged. They are passed on, and not read back.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol
 
+from harness.errors import HarnessFailure
 from harness.images.steps import Say
 from harness.protocols import Client, Cluster, ImageRef, Ingredients, NodeSpec, with_role
+from harness.protocols.any_client import COMMAND, EXEC, JSON
 from targets.kafka import definitions
 from targets.kafka.configuration import BROKER_PORT
+from targets.kafka.definitions import requested
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import ReleaseLine, release_line_of
 
 CONFLUENT: Final = "confluent-kafka"
-KAFKA_PYTHON: Final = "kafka-python"
 OURS: Final = "ackloss"
 READERS: Final = (OURS, CONFLUENT)
 """Who reads: our own reader, then a library, which is the second opinion, no matter which client
@@ -101,3 +109,70 @@ def bootstrap_of(client: int, addresses: str, plan: KafkaPlan) -> str:
         return addresses
     brokers = addresses.split(",")
     return brokers[client % len(brokers)]
+
+
+_DELIVERY, _REQUEST, _BLOCK = "delivery.timeout.ms", "request.timeout.ms", "max.block.ms"
+
+ANY_DEFAULTS: Final[Mapping[str, str]] = {
+    "acks": "all",
+    "enable.idempotence": "false",
+    _DELIVERY: "8000",
+    _REQUEST: "3000",
+    _BLOCK: "3000",
+}
+"""What ackloss sets unless the plan says otherwise."""
+
+_GRACE_S: Final = 5.0
+"""How much longer than its settings allow a write may take until it counts as blocked."""
+
+
+def settings_of(plan: KafkaPlan) -> dict[str, str]:
+    """What the clients are requested to set: defaults, then what the plan requests. Raises
+    PlanError."""
+    own = requested(plan.workload.producer, "java")
+    settings = {**ANY_DEFAULTS, **own}
+    if _REQUEST not in own:
+        settings[_REQUEST] = str(min(int(ANY_DEFAULTS[_REQUEST]), int(settings[_DELIVERY])))
+    return settings
+
+
+def connection(cluster: Cluster, plan: KafkaPlan, number: int) -> dict[str, JSON]:
+    """What client `number` needs to know: see docs/how-to/any-client.md."""
+    return connection_by(bootstrap(cluster), plan, number)
+
+
+def connection_by(addresses: str, plan: KafkaPlan, number: int) -> dict[str, JSON]:
+    """The same, by the brokers' addresses."""
+    servers: list[JSON] = [*bootstrap_of(number - 1, addresses, plan).split(",")]
+    return {
+        "bootstrap_servers": servers,
+        "topic": plan.topic.name,
+        "partitions": plan.partitions,
+        "producer": dict(settings_of(plan)),
+    }
+
+
+def answers_within_s(plan: KafkaPlan) -> float:
+    """The time that a write may take by its settings, and some."""
+    settings = settings_of(plan)
+    return (int(settings[_BLOCK]) + int(settings[_DELIVERY])) / 1000 + _GRACE_S
+
+
+@dataclass(frozen=True)
+class AnyClient(Library):
+    """See `targets.kafka.clients.library`; its processes are started by the core."""
+
+    plugin: ClassVar[str] = EXEC
+    naming: ClassVar[definitions.Library] = "java"
+
+    def settings(self, plan: KafkaPlan) -> dict[str, str]:
+        """What the clients are requested to set."""
+        return settings_of(plan)
+
+    def software(self, plan: KafkaPlan) -> str:
+        """Unknown until its processes report it."""
+        return COMMAND
+
+    def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
+        """Raises HarnessFailure: the clients are processes."""
+        raise HarnessFailure("the clients of this plan are processes of --client")

@@ -27,9 +27,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, libve
 from harness.errors import HarnessFailure, PlanError
 from harness.protocols import Client, Cluster
 from targets.kafka.clients.library import CONFLUENT, Library, bootstrap, librdkafka_protocol
-from targets.kafka.clients.one_producer import NotQueued, OneProducer, Reports, identity
 from targets.kafka.clients.outcomes import refusals
-from targets.kafka.clients.producers import KafkaClient
+from targets.kafka.clients.producers import KafkaClient, NotQueued, OneProducer, Reports, identity
 from targets.kafka.definitions import DEFAULTS, PLACES, canonical, requested
 from targets.kafka.plan import KafkaPlan
 
@@ -48,7 +47,7 @@ _STARTING: Final = threading.Lock()
 
 
 class LibrdkafkaProducer(OneProducer):
-    """See `targets.kafka.clients.one_producer`."""
+    """See `targets.kafka.clients.producers`."""
 
     def __init__(
         self, settings: Mapping[str, str], addresses: str, name: str, reports: Reports
@@ -71,7 +70,6 @@ class LibrdkafkaProducer(OneProducer):
     def produce(
         self, process: int, topic: str, value: bytes, key: str | None, partition: int
     ) -> None:
-        """See `OneProducer`."""
         try:
             self._producer.produce(topic, value, key, partition)
         except KafkaException as error:  # raised before it was queued
@@ -79,7 +77,6 @@ class LibrdkafkaProducer(OneProducer):
         self.pending[value if key is None else identity(value, key.encode())] = process
 
     def poll(self, timeout_s: float) -> int:
-        """See `OneProducer`."""
         if 0 < timeout_s < _RESOLUTION_S:
             time.sleep(timeout_s)
             timeout_s = 0
@@ -89,7 +86,6 @@ class LibrdkafkaProducer(OneProducer):
             return _fatal(error)
 
     def flush(self, timeout_s: float) -> None:
-        """See `OneProducer`."""
         deadline = time.monotonic() + timeout_s
         try:
             self._producer.flush(timeout_s)
@@ -98,7 +94,6 @@ class LibrdkafkaProducer(OneProducer):
             self._producer.flush(max(0.0, deadline - time.monotonic()))
 
     def gone(self) -> bool:
-        """See `OneProducer`."""
         return bool(self._threads) and not self._threads & _main_threads()
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:

@@ -6,11 +6,18 @@ table. Values are at least ten digits of decimal text. Reports are served only f
 `close`, in the caller's thread, and so their times are those at which the caller could know. That
 thread also does what the faults' threads ask for: crashes and replacements
 (`harness.protocols.crashes`).
+
+A library's own producer is a subclass of `OneProducer`. All of it is called by the thread that
+drives the client, but for `gone`. A producer that crashed is given up at once, queued and in
+flight, so that nothing more is sent, and a separate thread ends it: that waits for the producer's
+threads, and nothing else should.
 """
 
 from __future__ import annotations
 
+import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
 from operator import attrgetter
@@ -20,12 +27,95 @@ from weakref import WeakSet
 from harness.protocols import FAIL, INFO, OK, Completion, Done, Invoke, completion
 from harness.protocols.crashes import ClientState
 from harness.run.crashing import Crash, HandedOver, routes
-from targets.kafka.acks import NOBODY
 from targets.kafka.clients.library import bootstrap_of
-from targets.kafka.clients.one_producer import NotQueued, OneProducer, Reports
 from targets.kafka.clients.outcomes import outcome
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.promises import NOBODY
 from targets.kafka.versions import release_line_of
+
+
+class NotQueued(Exception):
+    """The library refused a write when it was handed over: certainly not written. Holds the error's
+    name."""
+
+
+class Reports(Protocol):
+    """What gets the results of writes, each by the process that waits for it."""
+
+    def acknowledged(self, process: int, offset: int | None) -> None:
+        """It was written, where the broker reports it (null: it does not)."""
+        ...
+
+    def unacknowledged(self, process: int, error: str, code: int | None) -> None:
+        """It ended in an error; `code` is librdkafka's or Kafka's, null where it has none."""
+        ...
+
+
+def identity(value: bytes, key: bytes | None) -> bytes:
+    """What distinguishes a write in progress: values are unique under their key, and are digits."""
+    return value if key is None else b"%b %b" % (value, key)
+
+
+class OneProducer(ABC):
+    """A producer; `pending` are the processes that wait for a report, by the `identity` of what
+    they write; `heard_s`, when it last reported or had nothing to report (monotonic)."""
+
+    def __init__(self, name: str, reports: Reports) -> None:
+        self.name = name
+        self.pending: dict[bytes, int] = {}
+        self.heard_s = time.monotonic()
+        self._reports = reports
+        self._crashed = False
+
+    @abstractmethod
+    def produce(
+        self, process: int, topic: str, value: bytes, key: str | None, partition: int
+    ) -> None:
+        """Queue a write. Raises BufferError when its queue is full, and NotQueued."""
+
+    @abstractmethod
+    def poll(self, timeout_s: float) -> int:
+        """Pass on the reports that are there, waiting for the first; how many events it were."""
+
+    @abstractmethod
+    def flush(self, timeout_s: float) -> None:
+        """Wait until nothing is in progress, at most so long, passing on the reports."""
+
+    @abstractmethod
+    def gone(self) -> bool:
+        """Whether none of its threads is left, and with them none of its connections."""
+
+    @abstractmethod
+    def _give_up(self) -> None:
+        """Send nothing more, without waiting."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """Give up and disconnect, passing on what is reported while it waits."""
+
+    def hear(self, timeout_s: float) -> int:
+        """`poll`, keeping `heard_s`."""
+        waiting = len(self.pending)
+        events = self.poll(timeout_s)
+        if len(self.pending) < waiting:
+            self.heard_s = time.monotonic()
+        return events
+
+    def crash(self) -> list[int]:
+        """Send nothing more and hear nothing more; the processes that were waiting."""
+        self._crashed = True
+        waiting = list(self.pending.values())
+        self.pending.clear()
+        self._give_up()
+        threading.Thread(target=self._end, name=f"end {self.name}", daemon=True).start()
+        return waiting
+
+    def purge(self) -> list[int]:
+        """Give up what is in progress and disconnect, reporting it; the processes that were not
+        reported to."""
+        self._end()
+        return list(self.pending.values())
+
 
 _SLICES_S: Final = (0.001, 0.01)
 _SLICE_SHARE: Final = 1 / 16
@@ -129,25 +219,20 @@ class KafkaClient:
                 done(process, completion(INFO, error="_UNREPORTED"))
 
     def acknowledged(self, process: int, offset: int | None) -> None:
-        """See `targets.kafka.clients.one_producer.Reports`."""
         self._done(process, (OK, offset if self._offsets_acknowledged else None, None, None, None))
 
     def unacknowledged(self, process: int, error: str, code: int | None) -> None:
-        """See `targets.kafka.clients.one_producer.Reports`."""
         ended = outcome(code, self._proof)
         self._done(process, completion(ended.type, error=error))
 
     def crash(self, number: int, fault: str, *, at_once: bool) -> None:
-        """See `harness.protocols.crashes.Crashes`."""
         self._wishes.ask(partial(self._crash, number - 1, fault, at_once=at_once))
 
     def replace(self, number: int, fault: str) -> None:
-        """See `harness.protocols.crashes.Crashes`."""
         if fault in self._kept_dead[number - 1] and not self._closed:
             self._wishes.ask(partial(self._replace, number - 1, fault))
 
     def state(self, number: int, fault: str) -> ClientState:
-        """See `harness.protocols.crashes.Crashes`."""
         one = self._alive[number - 1]
         crash = self._crashes.get((number - 1, fault))
         return ClientState(

@@ -17,8 +17,12 @@ from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 from kafka import errors as theirs
+from kafka.protocol.admin import DescribeConfigsRequest
+from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.metadata import MetadataRequest
 
 from harness.errors import EnvironmentFailure, HarnessFailure, Mistakes, PlanError
+from harness.faults.own_traffic import NoAnswer
 from harness.models import LOG
 from harness.protocols import (
     Access,
@@ -40,23 +44,97 @@ from harness.protocols import (
 )
 from harness.protocols.any_client import JSON, HasLibraries, ServesAnyClient
 from harness.protocols.external import GuestTarget
-from targets.kafka import promises, settings
-from targets.kafka.brokers import BROKER, TOPIC, await_none, why_not_whole
-from targets.kafka.clients import any_client, library_of
+from targets.kafka import effective, promises
+from targets.kafka.brokers import BROKER, TOPIC, Partitions, await_none, views, why_not_whole
+from targets.kafka.clients import library, library_of
 from targets.kafka.clients.kafka_python import KafkaPython
 from targets.kafka.clients.library import READERS
 from targets.kafka.clients.librdkafka import Librdkafka
 from targets.kafka.configuration import check_settings, text
-from targets.kafka.effective import OURS
-from targets.kafka.external import asking
-from targets.kafka.external.properties import ClientProperties, client_properties
-from targets.kafka.external.session import Session
+from targets.kafka.effective import OURS, shortened
+from targets.kafka.external.session import ClientProperties, Session, client_properties
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.reading import Source, ends_of, read_from, read_ranges_from
-from targets.kafka.timeouts import shortened
 from targets.kafka.vocabulary import VOCABULARY
 
-# The topics that runs create on an external cluster, and remove again.
+ASK_S = 5.0
+_CONFIGS_S = 10.0
+
+
+def broker_name(broker: int) -> str:
+    """The node that a broker is, by its id."""
+    return f"b{broker}"
+
+
+def broker_id(node: str) -> int:
+    """The id of the broker that a node is."""
+    return int(node[1:])
+
+
+def ask_broker(session: Session, node: str, request: Any, *, timeout_s: float) -> Any:
+    """Ask a broker by its node's broker_name. Raises NoAnswer."""
+    return session.ask(broker_id(node), request, timeout_s=timeout_s)
+
+
+def partitions_of(
+    session: Session, node: str, plan: KafkaPlan, *, timeout_s: float
+) -> Partitions | None:
+    """A broker's own view of the topic; None when it does not answer."""
+    topic = MetadataRequest.MetadataRequestTopic(broker_name=plan.topic.name)
+    request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False)
+    try:
+        answer = session.ask(broker_id(node), request, timeout_s=timeout_s)
+    except NoAnswer:
+        return None
+    answered = [each for topic in answer.topics for each in topic.partitions]
+    return views(answered, leader=lambda n: broker_name(n) if n >= 0 else None, name=broker_name)
+
+
+def configs_of(session: Session, node: str, kind: int, resource: str) -> effective.Values | None:
+    """Settings in force as a broker reports them; None where it does not let us read them. Raises
+    TimeoutError when it does not answer."""
+    requested = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=kind, resource_name=resource, configuration_keys=None
+    )
+    request = DescribeConfigsRequest(resources=[requested])
+    try:
+        answer = session.ask(broker_id(node), request, timeout_s=_CONFIGS_S).results[0]
+    except NoAnswer as error:
+        raise TimeoutError(f"its settings were not reported: {error}") from error
+    if answer.error_code:
+        return None
+    return effective.known({config.name: config for config in answer.configs})
+
+
+def features_of(session: Session) -> dict[str, int]:
+    """The levels of features_of in force."""
+    try:
+        known = session.admin.describe_features()
+    except theirs.KafkaError:
+        return {}  # before 2.4 there are none
+    return {n: int(each["finalized"][1]) for n, each in known.items() if "finalized" in each}
+
+
+def offset_of(
+    session: Session, leader: str, plan: KafkaPlan, partition: int, which: int
+) -> int | None:
+    """An end of a partition (ListOffsets) as its leader reports it; None when it does not."""
+    kind = ListOffsetsRequest.ListOffsetsTopic
+    of_partition = kind.ListOffsetsPartition(
+        partition_index=partition,
+        timestamp=which,
+        max_num_offsets=1,
+        current_leader_epoch=-1,
+    )
+    topic = kind(broker_name=plan.topic.name, partitions_of=[of_partition])
+    request = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[topic])
+    try:
+        answer = session.ask(broker_id(leader), request, timeout_s=ASK_S)
+    except NoAnswer:
+        return None
+    found = answer.topics[0].partitions[0]
+    return None if found.error_code else int(found.offset)
+
 
 PREFIX: Final = "ackloss-"
 """What the names of all topics of ours begin with."""
@@ -252,7 +330,6 @@ class KafkaGuest(
         mistakes.refuse()
 
     def vocabulary(self) -> Vocabulary:
-        """See `targets.kafka.vocabulary`."""
         return VOCABULARY
 
     def objects(self, plan: KafkaPlan) -> tuple[str, ...]:
@@ -272,7 +349,7 @@ class KafkaGuest(
             )
         return [
             Member(
-                name=asking.name(number),
+                name=broker_name(number),
                 roles=frozenset({"broker", *([f"rack:{each['rack']}"] if each["rack"] else [])}),
                 address=f"{each['host']}:{each['port']}",
                 number=number,
@@ -292,7 +369,7 @@ class KafkaGuest(
         nodes other than brokers are not queried."""
         if "broker" not in node.roles:
             return None
-        partitions = asking.partitions(self.session, node.name, plan, timeout_s=timeout_s)
+        partitions = partitions_of(self.session, node.name, plan, timeout_s=timeout_s)
         if partitions is None:
             return None
         return NodeView(answered_by=node.name, partitions=partitions)
@@ -302,24 +379,24 @@ class KafkaGuest(
         by_broker, warnings = {}, list[str]()
         brokers = [node.name for node in with_role(cluster, "broker")]
         for name in brokers:
-            own = asking.configs(self.session, name, BROKER, str(asking.number(name)))
+            own = configs_of(self.session, name, BROKER, str(broker_id(name)))
             if own is None:
                 warnings.append(f"target.settings: not compared: {name} does not let us read them")
                 continue
-            settings.compare(plan.target.settings, own, where="target.settings", node=name)
+            effective.compare(plan.target.settings, own, where="target.settings", node=name)
             by_broker[name] = own
-        topic = asking.configs(self.session, brokers[0], TOPIC, plan.topic.name)
+        topic = configs_of(self.session, brokers[0], TOPIC, plan.topic.name)
         if topic is None:
             warnings.append("topic.settings: not compared: the cluster does not let us read them")
         else:
-            settings.compare(plan.topic.settings, topic, where="topic.settings", node="the topic")
+            effective.compare(plan.topic.settings, topic, where="topic.settings", node="the topic")
             _refuse_compaction(plan, topic)
-        common, differs = settings.agreed(by_broker)
+        common, differs = effective.agreed(by_broker)
         in_force = {"broker": common, "differs": differs, "topic": topic or {}}
         in_force["producer"] = producer = dict(library_of(plan).settings(plan))
         return {
             "settings": in_force,
-            "features": asking.features(self.session),
+            "features": features_of(self.session),
             "warnings": warnings,
             "origins": {
                 "broker": dict.fromkeys(common, "your cluster"),
@@ -339,7 +416,6 @@ class KafkaGuest(
         return {"settings": requested, "features": {}}
 
     def promises(self, plan: Mapping[str, Any], effective: Mapping[str, Any]) -> Promises:
-        """See `targets.kafka.promises`."""
         producer = effective.get("producer") or plan["workload"]["producer"]
         return promises.promises(plan, producer)
 
@@ -352,14 +428,13 @@ class KafkaGuest(
         return library.producing(self._addresses, plan, self.properties.kafka_python)
 
     def connection(self, cluster: Cluster, plan: KafkaPlan, number: int) -> Mapping[str, JSON]:
-        """See `targets.kafka.clients.any_client`; and the file's properties, without secrets: a
+        """See `targets.kafka.clients.library`; and the file's properties, without secrets: a
         process of the user's has its own way to those."""
-        connection = any_client.connection_by(self._addresses, plan, number)
+        connection = library.connection_by(self._addresses, plan, number)
         return {**connection, "properties": {**self.properties.shown}}
 
     def answers_within_s(self, plan: KafkaPlan) -> float:
-        """See `targets.kafka.clients.any_client`."""
-        return any_client.answers_within_s(plan)
+        return library.answers_within_s(plan)
 
     def writer(self, plan: KafkaPlan) -> str:
         """The plan's client library and its version."""
@@ -372,7 +447,6 @@ class KafkaGuest(
     def read_all(
         self, cluster: Cluster, plan: KafkaPlan, *, reader: str, timeout_s: float
     ) -> tuple[pa.Table, list[End]]:
-        """See `harness.protocols.Target.read_all`."""
         return read_from(self._source(cluster, plan), plan, reader=reader, timeout_s=timeout_s)
 
     def read_ranges(
@@ -384,22 +458,21 @@ class KafkaGuest(
         ranges: Mapping[int, Sequence[Range]],
         timeout_s: float,
     ) -> tuple[pa.Table, list[End]]:
-        """See `harness.protocols.ReadsRanges`."""
         return read_ranges_from(self._source(cluster, plan), plan, ranges, timeout_s=timeout_s)
 
     def _source(self, cluster: Cluster, plan: KafkaPlan) -> Source:
         def ends() -> dict[int, End]:
-            views = [self.observe(n, plan, timeout_s=asking.ASK_S) for n in cluster.nodes.values()]
+            views = [self.observe(n, plan, timeout_s=ASK_S) for n in cluster.nodes.values()]
 
             def reported(leader: str, partition: int, which: int) -> int | None:
-                return asking.offset(self.session, leader, plan, partition, which)
+                return offset_of(self.session, leader, plan, partition, which)
 
             return ends_of([view for view in views if view], plan, reported)
 
         return Source(
             addresses=self._addresses,
             ends=ends,
-            ask=partial(asking.ask, self.session),
+            ask=partial(ask_broker, self.session),
             librdkafka=self.properties.librdkafka,
         )
 
@@ -412,7 +485,7 @@ class KafkaGuest(
         except EnvironmentFailure as error:
             fix = "check the addresses and properties in the cluster file"
             return [Finding("cluster", Status.MISSING, error.what, fix)]
-        named = [f"{asking.name(n)} {b['host']}:{b['port']}" for n, b in sorted(brokers.items())]
+        named = [f"{broker_name(n)} {b['host']}:{b['port']}" for n, b in sorted(brokers.items())]
         answers = f"answers both client libraries; brokers: {', '.join(named)}"
         return [Finding("cluster", Status.OK, answers), self._topics.may_be_made()]
 
@@ -437,7 +510,7 @@ class KafkaGuest(
         return ",".join(self.access.addresses)
 
 
-def _refuse_compaction(plan: KafkaPlan, topic: settings.Values) -> None:
+def _refuse_compaction(plan: KafkaPlan, topic: effective.Values) -> None:
     """A topic that the cluster compacts by its own default loses writes as it should."""
     key = "cleanup.policy"
     if "compact" in str(topic.get(key)) and key not in plan.topic.settings:

@@ -1,4 +1,10 @@
-"""All consumers of one group on Kafka, and how far they are."""
+"""All consumers of one group on Kafka, and how far they are: what each broker reports about the
+group's committed offsets, queried raw, and who coordinates it.
+
+librdkafka's admin call is not used: it ends the process when a broker answers NOT_COORDINATOR
+(librdkafka issue 5040). A broker that was cut off may go on answering, beside the one that took
+over: both answers are kept.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +14,12 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+from kafka.errors import for_code
+from kafka.protocol.consumer import OffsetFetchRequest
+
+from harness.faults.own_traffic import NoAnswer
 from harness.levers.process import kept_dead_by
-from harness.protocols import OK, Node, RunCluster, with_role
+from harness.protocols import FAIL, OK, Cluster, Node, PartitionView, RunCluster, with_role
 from harness.protocols.groups import (
     KINDS,
     Action,
@@ -23,15 +33,79 @@ from harness.protocols.groups import (
     why_unread,
 )
 from targets.kafka import brokers
-from targets.kafka.clients.java.lines import JAVA
+from targets.kafka.brokers import ask
 from targets.kafka.clients.library import bootstrap
-from targets.kafka.groups import offsets
-from targets.kafka.groups.java import nodes
-from targets.kafka.groups.java.member import JavaMember
-from targets.kafka.groups.life import Life
-from targets.kafka.groups.process import ConsumerProcess
-from targets.kafka.groups.settings import consumer_settings, named
+from targets.kafka.configuration import BROKER_PORT, OFFSETS_TOPIC
+from targets.kafka.definitions import JAVA
+from targets.kafka.groups.lives import ConsumerProcess, JavaMember, Life
+from targets.kafka.groups.settings import consumer_settings, group_id, named, node_name
 from targets.kafka.plan import KafkaPlan
+
+_VERSION: Final = 1
+"""Of OffsetFetch: spoken from 0.8.2 to 4.x."""
+_COMMITTED_S: Final = 3.0
+_AGAIN_S: Final = 0.5
+_NONE: Final = -1
+
+
+def committed(cluster: Cluster, plan: KafkaPlan, timeout_s: float) -> list[Delivery]:
+    """What each broker says, once one at least has an answer."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        rows = [row for node in with_role(cluster, "broker") for row in _asked(node, plan)]
+        if any(row.type != FAIL for row in rows) or time.monotonic() >= deadline:
+            return rows
+        time.sleep(_AGAIN_S)
+
+
+def _asked(node: Node, plan: KafkaPlan) -> list[Delivery]:
+    kind = OffsetFetchRequest[_VERSION]
+    partitions = list(range(plan.topic.partitions))
+    topic = kind.OffsetFetchRequestTopic(name=plan.topic.name, partition_indexes=partitions)
+    request = kind(group_id=group_id(plan), topics=[topic])
+    begun_ns = time.monotonic_ns()
+    try:
+        answer = ask(node.address, BROKER_PORT, request, timeout_s=_COMMITTED_S)
+    except NoAnswer as error:
+        now_ns = time.monotonic_ns()
+        return [Delivery(KINDS.final, begun_ns, now_ns, FAIL, node=node.name, error=str(error))]
+    now_ns = time.monotonic_ns()
+    return [
+        _row(node.name, part, begun_ns, now_ns)
+        for each in answer.topics
+        for part in each.partitions
+    ]
+
+
+def _row(node: str, part: Any, begun_ns: int, now_ns: int) -> Delivery:
+    row = Delivery(KINDS.final, begun_ns, now_ns, node=node, partition=int(part.partition_index))
+    if part.error_code:
+        return row._replace(type=FAIL, error=str(for_code(part.error_code).message))
+    offset = int(part.committed_offset)
+    return row._replace(offset=None if offset == _NONE else offset)
+
+
+def offsets_plan(plan: KafkaPlan) -> KafkaPlan:
+    """A plan whose topic is the one in which groups keep what they have committed."""
+    return plan.with_topic(name=OFFSETS_TOPIC)
+
+
+def coordination(plan: KafkaPlan, partitions: tuple[PartitionView, ...]) -> PartitionView | None:
+    """The partition of that topic in which the plan's group is kept; `None` while there is none."""
+    if not partitions:
+        return None
+    number = _java_hash(group_id(plan)) % len(partitions)
+    return next((each for each in partitions if each.partition == number), None)
+
+
+def _java_hash(text: str) -> int:
+    """The magnitude of Java's hash of a text, as Kafka takes it (`Utils.abs`): 31 bits."""
+    number = 0
+    for character in text:
+        number = (31 * number + ord(character)) & 0xFFFFFFFF
+    signed = number - (1 << 32) if number & (1 << 31) else number
+    return 0 if signed == -(1 << 31) else abs(signed)
+
 
 _LEAVE_S: Final = 10.0
 _AWAY_S: Final = 0.5
@@ -57,18 +131,15 @@ class KafkaConsumers(Consumers):
         self._uncommitted: str | None = None
 
     def start(self) -> None:
-        """See `Consumers`."""
         for number in range(1, self._group.members_count + 1):
             self._begin(number)
 
     def assigned(self) -> str | None:
-        """See `Consumers`."""
         with self._lock:
             members = self._group.members_count
             return why_unassigned(self._owner, self._plan.topic.partitions, members)
 
     def drained(self) -> str | None:
-        """See `Consumers`."""
         with self._lock:
             if (why := why_unread(self._owner, self._plan.topic.partitions)) is not None:
                 return why
@@ -87,7 +158,6 @@ class KafkaConsumers(Consumers):
         return None
 
     def act(self, number: int, action: Action) -> None:
-        """See `Consumers`."""
         if action == "join":
             self._begin(number)
         elif (life := self._life(number)) is not None:
@@ -99,7 +169,6 @@ class KafkaConsumers(Consumers):
                 life.send(signal.SIGTERM)
 
     def undo(self, number: int, action: Action) -> None:
-        """See `Consumers`."""
         life = self._life(number)
         if action == "pause" and life is not None:
             life.send(signal.SIGCONT)
@@ -109,7 +178,6 @@ class KafkaConsumers(Consumers):
             self._begin(number)
 
     def state(self, number: int) -> ConsumerState:
-        """See `Consumers`."""
         lives, life = self._lives.get(number, []), self._life(number)
         ended = [each for each in lives if not each.alive]
         last = f"life {ended[-1].life} has ended" if ended else "none has ended"
@@ -120,7 +188,6 @@ class KafkaConsumers(Consumers):
         return ConsumerState(life=life.life, paused=life.paused, ended=last)
 
     def close(self, timeout_s: float) -> None:
-        """See `Consumers`."""
         self._closing.set()
         running = [each for lives in self._lives.values() for each in lives if each.alive]
         for life in running:
@@ -131,8 +198,7 @@ class KafkaConsumers(Consumers):
             life.wait(deadline)
 
     def committed(self, timeout_s: float) -> list[Delivery]:
-        """See `Consumers`."""
-        return offsets.committed(self._cluster, self._plan, timeout_s)
+        return committed(self._cluster, self._plan, timeout_s)
 
     def _begin(self, number: int) -> None:
         with self._acting:
@@ -168,7 +234,7 @@ class KafkaConsumers(Consumers):
         """Where a consumer runs; None for a process of this machine."""
         if self._plan.workload.consumer_client != JAVA:
             return None
-        return self._cluster.nodes[nodes.name(self._plan, number)]
+        return self._cluster.nodes[node_name(self._plan, number)]
 
     def _return(self, number: int, node: Node) -> None:
         """A consumer whose node was killed begins its next life when the node runs again."""

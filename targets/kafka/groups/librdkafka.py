@@ -1,19 +1,44 @@
-"""A consumer's process over confluent-kafka (librdkafka): `python -m ... SETUP`, SETUP in JSON."""
+"""A consumer's process over confluent-kafka (librdkafka): `python -m ... SETUP`, SETUP in JSON.
+
+Which member of a group it is, it hands to others in bytes: its magic, the generation or member
+epoch (32 bits, little endian), the group and the member, each with a 0 after it
+(`rd_kafka_consumer_group_metadata_write` in rdkafka_cgrp.c).
+"""
 
 from __future__ import annotations
 
 import json
 import logging
+import struct
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from targets.kafka.groups.lines import end_with_the_harness
-from targets.kafka.groups.loop import Answer, ConsumerLoop, Offsets, Record
-from targets.kafka.membership import membership
+from targets.kafka.groups.loop import Answer, ConsumerLoop, Offsets, Record, end_with_the_harness
+
+_MAGIC: Final = b"CGMDv2:"
+_GENERATION: Final = struct.Struct("<i")
+
+
+class Membership(NamedTuple):
+    """A member of a group; a generation below 0: not a member yet."""
+
+    generation: int
+    group: str
+    member: str
+
+
+def membership(metadata: object) -> Membership | None:
+    """What `Consumer.consumer_group_metadata` states; `None` for anything else."""
+    if not isinstance(metadata, bytes) or not metadata.startswith(_MAGIC):
+        return None
+    (generation,) = _GENERATION.unpack_from(metadata, len(_MAGIC))
+    group, member, *_ = metadata[len(_MAGIC) + _GENERATION.size :].split(b"\0")
+    return Membership(generation, group.decode(), member.decode())
+
 
 REFUSED: Final = frozenset(
     {
@@ -69,7 +94,6 @@ class Librdkafka(ConsumerLoop):
         return records
 
     def commit_and_wait(self, offsets: Offsets) -> Iterable[Answer]:
-        """See `ConsumerLoop`."""
         places = self._places(offsets)
         try:
             answered = self._one.commit(offsets=places, asynchronous=False)
@@ -78,7 +102,6 @@ class Librdkafka(ConsumerLoop):
         return _answers(answered or [], None)
 
     def commit_soon(self, offsets: Offsets) -> None:
-        """See `ConsumerLoop`."""
         places = self._places(offsets)
         try:
             self._one.commit(offsets=places, asynchronous=True)
@@ -86,7 +109,6 @@ class Librdkafka(ConsumerLoop):
             self.answered(_answers(places, error.args[0]))
 
     def close(self) -> None:
-        """See `ConsumerLoop`."""
         self._one.close()
 
     def identity(self) -> tuple[str | None, int | None]:

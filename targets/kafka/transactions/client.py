@@ -1,21 +1,38 @@
-"""Transactions on Kafka as a client of the harness: each process has a producer and a consumer of
-its own, in its own thread. They are made when they are needed."""
+"""Transactions on Kafka as a client of the harness: each process has a producer and a consumer
+of its own, in its own thread, made when they are needed. The outcome of a transaction:
+
+    ok    the commit was acknowledged
+    fail  the commit was never requested: it was to be aborted, a send could not be made, or the
+          process crashed before; or another instance had taken over before the commit was
+          requested, and it was not acknowledged: brokers promise that nothing of it is visible
+    info  the commit was requested and did not succeed, whatever the answer: a broker may have
+          committed and its answer be lost, or answer an error for a commit that it has done
+
+After a failure that an abort does not resolve, such as being fenced, the instance is of no
+use: the next transaction makes another one of the same transactional id, which fences the old one
+and has its open transaction aborted.
+"""
 
 from __future__ import annotations
 
-import select
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
+from itertools import pairwise
 from typing import Final
 
-import numpy as np
-
 from harness.models.micro_ops import (
-    DISCARDED,
+    ABORT,
+    COMMIT,
+    CONSUME,
+    CRASH,
     END,
-    STORED,
+    FENCE,
+    OFFSETS,
+    POLL,
+    SEND,
     UNCOMMITTED,
     WHOLE,
     MicroOp,
@@ -24,41 +41,47 @@ from harness.models.micro_ops import (
 )
 from harness.protocols import (
     FAIL,
+    INFO,
+    NULL,
     OK,
     BlockingClient,
-    Bools,
     Client,
     Cluster,
     Completion,
-    Ints,
     Invoke,
     completion,
 )
-from harness.protocols.transactions import NOT_AT_END, READ_UNCOMMITTED
+from harness.protocols.transactions import (
+    ABORTED,
+    CRASHED,
+    NOT_AT_END,
+    READ_UNCOMMITTED,
+    TAKEN_OVER,
+    TransactionSettings,
+)
 from harness.run.blocking import ThreadedClient
 from harness.run.cells import transactions_of
 from targets.kafka.clients import library_of
-from targets.kafka.clients.java.library import reported_by
-from targets.kafka.clients.java.lines import DRIVER_PORT, Line, Lost, Refused
+from targets.kafka.clients.java import DRIVER_PORT, Line, reported_by
 from targets.kafka.clients.library import bootstrap, bootstrap_of
-from targets.kafka.consumers import Reading
-from targets.kafka.log_reader.fetching import read_log
-from targets.kafka.log_reader.records import Span
-from targets.kafka.membership import membership
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.reading import source_of
-from targets.kafka.transactions.consuming import GroupConsumer
-from targets.kafka.transactions.librdkafka import LibrdkafkaProducer
-from targets.kafka.transactions.polling import Poller, read_to_the_end, stable_ends
-from targets.kafka.transactions.producing import (
-    Answered,
+from targets.kafka.transactions.consumers import (
+    GroupConsumer,
+    Poller,
+    read_to_the_end,
+    read_whole,
+    stable_ends,
+)
+from targets.kafka.transactions.producers import (
     Begin,
     ClientError,
-    Consumed,
+    JavaProducer,
+    LibrdkafkaProducer,
     TransactionalProducer,
 )
 from targets.kafka.transactions.settings import (
     TIMEOUT,
+    Logs,
     by_java,
     consumer_settings,
     given_settings,
@@ -66,186 +89,232 @@ from targets.kafka.transactions.settings import (
     timeout_s,
     transactional_id,
 )
-from targets.kafka.transactions.topics import Logs
-from targets.kafka.transactions.writing import TransactionWriter
 
-# A transactional producer of Kafka's Java client, at the other end of a connection: the lines that
-# `Transactor.java` explains.
-
-LOST: Final = "_CLIENT_LOST"
-"""The error where the JVM is gone."""
-
-_TIMED_OUT: Final = "_TIMED_OUT"
-_NO_MEMBER: Final = "_NO_MEMBER"
-_WRITTEN_S: Final = 0.05
-_LOCAL_S: Final = 5.0
-"""How long a call without a request to a broker may take."""
-
-Connect = Callable[[float], Line]
-"""Begins a producer within so many seconds. Raises Lost, Refused."""
+_BETWEEN_S: Final = 0.05
+_CRASHES_S: Final = 0.005
+"""How long a process that crashes in its commit has waited for the answer."""
+_ENDS: Final = frozenset({COMMIT, ABORT, CRASH})
 
 
-class JavaProducer(TransactionalProducer):
-    """See `TransactionalProducer`. After a failed commit an instance is not used again: what it may
-    still do is not queried."""
+class Ended(Exception):
+    """A transaction that does not continue: how it ended, and why."""
 
-    def __init__(self, connect: Connect, answered: Answered, *, within_s: float) -> None:
-        self._answered, self._waiting = answered, set[int]()
+    def __init__(self, outcome: str, error: str) -> None:
+        super().__init__(error)
+        self.outcome, self.error = outcome, error
+
+
+class TransactionWriter:
+    """A producer that is made when it is needed, with the consumer whose offsets its transactions
+    take along. Used by one thread."""
+
+    def __init__(
+        self,
+        instance: Begin,
+        place: Callable[[int], tuple[str, int]],
+        requested: TransactionSettings,
+        *,
+        within_s: float,
+        consumer: GroupConsumer | None = None,
+    ) -> None:
+        """`instance` makes a producer; `place`: the topic and partition of a log; `within_s`: how
+        long beginning, sending and committing may take each."""
+        self._new, self._place, self._consumer = instance, place, consumer
+        self._requested, self._within_s = requested, within_s
+        self._producer: TransactionalProducer | None = None
+        self._abandoned: list[TransactionalProducer] = []
+        self._next: TransactionalProducer | None = None
+        self._delivered_at: dict[int, int] = {}
+        self._sent: list[MicroOp] = []
+        self._polled: list[MicroOp] = []
+
+    def run(self, op: Invoke) -> Completion:
+        """Run one transaction, of which an operation says what steps it takes."""
+        expected = op[4]
+        steps = list(micro_ops(expected)) if isinstance(expected, tuple) else []
+        self._delivered_at.clear()
+        self._sent.clear()
+        self._polled.clear()
+        outcome, error = OK, None
         try:
-            self._line = connect(within_s)
-        except (Lost, Refused) as error:
-            raise ClientError(LOST) from error
-        try:
-            self._ask("init", within_s)
-        except ClientError:
-            self.abandon()
-            raise
+            self._take(steps)
+        except Ended as ended:
+            outcome, error = ended.outcome, ended.error
+        if self._consumer is not None and outcome != OK:
+            self._consumer.go_back()
+        done = [*self._polled, *(self._placed(each) for each in self._sent)]
+        if self._next is not None:
+            done.append(MicroOp(FENCE))
+            successor, self._next = self._next, None
+            self.close()
+            self._producer = successor
+        if steps and steps[0].kind == CONSUME:
+            inputs = sum(each.kind == POLL for each in self._polled)
+            done.insert(0, MicroOp(CONSUME, value=inputs))
+        return completion(outcome, error=error, result=elements_of(*done) if done else None)
 
-    def begin(self) -> None:
-        """See `TransactionalProducer`."""
-        self._ask("transaction", _LOCAL_S)
-
-    def send(self, topic: str, partition: int, value: bytes) -> None:
-        """See `TransactionalProducer`."""
-        self._waiting.add(int(value))
-        self._line.say(f"send {topic} {partition} {value.decode()}")
-        self._flush()
-
-    def serve(self, wait_s: float) -> None:
-        """See `TransactionalProducer`."""
-        for words in self._heard(wait_s):
-            self._take(words)
-
-    @property
-    def waits(self) -> bool:
-        """See `TransactionalProducer`."""
-        return bool(self._waiting)
-
-    def store(self, consumed: Consumed, within_s: float) -> None:
-        """See `TransactionalProducer`."""
-        who = membership(consumed.metadata)
-        if who is None or not who.member:
-            raise ClientError(_NO_MEMBER)
-        offsets = ",".join(f"{partition}={at}" for partition, at in consumed.offsets.items())
-        group = f"{who.generation} {who.group} {who.member}"
-        self._ask(f"offsets {consumed.topic} {group} {offsets}", within_s)
-
-    def commit(self, within_s: float) -> None:
-        """See `TransactionalProducer`."""
-        self._ask("commit", within_s)
-
-    def abort(self, within_s: float) -> None:
-        """See `TransactionalProducer`."""
-        self._ask("abort", within_s)
-
-    def abandon(self) -> None:
-        """See `TransactionalProducer`: the connection ends, and the producer with it."""
-        self._line.socket.close()
-
-    def _ask(self, line: str, within_s: float) -> None:
-        """Say what is answered once it is done. Where that takes too long, the instance is not used
-        again: the answer may come later. Raises ClientError."""
-        deadline = time.monotonic() + within_s
-        self._line.say(line)
-        self._flush()
-        while (left_s := deadline - time.monotonic()) > 0:
-            ended: list[bytes] | None = None
-            for words in self._heard(left_s):
-                if words[0] in (b"done", b"failed"):
-                    ended = words
-                else:
-                    self._take(words)
-            if ended is not None:
-                if ended[0] == b"failed":
-                    raise ClientError(ended[1].decode())
+    def _take(self, steps: list[MicroOp]) -> None:
+        """Take all steps, and commit where they do not say how it ends. Raises Ended."""
+        if steps and steps[0].kind == CONSUME:
+            steps = self._consume(steps)
+            if not steps:
                 return
-        self.abandon()
-        raise ClientError(_TIMED_OUT)
+        producer = self._begun()
+        if not any(each.kind in _ENDS for each in steps):
+            steps = [*steps, MicroOp(COMMIT)]
+        for step, after in pairwise([*steps, MicroOp(COMMIT)]):
+            if step.kind == SEND:
+                self._send(producer, step)
+                continue
+            self._flush(producer)
+            if step.kind == OFFSETS:
+                self._store(producer)
+            elif step.kind == FENCE:
+                self._be_taken_over()
+            elif step.kind == ABORT:
+                self._abort()
+                raise Ended(FAIL, ABORTED)
+            elif step.kind == COMMIT:
+                self._commit(producer, crashes=after.kind == CRASH)
+            elif step.kind == CRASH:
+                self._crash()
+                raise Ended(FAIL, CRASHED)
 
-    def _take(self, words: list[bytes]) -> None:
-        """A send was answered."""
-        value = int(words[0])
-        self._waiting.discard(value)
-        if words[1] == b"sent":
-            self._answered(value, int(words[2]))
+    def close(self) -> None:
+        """End the instance; what is open is left to its coordinator."""
+        for producer in (self._producer, self._next):
+            if producer is not None:
+                producer.abandon()
+        self._producer = self._next = None
+        self._abandoned.clear()
 
-    def _heard(self, wait_s: float) -> list[list[bytes]]:
+    def _consume(self, steps: list[MicroOp]) -> list[MicroOp]:
+        """Poll inputs; the steps that are left, with a send for each. Raises Ended."""
+        assert self._consumer is not None
         try:
-            select.select([self._line.socket], [], [], wait_s)
-            return self._line.answers()
-        except (Lost, ValueError) as error:  # ValueError: it was closed
-            raise ClientError(LOST) from error
+            self._polled += self._consumer.poll(steps[0].value)
+        except ClientError as error:
+            raise Ended(FAIL, error.name) from error
+        inputs = sum(each.kind == POLL for each in self._polled)
+        if not inputs:
+            return []
+        sends = [each for each in steps if each.kind == SEND][:inputs]
+        return [each for each in steps[1:] if each.kind != SEND or each in sends]
 
-    def _flush(self) -> None:
+    def _begun(self) -> TransactionalProducer:
+        """An instance whose transaction has begun. Raises Ended."""
         try:
-            while not self._line.flush():
-                select.select([], [self._line.socket], [], _WRITTEN_S)
-        except (OSError, ValueError) as error:
-            raise ClientError(LOST) from error
+            if self._producer is None:
+                self._producer = self._instance()
+            self._producer.begin()
+        except ClientError as error:
+            self.close()
+            raise Ended(FAIL, error.name) from error
+        return self._producer
+
+    def _instance(self) -> TransactionalProducer:
+        """Another instance, which fences those before it. Raises ClientError."""
+        producer = self._new(self._delivered_at.__setitem__)
+        self._abandoned.clear()
+        return producer
+
+    def _send(self, producer: TransactionalProducer, step: MicroOp) -> None:
+        topic, partition = self._place(step.key)
+        self._sent.append(step)
+        try:
+            producer.send(topic, partition, b"%010d" % step.value)
+            if self._requested.pause_ms:
+                _serve_for(producer, self._requested.pause_ms / 1000)
+        except ClientError as error:
+            self._fail(error.name, error)
+
+    def _flush(self, producer: TransactionalProducer) -> None:
+        """Wait until all sends are answered. Raises Ended."""
+        deadline = time.monotonic() + self._within_s
+        try:
+            while len(self._delivered_at) < len(self._sent) and producer.waits:
+                if time.monotonic() > deadline:
+                    self._fail("_TIMED_OUT")
+                    return
+                producer.serve(_BETWEEN_S)
+        except ClientError as error:
+            self._fail(error.name, error)
+        if len(self._delivered_at) < len(self._sent):
+            self._fail("_UNDELIVERED")
+
+    def _store(self, producer: TransactionalProducer) -> None:
+        """Store how far the group has consumed: in the transaction, or by itself. Raises Ended."""
+        assert self._consumer is not None
+        try:
+            consumed = self._consumer.consumed(self._polled)
+            if self._requested.offsets == "transaction":
+                producer.store(consumed, self._within_s)
+            else:
+                self._consumer.commit(consumed)
+        except ClientError as error:
+            if self._requested.offsets != "after":
+                self._fail(error.name, error)
+
+    def _be_taken_over(self) -> None:
+        """Start another instance; this one continues and does not know. Raises Ended."""
+        try:
+            self._next = self._instance()
+        except ClientError as error:
+            self._fail(error.name, error)
+
+    def _commit(self, producer: TransactionalProducer, *, crashes: bool) -> None:
+        """Commit; raises Ended where that did not succeed, or the process `crashes` meanwhile."""
+        if crashes:
+            with suppress(ClientError):
+                producer.commit(_CRASHES_S)
+            self._crash()
+            raise Ended(INFO, CRASHED)
+        try:
+            producer.commit(self._within_s)
+        except ClientError as error:
+            if self._next is not None:
+                raise Ended(FAIL, TAKEN_OVER) from error
+            if error.aborts:
+                self._abort()
+            else:
+                self.close()
+            raise Ended(INFO, error.name) from error
+
+    def _fail(self, error: str, why: Exception | None = None) -> None:
+        """A step before the commit has failed: abort, and raise Ended; an instance that was taken
+        over continues instead, because it does not know."""
+        if self._next is None:
+            self._abort()
+            raise Ended(FAIL, error) from why
+
+    def _crash(self) -> None:
+        """Abandon the producer as it is, and the consumer. Nothing of it is flushed, aborted or
+        closed before another instance has taken over."""
+        if self._producer is not None:
+            self._producer.abandon()
+            self._abandoned.append(self._producer)
+            self._producer = None
+        if self._consumer is not None:
+            self._consumer.crash()
+
+    def _abort(self) -> None:
+        """Abort what is open; an instance that cannot is given up."""
+        if self._producer is None:
+            return
+        try:
+            self._producer.abort(self._within_s)
+        except ClientError:
+            self.close()
+
+    def _placed(self, each: MicroOp) -> MicroOp:
+        return each._replace(offset=self._delivered_at.get(each.value, NULL))
 
 
-# A second reader of logs with transactions: our own, which gets everything, and says of each
-# record whether it committed by the markers in the log itself.
-#
-# The consumers of the workload are librdkafka's, which filters what a broker returns by the list of
-# aborted transactions that the broker sends along. Here neither is trusted: batches and markers are
-# read as they are stored (`targets.kafka.log_reader`).
-
-_READ_S: Final = 30.0
-
-
-def read_whole(cluster: Cluster, plan: KafkaPlan, goals: Mapping[int, int]) -> list[MicroOp] | str:
-    """All records of some partitions of a topic up to their goals, whatever committed; a text: why
-    they were not read."""
-    deadline = time.monotonic() + _READ_S
-    reading = Reading(starts=dict.fromkeys(goals, 0), goals=goals)
-    with source_of(cluster, plan) as source:
-
-        def leaders() -> Mapping[int, str | None]:
-            return {partition: end.leader for partition, end in source.ends().items()}
-
-        read_log(source.ask, leaders, plan.topic.name, reading, deadline)
-    if reading.errors or not reading.ended():
-        return next(iter(reading.errors.values()), NOT_AT_END).partition(":")[0]
-    try:
-        found = list(_records(reading))
-    except Open:
-        return NOT_AT_END
-    return [*found, *(MicroOp(WHOLE, key, end) for key, end in goals.items())]
-
-
-class Open(Exception):
-    """A log has records whose transaction has no marker in it."""
-
-
-def aborted(offsets: Ints, spans: Iterable[Span]) -> Bools:
-    """Which of the records at these offsets were aborted, as a marker says; those of no transaction
-    were not. Raises Open."""
-    open_: dict[int, list[Span]] = {}
-    gone: list[Span] = []
-    for span in sorted(set(spans), key=lambda each: each.first):
-        if span.commits is None:
-            open_.setdefault(span.producer, []).append(span)
-        elif (ended := open_.pop(span.producer, None)) and not span.commits:
-            gone += ended
-    if open_:
-        raise Open
-    gone.sort(key=lambda each: each.first)
-    firsts, behinds = (np.array([each[n] for each in gone], np.int64) for n in (1, 2))
-    before = np.searchsorted(firsts, offsets, side="right") - 1
-    found: Bools = (before >= 0) & (offsets < np.append(behinds, 0)[before])
-    return found
-
-
-def _records(reading: Reading) -> Iterator[MicroOp]:
-    table = reading.table("")
-    partition, offset, value = (table[name].to_numpy() for name in ("partition", "offset", "value"))
-    for number in reading.goals:
-        rows = np.flatnonzero(partition == number)
-        kinds = np.where(aborted(offset[rows], reading.spans.get(number, ())), DISCARDED, STORED)
-        columns = (kinds, offset[rows], value[rows])
-        for kind, at, each in zip(*(column.tolist() for column in columns), strict=True):
-            yield MicroOp(kind, number, at, each)
+def _serve_for(producer: TransactionalProducer, wait_s: float) -> None:
+    """Serve answers for so long."""
+    deadline = time.monotonic() + wait_s
+    while (left_s := deadline - time.monotonic()) > 0:
+        producer.serve(left_s)
 
 
 _CHECKED_EVERY_S = 10.0
@@ -282,7 +351,6 @@ class TransactionClient(BlockingClient):
         self._used, self._closed = threading.Lock(), False
 
     def call(self, op: Invoke) -> Completion:
-        """See `BlockingClient`."""
         with self._used:
             ended = self._call(op)
         if self._closed:
@@ -290,7 +358,6 @@ class TransactionClient(BlockingClient):
         return ended
 
     def close(self) -> None:
-        """See `BlockingClient`."""
         self._closed = True
         if self._used.acquire(blocking=False):
             try:

@@ -18,7 +18,7 @@ from harness.faults.own_traffic import (
     own_port,
     own_ports,
 )
-from targets.kafka.asking import ask
+from targets.kafka.brokers import ask
 
 
 @pytest.fixture

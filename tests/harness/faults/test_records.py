@@ -35,8 +35,8 @@ from harness.levers.consumer import ConsumerLever
 from harness.levers.manual import ManualLever
 from harness.levers.protocol import ProtocolLever
 from harness.protocols import PartitionView, UndoRecord
-from targets.kafka.levers.leadership import LeadershipLever
-from targets.kafka.levers.requests import requests
+from targets.kafka.levers import LeadershipLever
+from targets.kafka.proxy import requests
 from targets.zookeeper.members import MembersLever
 from targets.zookeeper.plan import ZooKeeperPlan
 from tests.fixtures.dry_run import DryRunClients, DryRunNode, SaidOperator

@@ -11,7 +11,7 @@ from harness.errors import PlanError
 from harness.plan import load_plan, parse_plan
 from harness.plan.cells import MOST, dotted_keys, merged
 from harness.run.resolving import resolve
-from targets.kafka.placements import assignment
+from targets.kafka.configuration import assignment
 
 ROOT = Path(__file__).parents[3]
 KAFKA: dict[str, Any] = {

@@ -20,7 +20,7 @@ from harness.protocols.clock import RealClock
 from harness.protocols.conduct import Conduct
 from harness.run.client_process import ClientCommand, ClientLog, ClientProcess, setup_line
 from harness.run.exec_client import ExecClient, Notes
-from targets.kafka.clients.any_client import DEFAULTS
+from targets.kafka.clients.library import ANY_DEFAULTS as DEFAULTS
 from tests.fixtures.fake_kafka import Answer, FakeKafka, fake_kafka
 from tests.fixtures.java_driver import JAVA, JAVAC
 

@@ -12,7 +12,7 @@ from harness.faults.own_traffic import NoAnswer
 from harness.plan import parse_plan
 from harness.run.resolving import resolve
 from targets.kafka import brokers
-from targets.kafka.placements import assignment
+from targets.kafka.configuration import assignment
 from targets.kafka.target import Kafka
 from tests.fixtures.dry_run import DryRunNode
 

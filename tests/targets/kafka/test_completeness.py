@@ -11,8 +11,8 @@ import pytest
 from harness.plan import parse_plan
 from harness.protocols import End
 from targets.kafka.brokers import NO_EPOCH
-from targets.kafka.consumers import Reading
 from targets.kafka.reading import _changed, _gap, _judged
+from targets.kafka.records import Reading
 
 END = End(
     partition=0,

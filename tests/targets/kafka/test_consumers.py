@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import pytest
 from confluent_kafka import KafkaError
 
-from targets.kafka.consumers import HARMLESS, Reading, _take
+from targets.kafka.reading import HARMLESS
+from targets.kafka.reading import _take_message as _take
+from targets.kafka.records import Reading
 
 EOF = KafkaError._PARTITION_EOF
 CODES = {

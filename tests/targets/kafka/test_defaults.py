@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from targets.kafka.kraft import layout as kraft
-from targets.kafka.zookeeper import layout as zookeeper
+from targets.kafka import kraft, zookeeper
 
 DOCUMENT = Path(__file__).parents[3] / "docs/reference/kafka-versions.md"
 

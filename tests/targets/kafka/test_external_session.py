@@ -15,8 +15,8 @@ from confluent_kafka import KafkaError
 
 from harness.errors import EnvironmentFailure
 from harness.protocols import Access
-from targets.kafka.external.properties import client_properties
-from targets.kafka.external.session import Session, _why
+from targets.kafka.external.session import Session, client_properties
+from targets.kafka.external.session import _why_silent as _why
 from tests.fixtures.secured_kafka import Authority
 
 

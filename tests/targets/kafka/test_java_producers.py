@@ -17,8 +17,7 @@ import pytest
 
 from harness.errors import HarnessFailure
 from harness.protocols import FAIL, INFO, OK, Completion, completion, invoke
-from targets.kafka.clients.java.lines import Line, Lost, Refused
-from targets.kafka.clients.java.producers import LOST, UNREPORTED, JavaClient
+from targets.kafka.clients.java import LOST, UNREPORTED, JavaClient, Line, Lost, Refused
 
 ONCE = {"retries": "0", "enable.idempotence": "false"}
 AGAIN = {"retries": "2147483647", "enable.idempotence": "true"}

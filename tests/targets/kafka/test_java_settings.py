@@ -7,11 +7,7 @@ from typing import Any
 import pytest
 
 from harness.errors import PlanError
-from targets.kafka.clients.java.library import (
-    checked_settings,
-    javas_refusal,
-    requested_settings,
-)
+from targets.kafka.clients.java import checked_settings, javas_refusal, requested_settings
 from targets.kafka.definitions import names, same
 
 REPORTED = {

@@ -11,8 +11,8 @@ from kafka.protocol.admin import AlterPartitionReassignmentsResponse, ElectLeade
 from harness.errors import HarnessFailure
 from harness.faults.own_traffic import NoAnswer
 from harness.plan import parse_plan
-from targets.kafka.kraft import leadership
-from targets.kafka.kraft.leadership import KraftLeadership
+from targets.kafka import kraft
+from targets.kafka.kraft import KraftLeadership
 from tests.fixtures.dry_run import DryRunNode
 
 NOT_CONTROLLER, UNAVAILABLE, NOT_NEEDED, REFUSED = 41, 80, 84, 31
@@ -59,10 +59,10 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Asked]:
                 raise answer
             return answer
 
-        monkeypatch.setattr(leadership, "ask", ask)
+        monkeypatch.setattr(kraft, "ask", ask)
         return asked
 
-    monkeypatch.setattr(leadership, "_WITHIN_S", 0.5)
+    monkeypatch.setattr(kraft, "_WITHIN_S", 0.5)
     return begin
 
 

@@ -40,6 +40,7 @@ class Fake:
         self.elected: list[tuple[str, list[int]]] = []
         self._in_sync, self._existing, self._refused = list(in_sync), existing, refused or {}
         monkeypatch.setattr(reuse, "mode_of", lambda plan: self)
+        monkeypatch.setattr(reuse, "observe", self.observe)
         monkeypatch.setattr(reuse, "_WITHIN_S", 1.0)
 
     def observe(self, node: Any, plan: Any, *, timeout_s: float) -> NodeView:

@@ -9,8 +9,8 @@ import pytest
 from harness.errors import PlanError
 from harness.plan import parse_plan
 from harness.protocols import ImageRef
-from targets.kafka.placements import assignment, of_commits
-from targets.kafka.zookeeper import ZooKeeper
+from targets.kafka import zookeeper
+from targets.kafka.configuration import assignment, of_commits
 
 
 @pytest.mark.parametrize(
@@ -56,4 +56,4 @@ def test_a_coordinator_is_a_broker_and_chosen_with_kraft_only() -> None:
         coordinated(4)
     old = coordinated(2, version="2.8.2", metadata="zookeeper")
     with pytest.raises(PlanError, match="with KRaft only"):
-        ZooKeeper().ingredients(old, ImageRef(reference="x", id="x", version="2.8.2"), print)
+        zookeeper.ingredients(old, ImageRef(reference="x", id="x", version="2.8.2"), print)

@@ -8,7 +8,7 @@ import pytest
 
 from harness.errors import PlanError
 from targets.kafka import definitions
-from targets.kafka.properties import Settings, read_settings
+from targets.kafka.own_settings import Settings, read_settings
 
 KNOWN = {*definitions.names("broker"), *definitions.names("producer")}
 

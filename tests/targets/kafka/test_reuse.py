@@ -14,8 +14,7 @@ from harness.faults.own_traffic import NoAnswer
 from harness.plan import parse_plan
 from harness.protocols import Completed
 from harness.run.cells import cell_plans
-from targets.kafka import reuse
-from targets.kafka.kraft import admin
+from targets.kafka import kraft, reuse
 from targets.kafka.target import Kafka
 
 BUSY, UNKNOWN = 41, 3
@@ -58,8 +57,8 @@ class World:
         self.nodes = {name: Node(name) for name in ("b1", "b2")}
         self.asked: list[tuple[str, list[str]]] = []
         self._answers = list(answers)
-        monkeypatch.setattr(admin, "ask", self._ask)
-        monkeypatch.setattr(admin, "_DELETE_S", 0.5)
+        monkeypatch.setattr(kraft, "ask", self._ask)
+        monkeypatch.setattr(kraft, "_DELETE_S", 0.5)
 
     def _ask(self, address: str, port: int, request: Any, *, timeout_s: float) -> Any:
         self.asked.append((address, list(request.topic_names)))

@@ -10,10 +10,8 @@ import pytest
 from harness.faults.own_traffic import NoAnswer
 from harness.plan import Plan, parse_plan
 from harness.protocols import ImageRef, Ingredients
-from targets.kafka import brokers, settings
-from targets.kafka.kraft import Kraft
+from targets.kafka import brokers, kraft, zookeeper
 from targets.kafka.target import Kafka
-from targets.kafka.zookeeper import admin
 
 UNCLEAN, LEAST = "unclean.leader.election.enable", "min.insync.replicas"
 
@@ -57,9 +55,9 @@ def test_a_topic_is_made_without_such_keys_and_with_what_is_forced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[Plan] = []
-    monkeypatch.setattr(admin, "await_brokers", lambda *_: None)
+    monkeypatch.setattr(zookeeper, "await_brokers", lambda *_: None)
     monkeypatch.setattr(brokers, "await_whole", lambda *_: None)
-    monkeypatch.setattr(admin, "create_topic", lambda _, topic, __: made.append(topic))
+    monkeypatch.setattr(zookeeper, "create_topic", lambda _, topic, __: made.append(topic))
     Kafka().bring_up(NoNodes(), plan("0.8.1.1", {UNCLEAN: True, LEAST: 2}), timeout_s=1)
     assert made[0].topic.settings == {LEAST: 2}
 
@@ -73,8 +71,8 @@ def test_what_was_forced_may_be_unreported_and_the_run_states_what_the_cluster_r
         compared.append(asked)
         return {"broker": {}, "topic": {UNCLEAN: "true"}}
 
-    monkeypatch.setattr(settings, "effective", effective)
-    monkeypatch.setattr(Kraft, "features", lambda *_: {})
+    monkeypatch.setattr("targets.kafka.effective.reported", effective)
+    monkeypatch.setattr(kraft, "features", lambda *_: {})
     reported = Kafka().effective(NoNodes(), plan("3.8.1", {UNCLEAN: True, LEAST: 2}))
     assert compared[0].topic.settings == compared[0].target.settings == {LEAST: 2}
     assert [sentence.partition(":")[0] for sentence in reported["warnings"]] == [
@@ -90,6 +88,6 @@ def test_a_node_that_tells_no_settings_is_one_that_has_not_come_up(
     def effective(*_: Any) -> dict[str, Any]:
         raise NoAnswer("198.18.0.11:9092: timed out")
 
-    monkeypatch.setattr(settings, "effective", effective)
+    monkeypatch.setattr("targets.kafka.effective.reported", effective)
     with pytest.raises(TimeoutError, match=r"its settings were not reported: 198\.18\.0\.11:9092"):
         Kafka().effective(NoNodes(), plan("3.9.2", {}))

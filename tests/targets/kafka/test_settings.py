@@ -12,7 +12,7 @@ from harness.errors import PlanError
 from harness.faults.own_traffic import NoAnswer
 from harness.plan import Plan, parse_plan
 from harness.protocols import Node
-from targets.kafka import brokers, settings
+from targets.kafka import brokers, effective
 from tests.fixtures.dry_run import DryRunNode
 
 LAG = "replica.lag.time.max.ms"
@@ -55,7 +55,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, silent: tuple[str, ...], lag: str =
         return {LAG: Reported(lag)} if kind == brokers.BROKER else {}
 
     monkeypatch.setattr(brokers, "configs", configs)
-    monkeypatch.setattr(settings, "node_ids", lambda _: {"b1": 1, "b2": 2, "c1": 101})
+    monkeypatch.setattr(effective, "node_ids", lambda _: {"b1": 1, "b2": 2, "c1": 101})
 
 
 def test_controllers_before_3_7_are_not_asked_and_that_is_said(
@@ -63,25 +63,25 @@ def test_controllers_before_3_7_are_not_asked_and_that_is_said(
 ) -> None:
     old = plan("3.6.2", **{LAG: 1000})
     answers(monkeypatch, silent=("c1",))
-    assert settings.effective(Cluster(), old)["broker"] == {LAG: "1000"}
-    (sentence,) = settings.unreported(Cluster(), old)
+    assert effective.reported(Cluster(), old)["broker"] == {LAG: "1000"}
+    (sentence,) = effective.unreported(Cluster(), old)
     assert "c1: not compared" in sentence
     assert "b2" not in sentence
-    assert settings.unreported(Cluster(), plan("3.6.2")) == []
+    assert effective.unreported(Cluster(), plan("3.6.2")) == []
 
 
 def test_controllers_since_3_7_are_asked_and_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     new = plan("3.7.2", **{LAG: 1000})
-    assert settings.unreported(Cluster(), new) == []
+    assert effective.unreported(Cluster(), new) == []
     answers(monkeypatch, silent=("c1",))
     with pytest.raises(NoAnswer, match="c1"):
-        settings.effective(Cluster(), new)
+        effective.reported(Cluster(), new)
 
 
 def test_brokers_are_compared_whatever_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch, silent=("c1",), lag="500")
     with pytest.raises(PlanError, match="b1 has '500', but '1000' was requested"):
-        settings.effective(Cluster(), plan("3.6.2", **{LAG: 1000}))
+        effective.reported(Cluster(), plan("3.6.2", **{LAG: 1000}))
 
 
 def test_all_mistakes_of_a_plan_are_reported_at_once() -> None:

@@ -10,7 +10,7 @@ import pytest
 from harness.errors import PlanError
 from harness.plan import Plan, parse_plan
 from harness.protocols import Node
-from targets.kafka import settings
+from targets.kafka.effective import reported as reported_settings
 from tests.fixtures.dry_run import DryRunNode
 
 LOGS = Path(__file__).parent / "start_logs"
@@ -43,7 +43,7 @@ def effective(version: str, **asked: dict[str, Any]) -> dict[str, Any]:
         "topic": {"replication_factor": 3, "settings": asked.get("topic", {})},
     }
     plan: Plan = parse_plan(document)
-    return settings.effective(Brokers(version), plan)  # type: ignore[arg-type]
+    return reported_settings(Brokers(version), plan)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

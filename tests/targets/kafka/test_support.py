@@ -11,8 +11,7 @@ from harness.errors import PlanError
 from harness.plan import Plan, parse_plan
 from harness.protocols import Limited
 from harness.run.resolving import refuse_unsupported, resolve
-from targets.kafka.limits import LIMITS, Limit
-from targets.kafka.support import comparable, sent, unheeded, unsupported
+from targets.kafka.limits import LIMITS, Limit, comparable, sent, unheeded, unsupported
 from targets.kafka.target import Kafka
 from targets.kafka.versions import KRAFT, RELEASE_LINES, ZOOKEEPER, release_line
 

@@ -6,7 +6,7 @@ import pytest
 
 from harness.errors import PlanError
 from harness.plan import number_of, parse_plan
-from targets.kafka.kraft import Kraft
+from targets.kafka import kraft, zookeeper
 from targets.kafka.modes import mode_of
 from targets.kafka.plan import KafkaPlan, KafkaTargetPlan
 from targets.kafka.versions import (
@@ -18,7 +18,6 @@ from targets.kafka.versions import (
     metadata_of,
     release_line,
 )
-from targets.kafka.zookeeper import ZooKeeper
 
 PROMISED = [
     ("0.8.0", "0.8.0", ZOOKEEPER),
@@ -40,7 +39,7 @@ PROMISED = [
     ("4.3.1", "4.3", KRAFT),
     ("4.4.0", "4.x", KRAFT),
 ]
-MODES = {KRAFT: Kraft(), ZOOKEEPER: ZooKeeper()}
+MODES = {KRAFT: kraft, ZOOKEEPER: zookeeper}
 
 
 @pytest.mark.parametrize(("version", "name", "metadata"), PROMISED)

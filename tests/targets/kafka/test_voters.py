@@ -6,9 +6,8 @@ import pytest
 
 from harness.plan import Plan, parse_plan
 from harness.protocols import ImageRef, Ingredients
-from targets.kafka import images
+from targets.kafka import images, kraft
 from targets.kafka.images import resolve
-from targets.kafka.kraft import layout
 
 CONTROLLERS = ["c1", "c2", "c3"]
 _SNAPSHOT = "data/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
@@ -20,11 +19,11 @@ def plan(level: int, version: str = "4.3.1") -> Plan:
 
 
 def addresses(asked: Plan) -> dict[str, str]:
-    return {name: f"198.18.0.{at}" for at, name in enumerate(layout.node_ids(asked), 11)}
+    return {name: f"198.18.0.{at}" for at, name in enumerate(kraft.node_ids(asked), 11)}
 
 
 def files_of(asked: Plan, image: ImageRef) -> dict[str, dict[str, bytes]]:
-    made = layout.specs(asked, Ingredients(image=image), addresses(asked))
+    made = kraft.specs(asked, Ingredients(image=image), addresses(asked))
     return {spec.name: dict(spec.files) for spec in made}
 
 
@@ -72,8 +71,8 @@ def test_an_id_never_looks_like_an_option(monkeypatch: pytest.MonkeyPatch) -> No
     class Drawn:
         bytes = property(lambda _: next(drawn))
 
-    monkeypatch.setattr(layout.uuid, "uuid4", Drawn)
-    assert not layout.new_cluster_id().startswith("-")
+    monkeypatch.setattr(kraft.uuid, "uuid4", Drawn)
+    assert not kraft.new_cluster_id().startswith("-")
     assert next(drawn, None) is None
 
 
@@ -85,5 +84,5 @@ def test_a_quorums_feature_is_no_level_of_the_bootstrap_checkpoint(
     monkeypatch.setattr(
         images, "bootstrap_checkpoint", lambda _, levels: asked.append(levels) or b"x"
     )
-    layout.ingredients(plan(1), ImageRef(reference="kafka", id="x"), lambda _: None)
+    kraft.ingredients(plan(1), ImageRef(reference="kafka", id="x"), lambda _: None)
     assert asked == [{}]

@@ -10,8 +10,7 @@ import pytest
 
 from harness.protocols.groups import KINDS
 from targets.kafka.groups import loop
-from targets.kafka.groups.lines import Where
-from targets.kafka.groups.loop import Answer, ConsumerLoop, HandedOver, Offsets, Record
+from targets.kafka.groups.loop import Answer, ConsumerLoop, HandedOver, Offsets, Record, Where
 
 SETUP = {
     "topic": "t", "commit": "after", "commit_partitions": "own", "batch_count": 2, "process_ms": 0,

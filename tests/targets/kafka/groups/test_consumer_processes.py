@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from harness.protocols.groups import KINDS, Delivery
-from targets.kafka.groups import process
-from targets.kafka.groups.lines import Report, parsed
-from targets.kafka.groups.process import ConsumerProcess
+from targets.kafka.groups import lives
+from targets.kafka.groups.lives import ConsumerProcess
+from targets.kafka.groups.loop import Report, parsed
 
 SETUP = {
     "topic": "t", "commit": "after", "commit_partitions": "own", "batch_count": 2, "process_ms": 1,
@@ -25,7 +25,7 @@ Rows = list[Delivery]
 
 @pytest.fixture
 def consumer(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ConsumerProcess, Rows]]:
-    monkeypatch.setattr(process, "MODULES", {"endless": "tests.fixtures.consumer_process"})
+    monkeypatch.setattr(lives, "MODULES", {"endless": "tests.fixtures.consumer_process"})
     rows: Rows = []
     made = ConsumerProcess("endless", SETUP, run_id="r", number=3, life=2, take=rows.extend)
     until(lambda: any(row.f == KINDS.commit for row in rows))
@@ -96,7 +96,7 @@ def test_a_paused_one_reports_nothing_until_it_goes_on(
 
 
 def test_one_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "MODULES", {"endless": "tests.fixtures.consumer_process"})
+    monkeypatch.setattr(lives, "MODULES", {"endless": "tests.fixtures.consumer_process"})
     rows: Rows = []
     one = ConsumerProcess("endless", {}, run_id="r", number=1, life=1, take=rows.extend)
     one.wait(time.monotonic() + 30)
@@ -110,7 +110,7 @@ def test_one_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_it_ends_when_the_harness_has_ended() -> None:
     code = (
-        "import json, sys; from targets.kafka.groups.lines import end_with_the_harness\n"
+        "import json, sys; from targets.kafka.groups.loop import end_with_the_harness\n"
         "import time; end_with_the_harness(); time.sleep(60)"
     )
     child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
@@ -134,5 +134,5 @@ def test_a_line_without_records_is_one_row() -> None:
 
 
 def test_the_program_is_where_the_process_is_started() -> None:
-    for module in process.MODULES.values():
-        assert (Path(process._ROOT) / f"{module.replace('.', '/')}.py").is_file()
+    for module in lives.MODULES.values():
+        assert (Path(lives._ROOT) / f"{module.replace('.', '/')}.py").is_file()

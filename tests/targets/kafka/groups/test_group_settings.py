@@ -12,7 +12,7 @@ from harness.protocols import PartitionView
 from harness.run.cells import group_of
 from harness.run.resolving import resolve
 from targets.kafka.definitions import names, same
-from targets.kafka.groups import offsets, python
+from targets.kafka.groups import group, kafka_python
 from targets.kafka.groups.settings import consumer_settings, named
 from targets.kafka.plan import KafkaPlan
 
@@ -154,7 +154,9 @@ def test_kafka_python_gets_them_by_its_own_names() -> None:
     assert own["auto_offset_reset"] == "latest"
     assert own["fetch_max_wait_ms"] == 5
     assert not {"log_level", "group_protocol"} & set(own)
-    assert python._settings(own)["partition_assignment_strategy"][0].__name__.startswith("Range")
+    assert kafka_python._settings(own)["partition_assignment_strategy"][0].__name__.startswith(
+        "Range"
+    )
 
 
 def test_a_java_consumer_gets_them_by_its_own_names() -> None:
@@ -207,15 +209,15 @@ def test_a_wrong_value_is_refused_before_a_consumer_starts() -> None:
 
 
 def test_the_hash_is_javas() -> None:
-    assert offsets._java_hash("hello") == 99162322  # "hello".hashCode() in any Java
-    assert offsets._java_hash("polygenelubricants") == 0  # it is Integer.MIN_VALUE: Utils.abs
+    assert group._java_hash("hello") == 99162322  # "hello".hashCode() in any Java
+    assert group._java_hash("polygenelubricants") == 0  # it is Integer.MIN_VALUE: Utils.abs
 
 
 def test_the_group_is_kept_in_the_partition_of_its_hash() -> None:
     views = tuple(
         PartitionView(partition=n, leader=f"b{n}", leader_epoch=0, members=()) for n in range(50)
     )
-    found = offsets.coordination(plan(), views)
+    found = group.coordination(plan(), views)
     assert found is not None
-    assert found.partition == offsets._java_hash("ackloss-group") % 50
-    assert offsets.coordination(plan(), ()) is None
+    assert found.partition == group._java_hash("ackloss-group") % 50
+    assert group.coordination(plan(), ()) is None

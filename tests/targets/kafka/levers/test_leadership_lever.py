@@ -16,7 +16,7 @@ from harness.protocols import PartitionView
 from harness.run.preview import dry_run
 from harness.run.resolving import resolve
 from nemeses.membership import Membership
-from targets.kafka.levers.leadership import LeadershipLever
+from targets.kafka.levers import LeadershipLever
 from targets.kafka.target import Kafka
 from tests.fixtures.dry_run import DryRunNode
 
@@ -92,7 +92,7 @@ class Unseen(Topic):
 
 @pytest.fixture(autouse=True)
 def seen_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("targets.kafka.levers.leadership._SEEN_S", 0)
+    monkeypatch.setattr("targets.kafka.levers._SEEN_S", 0)
 
 
 def three(kind: type[Topic] = Topic) -> Topic:

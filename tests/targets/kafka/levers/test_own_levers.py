@@ -7,7 +7,7 @@ from harness.plan import parse_plan
 from harness.protocols import HasLevers
 from harness.run.availability import levers_of
 from harness.run.resolving import resolve
-from targets.kafka.levers.leadership import LeadershipLever
+from targets.kafka.levers import LeadershipLever
 from targets.kafka.storage import KafkaStorage
 from targets.kafka.target import Kafka
 from tests.fixtures.dry_run import DryRunCluster, DryRunNode

@@ -17,9 +17,9 @@ from kafka.protocol.consumer import FetchRequest
 from bench.proxy import broker_and_proxy, producer
 from harness.errors import HarnessFailure
 from harness.protocols import OK
-from targets.kafka.asking import ask
-from targets.kafka.levers import own
-from targets.kafka.levers.requests import requests
+from targets.kafka import levers
+from targets.kafka.brokers import ask
+from targets.kafka.proxy import requests
 from tests.fixtures.java_driver import Address, java_client
 from tests.fixtures.proxy import HereNode, Proxied
 from tests.targets.kafka.test_attempts import Writer
@@ -112,7 +112,7 @@ def by_ids(where: tuple[str, str, Proxied]) -> Proxied:
     made.produce(OTHER, b"first")
     assert made.flush(60) == 0
     host, port = direct.split(":")
-    words = requests(lambda topic: own.ids_at(host, int(port), topic))
+    words = requests(lambda topic: levers.ids_at(host, int(port), topic))
     return replace(proxied, requests=words, before={})
 
 
@@ -156,7 +156,7 @@ def test_fetch_requests_have_ids_too(
 ) -> None:
     direct, address, _ = where
     (host, port), (_, through) = direct.split(":"), address.split(":")
-    (kept,) = own.ids_at(host, int(port), read)
+    (kept,) = levers.ids_at(host, int(port), read)
     kind = FetchRequest[13]
     of_topic = kind.FetchTopic(
         topic_id=UUID(bytes=base64.urlsafe_b64decode(kept + "==")),
@@ -171,7 +171,7 @@ def test_fetch_requests_have_ids_too(
 
 def test_a_topic_that_there_is_not_has_no_id(where: tuple[str, str, Proxied]) -> None:
     host, port = where[0].split(":")
-    assert len(own.ids_at(host, int(port), TOPIC)) == 1
-    assert own.ids_at(host, int(port), "nothing") == ()
+    assert len(levers.ids_at(host, int(port), TOPIC)) == 1
+    assert levers.ids_at(host, int(port), "nothing") == ()
     with pytest.raises(HarnessFailure, match="no broker reports the id of the topic x"):
-        own.topic_ids({}, "x")
+        levers.topic_ids({}, "x")

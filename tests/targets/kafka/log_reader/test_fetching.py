@@ -14,10 +14,10 @@ from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
 from harness.faults.own_traffic import NoAnswer
-from targets.kafka.asking import Connections
-from targets.kafka.consumers import Reading
-from targets.kafka.log_reader import fetching
-from targets.kafka.log_reader.fetching import HIGHEST_VERSION, read_log
+from targets.kafka import reading as final_read
+from targets.kafka.brokers import Connections
+from targets.kafka.reading import HIGHEST_VERSION, read_log
+from targets.kafka.records import Reading
 from tests.fixtures.fake_kafka import FakeKafka, fake_kafka, record_set
 
 NOT_LEADER, OUT_OF_RANGE = 6, 1
@@ -77,7 +77,7 @@ def test_what_lies_before_the_position_is_left_out() -> None:
     assert (values(reading), reading.offsets(0).tolist()) == ([2, 3], [2, 3])
 
 
-@pytest.mark.parametrize("trouble", [None, *sorted(fetching._LATER)])
+@pytest.mark.parametrize("trouble", [None, *sorted(final_read._LATER)])
 def test_a_leader_that_changes_is_followed_at_the_same_position(trouble: int | None) -> None:
     brokers = Brokers([log(0, 1), trouble, log(2, first=2)], leads=["b1", None, "b2"])
     reading = read(brokers, goal=3)
@@ -112,7 +112,7 @@ def test_a_batch_that_is_larger_than_a_fetch_is_asked_for_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Before version 3 of Fetch brokers cut it off."""
-    monkeypatch.setattr(fetching, "_BYTES", 64)
+    monkeypatch.setattr(final_read, "_BYTES", 64)
     whole = log(*range(100))
     brokers = Brokers([whole] * 10)
     assert values(read(brokers, goal=100)) == list(range(100))
@@ -122,8 +122,8 @@ def test_a_batch_that_is_larger_than_a_fetch_is_asked_for_again(
 
 
 def test_a_batch_that_never_ends_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "_BYTES", 64)
-    monkeypatch.setattr(fetching, "_MOST_BYTES", 1024)
+    monkeypatch.setattr(final_read, "_BYTES", 64)
+    monkeypatch.setattr(final_read, "_MOST_BYTES", 1024)
     reading = read(Brokers([log(*range(1000))] * 100), goal=9)
     assert "offset 0: no complete batch" in reading.errors[0]
     monkeypatch.undo()

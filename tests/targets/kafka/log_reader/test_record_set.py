@@ -17,10 +17,17 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from targets.kafka.log_reader.codecs import Incompressible, decompressed
-from targets.kafka.log_reader.fetching import records, walk
-from targets.kafka.log_reader.numbers import NotARecord
-from targets.kafka.log_reader.records import NO_TIME, Damaged, Records, Texts
+from targets.kafka.record_sets import (
+    NO_TIME,
+    Damaged,
+    Incompressible,
+    NotARecord,
+    Records,
+    Texts,
+    decompressed,
+    records,
+    walk,
+)
 from tests.fixtures.fake_kafka import flipped, record_set
 
 SEGMENT = (Path(__file__).parents[1] / "segment.log").read_bytes()

@@ -12,10 +12,9 @@ import pytest
 
 from harness.models.micro_ops import COMMIT, CRASH, FENCE, MicroOp
 from harness.protocols.transactions import TransactionSettings
-from targets.kafka.clients.java.lines import Line
-from targets.kafka.transactions.client import JavaProducer
-from targets.kafka.transactions.producing import Answered, ClientError, Consumed
-from targets.kafka.transactions.writing import TransactionWriter
+from targets.kafka.clients.java import Line
+from targets.kafka.transactions.client import TransactionWriter
+from targets.kafka.transactions.producers import Answered, ClientError, Consumed, JavaProducer
 from tests.targets.kafka.transactions.test_transactions_on_a_mock import (
     done,
     logs,

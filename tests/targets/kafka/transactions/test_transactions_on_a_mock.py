@@ -26,12 +26,10 @@ from harness.plan import parse_plan
 from harness.protocols import Completion, Invoke, invoke
 from harness.protocols.transactions import TransactionSettings
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.transactions.consuming import GroupConsumer
-from targets.kafka.transactions.librdkafka import LibrdkafkaProducer
-from targets.kafka.transactions.polling import Poller
-from targets.kafka.transactions.producing import Begin
-from targets.kafka.transactions.topics import Logs
-from targets.kafka.transactions.writing import TransactionWriter
+from targets.kafka.transactions.client import TransactionWriter
+from targets.kafka.transactions.consumers import GroupConsumer, Poller
+from targets.kafka.transactions.producers import Begin, LibrdkafkaProducer
+from targets.kafka.transactions.settings import Logs
 
 pytestmark = [pytest.mark.real_time, pytest.mark.filterwarnings("error::RuntimeWarning")]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from targets.kafka.log_reader.records import Span
-from targets.kafka.transactions.client import Open, aborted
+from targets.kafka.record_sets import Span
+from targets.kafka.transactions.consumers import Open, aborted
 
 A, B = 7, 9
 

@@ -12,7 +12,7 @@ from harness.errors import HarnessFailure
 from harness.faults.own_traffic import NoAnswer
 from harness.plan import parse_plan
 from harness.protocols import NodeView, PartitionView
-from targets.kafka.zookeeper import admin
+from targets.kafka import zookeeper
 from targets.zookeeper import asking
 from tests.fixtures.dry_run import DryRunNode
 
@@ -63,7 +63,7 @@ def observed(
 
     monkeypatch.setattr(asking, "get", get)
     monkeypatch.setattr(asking, "children", lambda _, path, *, timeout_s: ids.get(path, []))
-    return admin.observe(SERVER, PLAN, timeout_s=1)
+    return zookeeper.observe_each(SERVER, [PLAN], timeout_s=1)[0]
 
 
 def partitions(view: NodeView | None) -> dict[int, PartitionView]:
@@ -122,13 +122,13 @@ def test_the_first_server_that_answers_is_reported() -> None:
             raise NoAnswer(f"{address} is deaf")
 
     deaf = {"z1"}
-    admin.by_first_server(nodes, tell)
+    zookeeper.by_first_server(nodes, tell)
     assert asked == ["z1", "z2"]
     deaf = {"z1", "z2", "z3"}
     with pytest.raises(NoAnswer, match="z3 is deaf"):
-        admin.by_first_server(nodes, tell)
+        zookeeper.by_first_server(nodes, tell)
     with pytest.raises(NoAnswer, match="no ZooKeeper server"):
-        admin.by_first_server({"b1": nodes["b1"]}, tell)
+        zookeeper.by_first_server({"b1": nodes["b1"]}, tell)
 
 
 def test_the_topics_settings_are_written_before_the_topic(
@@ -144,7 +144,7 @@ def test_the_topics_settings_are_written_before_the_topic(
     settings = {"min.insync.replicas": 2, "unclean.leader.election.enable": False}
     topic = PLAN.topic.model_copy(update={"settings": settings, "leaders": "one"})
     cluster = type("One", (), {"nodes": {"z1": SERVER}})()
-    admin.create_topic(cluster, PLAN.model_copy(update={"topic": topic}), deadline=0)
+    zookeeper.create_topic(cluster, PLAN.model_copy(update={"topic": topic}), deadline=0)
     name = PLAN.topic.name
     strings = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
     assert written == [
@@ -167,7 +167,7 @@ class Topics:
         monkeypatch.setattr(asking, "create", self._create)
         monkeypatch.setattr(asking, "delete", self._delete)
         monkeypatch.setattr(asking, "children", self._children)
-        monkeypatch.setattr(admin, "_DELETE_S", 0.5)
+        monkeypatch.setattr(zookeeper, "_DELETE_S", 0.5)
 
     def _create(self, address: str, path: str, data: bytes, *, timeout_s: float) -> None:
         if not self.answers:
@@ -192,7 +192,7 @@ def test_topics_are_deleted_and_a_controller_is_elected_once_they_are_gone(
 ) -> None:
     world = Topics(monkeypatch, "run-a", "run-b", "other")
     world.answers = answers
-    admin.forget(world, ["run-a", "run-b"])  # type: ignore[arg-type]
+    zookeeper.forget(world, ["run-a", "run-b"])  # type: ignore[arg-type]
     assert world.there == ["other"]
     assert world.written == [
         ("/admin/delete_topics/run-a", b""),
@@ -204,4 +204,4 @@ def test_topics_are_deleted_and_a_controller_is_elected_once_they_are_gone(
 def test_a_topic_that_stays_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     world = Topics(monkeypatch, "run-a", "run-b", stays="run-b")
     with pytest.raises(HarnessFailure, match="the topic run-b could not be deleted"):
-        admin.forget(world, ["run-a", "run-b"])  # type: ignore[arg-type]
+        zookeeper.forget(world, ["run-a", "run-b"])  # type: ignore[arg-type]

@@ -8,9 +8,9 @@ import pytest
 
 from harness.plan import Plan, parse_plan
 from harness.protocols import ImageRef, Ingredients
+from targets.kafka import zookeeper
 from targets.kafka.definitions import why_refused
 from targets.kafka.versions import release_line
-from targets.kafka.zookeeper import layout
 
 ADDRESSES = {"b1": "198.18.0.11", "b2": "198.18.0.12", "b3": "198.18.0.13"} | {
     f"z{n}": f"198.18.0.{20 + n}" for n in range(1, 4)
@@ -36,7 +36,7 @@ def read(body: bytes) -> dict[str, str]:
 def properties(version: str, **target: Any) -> dict[str, str]:
     plan = plan_of(version, metadata="zookeeper", **target)
     release = release_line(version)
-    return read(layout.server_properties("b2", plan, release, version, ADDRESSES))
+    return read(zookeeper.server_properties("b2", plan, release, version, ADDRESSES))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_broker_listens_by_the_keys_of_its_version(version: str, listens: dict
     ],
 )
 def test_only_defaults_that_a_version_knows_are_sent(version: str, count: int, last: str) -> None:
-    ours = [key for key, _, _ in layout.DEFAULTS]
+    ours = [key for key, _, _ in zookeeper.DEFAULTS]
     sent = [key for key in ours if key in properties(version)]
     assert (len(sent), sent[-1]) == (count, last)
     replication = properties(version).get("offsets.topic.replication.factor")
@@ -102,14 +102,14 @@ def test_a_plan_overrides_defaults_and_nothing_that_ackloss_owns(version: str) -
     assert reported["replica.lag.time.max.ms"] == "1"
     assert reported["broker.id"] == "2"
     assert reported["zookeeper.connect"] == "198.18.0.21:2181"
-    defaults = {key for key, _, _ in layout.DEFAULTS} | {"offsets.topic.replication.factor"}
+    defaults = {key for key, _, _ in zookeeper.DEFAULTS} | {"offsets.topic.replication.factor"}
     assert [key for key in reported if why_refused(key)] == [
         key for key in reported if key not in defaults
     ]
 
 
 def test_one_server_runs_alone() -> None:
-    files = layout.zookeeper_files("z1", plan_of("2.8.2"), ADDRESSES)
+    files = zookeeper.zookeeper_files("z1", plan_of("2.8.2"), ADDRESSES)
     assert list(files) == ["zoo.cfg"]
     reported = read(files["zoo.cfg"])
     assert (reported["clientPort"], reported["tickTime"]) == ("2181", "500")
@@ -119,7 +119,7 @@ def test_one_server_runs_alone() -> None:
 
 
 def test_three_servers_know_each_other_and_their_own_number() -> None:
-    files = layout.zookeeper_files("z2", plan_of("2.8.2", zookeepers=3), ADDRESSES)
+    files = zookeeper.zookeeper_files("z2", plan_of("2.8.2", zookeepers=3), ADDRESSES)
     assert files["data/myid"] == b"2"
     reported = read(files["zoo.cfg"])
     assert {key: value for key, value in reported.items() if key.startswith("server.")} == {
@@ -132,13 +132,13 @@ def test_three_servers_know_each_other_and_their_own_number() -> None:
 def test_servers_start_before_brokers_each_with_its_class_and_file() -> None:
     plan = plan_of("0.8.2.2", zookeepers=3)
     image = ImageRef(reference="kafka", id="sha256:0", digest=None, version="0.8.2.2")
-    specs = layout.specs(plan, Ingredients(image=image), ADDRESSES)
+    specs = zookeeper.specs(plan, Ingredients(image=image), ADDRESSES)
     assert [spec.name for spec in specs] == ["z1", "z2", "z3", "b1", "b2", "b3"]
     for spec in specs:
         main, config = spec.argv[-2:]
-        zookeeper = "zookeeper" in spec.roles
+        keeps = "zookeeper" in spec.roles
         assert main == (
-            "org.apache.zookeeper.server.quorum.QuorumPeerMain" if zookeeper else "kafka.Kafka"
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain" if keeps else "kafka.Kafka"
         )
         assert config.rpartition("/")[2] in spec.files
-        assert spec.roles == {"zookeeper" if zookeeper else "broker"}
+        assert spec.roles == {"zookeeper" if keeps else "broker"}

@@ -11,8 +11,8 @@ from harness.errors import HarnessFailure
 from harness.faults.own_traffic import NoAnswer
 from harness.plan import parse_plan
 from harness.protocols import NodeView, PartitionView
-from targets.kafka.zookeeper import admin, leadership
-from targets.kafka.zookeeper.leadership import ZooKeeperLeadership
+from targets.kafka import zookeeper
+from targets.kafka.zookeeper import ZooKeeperLeadership
 from targets.zookeeper import asking
 from tests.fixtures.dry_run import DryRunNode
 
@@ -51,13 +51,15 @@ class Cluster:
         self.looks_left -= 1
         return b"{}" if self.looks_left >= 0 else None
 
-    def observe(self, node: DryRunNode, plan: Any, *, timeout_s: float) -> NodeView | None:
+    def observe_each(
+        self, node: DryRunNode, plans: Any, *, timeout_s: float
+    ) -> list[NodeView | None]:
         assert "zookeeper" in node.roles, "brokers may lag behind"
         view = PartitionView(
             partition=0, leader=self.leader, leader_epoch=1, members=(), replicas=self.replicas
         )
         reported = NodeView(answered_by=node.name, partitions=(view,), authority=True)
-        return None if node.name == "z1" else reported
+        return [None if node.name == "z1" else reported]
 
 
 @pytest.fixture
@@ -65,8 +67,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     made = Cluster()
     for name in ("create", "get"):
         monkeypatch.setattr(asking, name, getattr(made, name))
-    monkeypatch.setattr(admin, "observe", made.observe)
-    monkeypatch.setattr(leadership, "_WITHIN_S", 0.5)
+    monkeypatch.setattr(zookeeper, "observe_each", made.observe_each)
+    monkeypatch.setattr(zookeeper, "_WITHIN_S", 0.5)
     return made
 
 

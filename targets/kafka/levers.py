@@ -1,9 +1,10 @@
-"""The leadership lever: moves the target's leaders, as planned work does.
+"""Kafka's own levers: what a fault needs that only Kafka can do.
 
-A move gives partitions their replicas in another order, with the leader last, and then requests the
-election of the preferred leaders: so another in-sync replica leads, and no data moves. The undo
-makes the old leader lead again and restores the order. An old leader that is not in the ISR by then
-cannot lead, and the evidence says so. A plain election changes no order, so it has no undo.
+The leadership lever moves the target's leaders, as planned work does. A move gives partitions their
+replicas in another order, with the leader last, and then requests the election of the preferred
+leaders: so another in-sync replica leads, and no data moves. The undo makes the old leader lead
+again and restores the order. An old leader that is not in the ISR by then cannot lead, and the
+evidence says so. A plain election changes no order, so it has no undo.
 
 The partitions are looked up before the act, and their state is in the undo record, one for all
 nodes of a fault. A partition whose order another fault has changed since is left to that fault:
@@ -12,15 +13,28 @@ faults that move the same partition must not overlap, or the earlier one is not 
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar, Final
+from uuid import UUID
+
+from kafka.protocol.metadata import MetadataRequest
 
 from harness.errors import AcklossError, HarnessFailure
+from harness.faults.own_traffic import NoAnswer
 from harness.faults.records import LeadershipRecord, Move
 from harness.levers.commands import poll_until
-from harness.protocols import Lever, Node, PartitionView, Proof, UndoRecord
-from targets.kafka.levers.leaders import Leadership
+from harness.levers.disk import DiskLever
+from harness.levers.protocol import ProtocolLever
+from harness.protocols import Cluster, Lever, Node, PartitionView, Proof, UndoRecord
+from targets.kafka import proxy
+from targets.kafka.brokers import ask
+from targets.kafka.configuration import BROKER_PORT
+from targets.kafka.modes import Leadership, mode_of
+from targets.kafka.plan import KafkaPlan
+from targets.kafka.storage import KafkaStorage
 
 _SEEN_S = 5
 
@@ -183,3 +197,54 @@ def _order(view: PartitionView | None) -> tuple[str, ...]:
 
 def _replicas(names: Sequence[str]) -> str:
     return f"replicas {','.join(names)}"
+
+
+# The id of a topic, by which requests name it from Fetch 13 (Kafka 3.1) and Produce 13 (4.1) on
+# (KIP-516): queried from the brokers when a rule that names the topic begins.
+
+_WITH_IDS: Final = 10
+"""The version of metadata that has ids, from Kafka 2.8 on."""
+_ASK_S: Final = 5.0
+
+
+def topic_ids(nodes: Mapping[str, Node], topic: str) -> tuple[str, ...]:
+    """Its id, as Kafka writes it; none where there is no such topic, or it has none (ZooKeeper mode
+    before 2.8). Raises HarnessFailure if no broker answers."""
+    why = "there is no broker"
+    for node in nodes.values():
+        if "broker" in node.roles:
+            try:
+                return ids_at(node.address, BROKER_PORT, topic)
+            except NoAnswer as error:
+                why = str(error)
+    raise HarnessFailure(f"no broker reports the id of the topic {topic}: {why}")
+
+
+def ids_at(address: str, port: int, topic: str) -> tuple[str, ...]:
+    """See `topic_ids`: as one broker has it. Raises NoAnswer."""
+    kind = MetadataRequest[_WITH_IDS]
+    request = kind(
+        topics=[kind.MetadataRequestTopic(topic_id=UUID(int=0), name=topic)],
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+    )
+    answer = ask(address, port, request, timeout_s=_ASK_S)
+    found = [each.topic_id for each in answer.topics if not each.error_code]
+    return tuple(
+        base64.urlsafe_b64encode(each.bytes).decode().rstrip("=") for each in found if each.int
+    )
+
+
+def own_levers(cluster: Cluster, plan: KafkaPlan) -> Mapping[str, Lever[Any]]:
+    """The lever that moves leaders and the one that meets requests; and the cluster's lever of
+    disks, which learns how Kafka stores."""
+    leadership = mode_of(plan).leadership(cluster.nodes, plan)
+    found: dict[str, Lever[Any]] = {
+        LeadershipLever.name: LeadershipLever(leadership, cluster.nodes)
+    }
+    ids = partial(topic_ids, cluster.nodes)
+    found[ProtocolLever.name] = ProtocolLever(cluster.nodes, proxy.requests(ids))
+    if isinstance(disk := cluster.levers.get(DiskLever.name), DiskLever):
+        found[DiskLever.name] = replace(disk, storage=KafkaStorage())
+    return found

@@ -1,14 +1,18 @@
-"""What Kafka's requests and errors are called, and which of them a plan may name.
+"""Faults that meet requests: what Kafka's requests and errors are called, which of them a plan may
+name, and the proxies that meet them: a JVM beside each node's own, only in plans that need it.
 
 Names and numbers are those of kafka-python's tables, as are the APIs that each version reports to
 clients (ApiVersions). APIs among brokers and controllers that no broker reports to clients are in a
-table here, by the KIP that introduced them.
+table here, by the KIP that introduced them. The proxies are compiled of the core's proxy and of
+what knows Kafka's messages, against the kafka-clients of the very version; before 3.0 without the
+latter, as its classes are not yet there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Final
 
 from kafka import errors
@@ -16,13 +20,25 @@ from kafka.protocol.api_key import ApiKey
 from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
 
 from harness.errors import PlanError
+from harness.images.steps import Say
 from harness.levers.protocol import Requests
-from harness.levers.proxied import ANY, Rule, check_name, rules
+from harness.levers.proxied import (
+    ANY,
+    HEAP_MB,
+    JAR,
+    SOURCES,
+    Rule,
+    check_name,
+    proxied,
+    rules,
+    with_proxy,
+)
 from harness.plan import number_of
-from harness.protocols import Node
+from harness.protocols import ImageRef, Ingredients, Node, NodeSpec
 from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT
+from targets.kafka.jars import compiled
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.versions import DEFAULT_VERSION, KRAFT, metadata_of
+from targets.kafka.versions import DEFAULT_VERSION, KRAFT, metadata_of, release_line_of
 
 # Which errors the answers of some APIs carry, as a table to be checked against Kafka's sources.
 #
@@ -189,3 +205,45 @@ def _check_code(rule: Rule, *, key: str) -> None:
 
 def _version(plan: KafkaPlan) -> str:
     return plan.target.version or DEFAULT_VERSION
+
+
+OURS: Final = tuple(sorted(Path(__file__).parent.glob("java/Kafka*.java")))
+"""The sources of what it must know of Kafka."""
+WIRE: Final = "KafkaWire"
+
+_READS: Final = "KafkaMessages.java"
+_LOOPBACK: Final = "127.0.0.1"
+
+
+def proxy_files(plan: KafkaPlan, image: ImageRef, say: Say) -> dict[str, bytes]:
+    """The jar, where the plan needs it, for the target's ingredients."""
+    if not proxied(plan):
+        return {}
+    found = sorted([*SOURCES.glob("*.java"), *OURS])
+    if number_of(image.version or DEFAULT_VERSION) < number_of(ERRORS_SINCE):
+        found = [source for source in found if source.name != _READS]
+    return {JAR: compiled(image, JAR, found, say, needed_by="faults")}
+
+
+def with_proxies(
+    specs: Sequence[NodeSpec],
+    plan: KafkaPlan,
+    ingredients: Ingredients,
+    addresses: Mapping[str, str],
+) -> list[NodeSpec]:
+    """The nodes, each with a proxy beside it, where the plan needs it."""
+    if not proxied(plan):
+        return list(specs)
+    java = release_line_of(plan).java(heap_mb=HEAP_MB)
+    everywhere = metadata_of(plan) == KRAFT  # it listens at every address of its node
+    return [
+        with_proxy(
+            spec,
+            ingredients.files.get(JAR, b""),
+            java=java,
+            wire=WIRE,
+            ports=ports_of_roles(spec.roles),
+            to=_LOOPBACK if everywhere else addresses[spec.name],
+        )
+        for spec in specs
+    ]

@@ -20,8 +20,7 @@ from kafka.errors import (
     UnknownMemberIdError,
 )
 
-from targets.kafka.groups.lines import end_with_the_harness
-from targets.kafka.groups.loop import Answer, ConsumerLoop, Offsets, Record
+from targets.kafka.groups.loop import Answer, ConsumerLoop, Offsets, Record, end_with_the_harness
 
 REFUSED: Final = (
     CommitFailedError,
@@ -61,7 +60,6 @@ class KafkaPython(ConsumerLoop, ConsumerRebalanceListener):  # type: ignore[misc
             self._new = places
 
     def poll(self) -> list[Record]:
-        """See `ConsumerLoop`."""
         found = self._consumer.poll(timeout_ms=_POLL_MS, max_records=self.batch)
         if self._new:
             self._ask_committed()
@@ -72,7 +70,6 @@ class KafkaPython(ConsumerLoop, ConsumerRebalanceListener):  # type: ignore[misc
         ]
 
     def commit_and_wait(self, offsets: Offsets) -> Iterable[Answer]:
-        """See `ConsumerLoop`."""
         try:
             self._consumer.commit(self._places(offsets))
         except KafkaError as error:
@@ -80,15 +77,12 @@ class KafkaPython(ConsumerLoop, ConsumerRebalanceListener):  # type: ignore[misc
         return list(_answers(offsets, None))
 
     def commit_soon(self, offsets: Offsets) -> None:
-        """See `ConsumerLoop`."""
         self._consumer.commit_async(self._places(offsets), callback=self._committed)
 
     def close(self) -> None:
-        """See `ConsumerLoop`."""
         self._consumer.close()
 
     def identity(self) -> tuple[str | None, int | None]:
-        """See `ConsumerLoop`."""
         coordinator = getattr(self._consumer, "_coordinator", None)
         generation = getattr(coordinator, "_generation", None)
         if generation is None or generation.generation_id < 0:

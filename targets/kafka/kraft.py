@@ -1,0 +1,519 @@
+"""Kafka that keeps its own metadata: a quorum of controllers (KIP-500). Its nodes and their files,
+how it is queried and changed; the functions of `targets.kafka.modes.Mode`.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka.errors import for_code
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DescribeQuorumRequest,
+    ElectionType,
+    ElectLeadersRequest,
+)
+from kafka.protocol.metadata import ApiVersionsRequest
+
+from harness.errors import HarnessFailure, PlanError
+from harness.faults.own_traffic import NoAnswer
+from harness.images.recipe import FILES
+from harness.images.steps import Say
+from harness.protocols import (
+    NODE_DATA,
+    STORED,
+    Cluster,
+    ImageRef,
+    Ingredients,
+    Node,
+    NodeSpec,
+    NodeView,
+    PartitionView,
+    with_role,
+)
+from harness.run.observer import merge
+from targets.kafka import brokers
+from targets.kafka.brokers import ask
+from targets.kafka.configuration import (
+    BROKER_PORT,
+    CONTROLLER_PORT,
+    DATA,
+    LOGS,
+    assignment,
+    names_by_id,
+    node_ids,
+    of_commits,
+    properties,
+    rack_of,
+    text,
+    with_rack,
+)
+from targets.kafka.jars import is_jars
+from targets.kafka.plan import KafkaPlan
+from targets.kafka.versions import DEFAULT_VERSION, FIRST_SNAPSHOT, ReleaseLine, release_line
+
+# Who the controllers are: named in every node's file, or voters of a quorum that can change.
+#
+# With the feature `kraft.version` at 1 (KIP-853, from 3.9 on) the voters are records of the
+# metadata log itself. Each controller begins with the same first snapshot of that log, which the
+# version's own StorageTool writes for the addresses and directories of this cluster: a JVM of
+# some seconds.
+
+FEATURE: Final = "kraft.version"
+_PROPERTIES: Final = """\
+process.roles=controller
+node.id={number}
+controller.quorum.bootstrap.servers={servers}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT
+listeners=CONTROLLER://:{port}
+log.dirs={files}/data
+"""
+
+
+def can_change(plan: KafkaPlan) -> bool:
+    """Whether the plan requests a quorum whose voters can change."""
+    return plan.target.features.get(FEATURE, 0) > 0
+
+
+def levels(plan: KafkaPlan) -> dict[str, int]:
+    """The levels of features that formatting is given: the voters' own follows from the voters."""
+    return {name: level for name, level in plan.target.features.items() if name != FEATURE}
+
+
+def quorum(plan: KafkaPlan, controllers: Mapping[int, str]) -> dict[str, str]:
+    """The settings that say who the controllers are: `controllers` are addresses by id."""
+    if can_change(plan):
+        return {"controller.quorum.bootstrap.servers": _servers(controllers)}
+    voters = (f"{number}@{address}:{CONTROLLER_PORT}" for number, address in controllers.items())
+    return {"controller.quorum.voters": ",".join(voters)}
+
+
+def first_snapshot(
+    plan: KafkaPlan,
+    image: ImageRef,
+    release: ReleaseLine,
+    cluster_id: str,
+    controllers: Mapping[int, str],
+    directories: Mapping[int, str],
+) -> dict[str, bytes]:
+    """The first snapshot of the metadata log, by its file's name below the data folder: with its
+    voters, and from 4.4 on the levels of features.
+
+    `directories`: the id of each controller's log directory. Raises EnvironmentFailure.
+    """
+    first, *_ = controllers
+    initial = ",".join(
+        f"{number}@{address}:{CONTROLLER_PORT}:{directories[number]}"
+        for number, address in controllers.items()
+    )
+    properties = _PROPERTIES.format(
+        number=first, servers=_servers(controllers), port=CONTROLLER_PORT, files=FILES
+    )
+    from targets.kafka import images  # imports Docker's client
+
+    options = ["--initial-controllers", initial, *images.feature_options(levels(plan))]
+    return images.formatted(
+        image, release, properties, options, cluster_id=cluster_id, read=[FIRST_SNAPSHOT]
+    )
+
+
+def _servers(controllers: Mapping[int, str]) -> str:
+    return ",".join(f"{address}:{CONTROLLER_PORT}" for address in controllers.values())
+
+
+# What ackloss sets unless the plan says otherwise: short timeouts, so that a run takes a minute,
+# and a leader that stays where it is unless a fault moves it.
+DEFAULTS: Final[Mapping[str, Any]] = {
+    "num.network.threads": 2,
+    "num.io.threads": 2,
+    "log.cleaner.dedupe.buffer.size": 2097152,
+    "controller.quorum.election.timeout.ms": 1000,
+    "controller.quorum.fetch.timeout.ms": 2000,
+    "broker.session.timeout.ms": 4000,
+    "broker.heartbeat.interval.ms": 500,
+    "replica.lag.time.max.ms": 3000,
+    "auto.leader.rebalance.enable": False,
+    "auto.create.topics.enable": False,
+    "offsets.topic.num.partitions": 3,
+    "group.initial.rebalance.delay.ms": 0,
+}
+_BOOTSTRAP: Final = "bootstrap"
+_PORTS: Final = {"broker": BROKER_PORT, "controller": CONTROLLER_PORT}
+_META: Final = "version=1\ncluster.id={cluster}\nnode.id={number}\ndirectory.id={directory}\n"
+
+
+def ingredients(plan: KafkaPlan, image: ImageRef, say: Say) -> Ingredients:
+    """The image, a class-data archive for it, and a formatted bootstrap checkpoint."""
+    from targets.kafka import images  # imports Docker's client
+
+    archive = None if is_jars(image) else images.archive(image, say)
+    return Ingredients(
+        image=image,
+        files={_BOOTSTRAP: images.bootstrap_checkpoint(image, levels(plan))},
+        mounts={archive: images.ARCHIVE_INSIDE} if archive else {},
+    )
+
+
+def specs(plan: KafkaPlan, made: Ingredients, addresses: Mapping[str, str]) -> list[NodeSpec]:
+    """Every node with its files: configured, and formatted without starting a JVM, from the
+    checkpoint that the version's own StorageTool wrote once."""
+    release = release_line(made.image.version or plan.target.version or DEFAULT_VERSION)
+    cluster_id = new_cluster_id()
+    directories = {name: new_cluster_id() for name in node_ids(plan)}
+    bootstrap = {f"{STORED}/{release.bootstrap}": made.files.get(_BOOTSTRAP, b"")}
+    only_controllers = release.bootstrap == FIRST_SNAPSHOT
+    snapshot = _snapshot(plan, made.image, release, cluster_id, directories, addresses)
+    argv = release.process(
+        release.broker_class,
+        config=f"{NODE_DATA}/server.properties",
+        log_config=f"{NODE_DATA}/{release.log_file}",
+        log_folder=f"{NODE_DATA}/{LOGS}",
+        heap_mb=plan.target.memory_mb // 2,
+        archive=next(iter(made.mounts.values()), None),
+    )
+    return [
+        NodeSpec(
+            name=name,
+            roles=with_rack(roles(name, plan), name, plan),
+            argv=argv,
+            files={
+                "server.properties": server_properties(name, plan, addresses),
+                release.log_file: release.log_config.encode(),
+                f"{LOGS}/server.log": b"",
+                f"{STORED}/meta.properties": _META.format(
+                    cluster=cluster_id, number=number, directory=directories[name]
+                ).encode(),
+                **({} if only_controllers and not is_controller(name, plan) else bootstrap),
+                **(snapshot if is_controller(name, plan) else {}),
+            },
+            mounts=made.mounts,
+            memory_mb=plan.target.memory_mb,
+            ports=[_PORTS[role] for role in sorted(roles(name, plan))],
+        )
+        for name, number in node_ids(plan).items()
+    ]
+
+
+def roles(name: str, plan: KafkaPlan) -> frozenset[str]:
+    """A node's roles: in a combined cluster the first brokers are the controllers too."""
+    if name.startswith("c"):
+        return frozenset({"controller"})
+    if plan.target.combined and int(name[1:]) <= plan.target.controllers:
+        return frozenset({"broker", "controller"})
+    return frozenset({"broker"})
+
+
+def is_controller(name: str, plan: KafkaPlan) -> bool:
+    """Whether a node is a controller, perhaps besides a broker."""
+    return "controller" in roles(name, plan)
+
+
+def server_properties(name: str, plan: KafkaPlan, addresses: Mapping[str, str]) -> bytes:
+    """server.properties of one node: our defaults, the plan's settings, what ackloss owns."""
+    own_roles = roles(name, plan)
+    owned: dict[str, Any] = {
+        "process.roles": ",".join(sorted(own_roles)),
+        "node.id": node_ids(plan)[name],
+        **quorum(plan, _controllers(plan, addresses)),
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "log.dirs": DATA,
+        "listeners": ",".join(_listeners(own_roles)),
+    }
+    if "broker" in own_roles:
+        owned["advertised.listeners"] = f"PLAINTEXT://{addresses[name]}:{BROKER_PORT}"
+        owned["inter.broker.listener.name"] = "PLAINTEXT"
+        if rack := rack_of(name, plan):
+            owned["broker.rack"] = rack
+    return properties({**defaults(plan), **plan.target.settings, **owned})
+
+
+def defaults(plan: KafkaPlan) -> dict[str, Any]:
+    """What ackloss sets unless the plan does."""
+    return {**DEFAULTS, "offsets.topic.replication.factor": min(3, plan.target.brokers)}
+
+
+def _listeners(own_roles: frozenset[str]) -> list[str]:
+    ports = {
+        "broker": f"PLAINTEXT://:{BROKER_PORT}",
+        "controller": f"CONTROLLER://:{CONTROLLER_PORT}",
+    }
+    return [ports[role] for role in sorted(own_roles)]
+
+
+def _controllers(plan: KafkaPlan, addresses: Mapping[str, str]) -> dict[int, str]:
+    """Addresses of the controllers by id."""
+    ids = node_ids(plan)
+    return {ids[n]: addresses[n] for n in ids if is_controller(n, plan)}
+
+
+def _snapshot(
+    plan: KafkaPlan,
+    image: ImageRef,
+    release: ReleaseLine,
+    cluster_id: str,
+    directories: Mapping[str, str],
+    addresses: Mapping[str, str],
+) -> dict[str, bytes]:
+    """What a controller begins with where the quorum's voters can change; nothing elsewhere."""
+    if not can_change(plan):
+        return {}
+    by_id = {number: directories[name] for name, number in node_ids(plan).items()}
+    controllers = _controllers(plan, addresses)
+    made = first_snapshot(plan, image, release, cluster_id, controllers, by_id)
+    return {f"{STORED}/{name}": content for name, content in made.items()}
+
+
+def new_cluster_id() -> str:
+    """A random id as Kafka makes them: 16 bytes in URL-safe base64 without padding. Never one that
+    begins with a dash, which Kafka's tools take for an option."""
+    made = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    return new_cluster_id() if made.startswith("-") else made
+
+
+_INVALID_CONFIG, _TOPIC_EXISTS = 40, 36
+_METADATA_TOPIC = "__cluster_metadata"
+_GONE: Final = (0, 3)  # deleted; unknown topic
+_DELETE_S: Final = 15.0
+
+
+def observe_each(
+    node: Node, plans: Sequence[KafkaPlan], *, timeout_s: float
+) -> list[NodeView | None]:
+    """A broker's partitions, a controller's idea of who is active: in one request of a kind."""
+    names = names_by_id(plans[0])
+    seen: list[brokers.Partitions] = [()] * len(plans)
+    controller, epoch = None, None
+    try:
+        if "broker" in node.roles:
+            seen = brokers.partitions(node, plans, timeout_s=timeout_s)
+        if "controller" in node.roles:
+            controller, epoch = _active_controller(node, names, timeout_s)
+    except NoAnswer:
+        return [None] * len(plans)
+    return [
+        NodeView(
+            answered_by=node.name, partitions=each, controller=controller, controller_epoch=epoch
+        )
+        for each in seen
+    ]
+
+
+def _active_controller(
+    node: Node, names: Mapping[int, str], timeout_s: float
+) -> tuple[str | None, int | None]:
+    partition = DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)
+    topic = DescribeQuorumRequest.TopicData(topic_name=_METADATA_TOPIC, partitions=[partition])
+    request = DescribeQuorumRequest[0](topics=[topic])
+    answer = ask(node.address, CONTROLLER_PORT, request, timeout_s=timeout_s)
+    if answer.error_code or not answer.topics:
+        return None, None
+    quorum = answer.topics[0].partitions[0]
+    active = names.get(quorum.leader_id)  # a controller that is not active names none
+    return active, quorum.leader_epoch if active else None
+
+
+def await_brokers(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
+    """Wait until every broker itself knows every broker. Raises TimeoutError."""
+    nodes = with_role(cluster, "broker")
+
+    def missing() -> str | None:
+        for node in nodes:
+            try:
+                seen = len(brokers.metadata(node, plan, timeout_s=brokers.ASK_S).brokers)
+            except NoAnswer:
+                return f"broker {node.name} does not answer"
+            if seen != len(nodes):
+                return f"broker {node.name} sees {seen} of {len(nodes)} brokers"
+        return None
+
+    brokers.await_none(cluster, missing, deadline)
+
+
+def create_topic(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
+    """By CreateTopics; that of the groups' commits too where the plan says who leads it."""
+    if plan.target.coordinator is not None:
+        _create(cluster, of_commits(plan, DEFAULTS["offsets.topic.num.partitions"]), deadline)
+    _create(cluster, plan, deadline)
+
+
+def _create(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
+    topic = _topic(plan)
+
+    def missing() -> str | None:
+        request = CreateTopicsRequest[7](topics=[topic], timeout_ms=10_000, validate_only=False)
+        try:
+            address = brokers.first(cluster).address
+            answer = ask(address, BROKER_PORT, request, timeout_s=12).topics[0]
+        except NoAnswer as error:
+            return f"the topic could not be made: {error}"
+        if answer.error_code in (0, _TOPIC_EXISTS):
+            return None
+        if answer.error_code == _INVALID_CONFIG:
+            raise PlanError(
+                f"the cluster refuses a setting of the topic: {answer.error_message}",
+                key="topic.settings",
+            )
+        return f"the topic could not be made: {for_code(answer.error_code).__name__}"
+
+    brokers.await_none(cluster, missing, deadline)
+
+
+def _topic(plan: KafkaPlan) -> Any:
+    """The topic as it is requested. Where the plan does not say who is to lead, Kafka itself
+    spreads its leaders, over racks too."""
+    kind = CreateTopicsRequest.CreatableTopic
+    is_placed = plan.topic.leaders == "one" or plan.topic.first_leader is not None
+    placed = assignment(plan) if is_placed else {}
+    return kind(
+        name=plan.topic.name,
+        num_partitions=-1 if placed else plan.topic.partitions,
+        replication_factor=-1 if placed else plan.topic.replication_factor,
+        assignments=[
+            kind.CreatableReplicaAssignment(partition_index=partition, broker_ids=ids)
+            for partition, ids in placed.items()
+        ],
+        configs=[
+            kind.CreatableTopicConfig(name=key, value=text(value))
+            for key, value in plan.topic.settings.items()
+        ],
+    )
+
+
+def features(cluster: Cluster) -> dict[str, int]:
+    """The finalized features and their levels."""
+    request = ApiVersionsRequest[3](client_software_name="ackloss", client_software_version="1")
+    answer = ask(brokers.first(cluster).address, BROKER_PORT, request, timeout_s=5)
+    return {f.name: int(f.max_version_level) for f in answer.finalized_features or []}
+
+
+def forget(cluster: Cluster, topics: Sequence[str]) -> None:
+    """All in one request. Raises HarnessFailure when one stays."""
+    left, deadline, why = list(topics), time.monotonic() + _DELETE_S, "no broker answered"
+    while time.monotonic() < deadline:
+        for broker in with_role(cluster, "broker"):
+            request = DeleteTopicsRequest[3](topic_names=left, timeout_ms=5000)
+            try:
+                answer = ask(broker.address, BROKER_PORT, request, timeout_s=6)
+            except NoAnswer as error:
+                why = str(error)
+                continue
+            codes = {each.name: each.error_code for each in answer.responses}
+            left = [name for name in left if codes.get(name) not in _GONE]
+            if not left:
+                return
+            if left[0] in codes:
+                why = for_code(codes[left[0]]).__name__
+        time.sleep(0.2)
+    raise HarnessFailure(f"the topic {left[0]} could not be deleted: {why}")
+
+
+# Moves the leaders of the plan's topic: reassignments and elections, as an operator requests them.
+#
+# In KRaft any broker forwards these requests to the active controller, so the brokers get the
+# request one after the other until one answers; while there is no active controller, or a broker is
+# down, the next broker gets it, for a limited time. All requests may be sent twice.
+
+_WITHIN_S = 20.0
+_REQUEST_S = 2.0
+_LOOK_S = 1.0
+_AGAIN_S = 0.1
+_TIMED_OUT, _NOT_CONTROLLER, _ELECTION_NOT_NEEDED = 7, 41, 84
+_LATER = (_TIMED_OUT, _NOT_CONTROLLER)
+
+
+@dataclass(frozen=True)
+class KraftLeadership:
+    """See `targets.kafka.modes.Leadership`."""
+
+    nodes: Mapping[str, Node]
+    plan: KafkaPlan
+
+    def placements(self) -> Mapping[int, PartitionView]:
+        """What the brokers believe, each queried for itself."""
+        deadline = time.monotonic() + _WITHIN_S
+        while time.monotonic() < deadline:
+            with ThreadPoolExecutor(max_workers=len(self._brokers)) as pool:
+                views = pool.map(
+                    lambda node: observe_each(node, [self.plan], timeout_s=_LOOK_S)[0],
+                    self._brokers,
+                )
+                answers = [(0, view) for view in views if view is not None]
+            if partitions := merge(0, answers).partitions:
+                return partitions
+            time.sleep(_AGAIN_S)
+        raise HarnessFailure(f"no broker has reported the topic for {_WITHIN_S:g} s")
+
+    def reorder(self, wanted: Mapping[int, Sequence[str]]) -> None:
+        """A reassignment to the same replicas in another order: done once it is answered."""
+        ids, kind = node_ids(self.plan), AlterPartitionReassignmentsRequest.ReassignableTopic
+        partitions = [
+            kind.ReassignablePartition(partition_index=n, replicas=[ids[name] for name in names])
+            for n, names in wanted.items()
+        ]
+        topic = kind(name=self.plan.topic.name, partitions=partitions)
+        request = AlterPartitionReassignmentsRequest[0](
+            timeout_ms=int(_REQUEST_S * 1000), topics=[topic]
+        )
+        for part in self._asked(request).responses[0].partitions:
+            if part.error_code:
+                raise HarnessFailure(
+                    f"partition {part.partition_index}: the reassignment was refused: "
+                    f"{_name(part.error_code)}: {part.error_message}"
+                )
+
+    def elect(self, partitions: Sequence[int]) -> Mapping[int, str]:
+        """A preferred leader election, of these partitions alone."""
+        topic = ElectLeadersRequest.TopicPartitions(
+            topic=self.plan.topic.name, partitions=list(partitions)
+        )
+        request = ElectLeadersRequest[2](
+            election_type=ElectionType.PREFERRED,
+            topic_partitions=[topic],
+            timeout_ms=int(_REQUEST_S * 1000),
+        )
+        return {
+            part.partition_id: _name(part.error_code)
+            for result in self._asked(request).replica_election_results
+            for part in result.partition_result
+            if part.error_code not in (0, _ELECTION_NOT_NEEDED)
+        }
+
+    @property
+    def _brokers(self) -> list[Node]:
+        return [node for node in self.nodes.values() if "broker" in node.roles]
+
+    def _asked(self, request: Any) -> Any:
+        """The answer of the first broker that has one. Raises HarnessFailure."""
+        deadline, why = time.monotonic() + _WITHIN_S, ""
+        while time.monotonic() < deadline:
+            for node in self._brokers:
+                try:
+                    answer = ask(node.address, BROKER_PORT, request, timeout_s=_REQUEST_S + 1)
+                except NoAnswer as error:
+                    why = str(error)
+                    continue
+                if answer.error_code == 0:
+                    return answer
+                why = f"{node.name}: {_name(answer.error_code)}"
+                if answer.error_code not in _LATER:
+                    raise HarnessFailure(f"leaders cannot be moved: {why}")
+            time.sleep(_AGAIN_S)
+        raise HarnessFailure(f"leaders could not be moved within {_WITHIN_S:g} s: {why}")
+
+
+def _name(error_code: int) -> str:
+    """The broker's own name of an error: PREFERRED_LEADER_NOT_AVAILABLE."""
+    return str(for_code(error_code).message)
+
+
+leadership = KraftLeadership

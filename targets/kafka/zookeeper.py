@@ -1,0 +1,450 @@
+"""Kafka whose metadata ZooKeeper keeps: every version before 4.0. Its nodes and their files, how
+it is queried and changed; the functions of `targets.kafka.modes.Mode`.
+
+ZooKeeper runs from the very jars that the version of Kafka brings: 3.3.4 with 0.8.0, 3.8.4 with
+3.9, so that what an old server does can be seen with the brokers that had it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final
+
+import orjson
+
+from harness.errors import HarnessFailure, PlanError
+from harness.faults.own_traffic import NoAnswer
+from harness.plan import number_of
+from harness.protocols import (
+    NODE_DATA,
+    Cluster,
+    ImageRef,
+    Ingredients,
+    Node,
+    NodeSpec,
+    NodeView,
+    PartitionView,
+    with_role,
+)
+from harness.run.observer import merge
+from targets.kafka import brokers
+from targets.kafka.configuration import (
+    BROKER_PORT,
+    DATA,
+    LOGS,
+    assignment,
+    names_by_id,
+    node_ids,
+    properties,
+    rack_of,
+    text,
+    with_rack,
+)
+from targets.kafka.limits import version_of
+from targets.kafka.plan import KafkaPlan
+from targets.kafka.versions import DEFAULT_VERSION, ZOOKEEPER, ReleaseLine, release_line
+from targets.zookeeper import asking
+from targets.zookeeper.configuration import CLIENT_PORT, PORTS, Server, server_files
+
+# What ackloss sets unless the plan says otherwise, and the version from which Kafka knows it: short
+# timeouts, so that a run takes a minute, and a leader that stays where it is.
+DEFAULTS: Final[tuple[tuple[str, Any, tuple[int, ...]], ...]] = (
+    ("num.network.threads", 2, (0, 8, 0)),
+    ("num.io.threads", 2, (0, 8, 0)),
+    ("zookeeper.session.timeout.ms", 4000, (0, 8, 0)),
+    ("zookeeper.connection.timeout.ms", 15000, (0, 8, 0)),
+    ("replica.lag.time.max.ms", 3000, (0, 8, 0)),
+    ("replica.fetch.wait.max.ms", 200, (0, 8, 0)),
+    ("replica.socket.timeout.ms", 3000, (0, 8, 0)),
+    ("controller.socket.timeout.ms", 3000, (0, 8, 0)),
+    ("auto.create.topics.enable", False, (0, 8, 0)),
+    ("auto.leader.rebalance.enable", False, (0, 8, 1)),
+    ("log.cleaner.dedupe.buffer.size", 2097152, (0, 8, 1)),
+    ("offsets.topic.num.partitions", 3, (0, 8, 2)),
+    ("replica.fetch.backoff.ms", 200, (0, 8, 3)),
+    ("request.timeout.ms", 3000, (0, 9)),
+    ("group.initial.rebalance.delay.ms", 0, (0, 11)),
+    ("delete.topic.enable", True, (0, 11)),
+)
+# Sessions may be two to twenty ticks long.
+_TICK_MS: Final = 500
+_ZOOKEEPER: Final[Mapping[str, Any]] = {
+    "tickTime": _TICK_MS,
+    "initLimit": 20,
+    "syncLimit": 6,
+    "maxClientCnxns": 0,
+    "admin.enableServer": False,
+}
+# Until 3.4 a server wants log4j's JMX beans, and reload4j has none.
+_NO_LOG4J_BEANS: Final = ("-Dzookeeper.jmx.log4j.disable=true",)
+
+
+def ingredients(plan: KafkaPlan, image: ImageRef, say: Callable[[str], None]) -> Ingredients:  # noqa: ARG001
+    """The image alone: these JVMs are small and start fast."""
+    if ZOOKEEPER not in release_line(image.version or DEFAULT_VERSION).metadata:
+        raise PlanError(
+            f"Kafka {image.version} has no ZooKeeper mode any more",
+            key="target.metadata",
+            hint="remove it",
+        )
+    if plan.target.coordinator is not None:
+        raise PlanError(
+            "who coordinates groups first can be chosen with KRaft only",
+            key="target.coordinator",
+            hint="remove it",
+        )
+    return Ingredients(image=image)
+
+
+def specs(plan: KafkaPlan, made: Ingredients, addresses: Mapping[str, str]) -> list[NodeSpec]:
+    """Every node with its files."""
+    version = made.image.version or plan.target.version or DEFAULT_VERSION
+    return [
+        _spec(name, plan, made, version, addresses)
+        for name in sorted(node_ids(plan), key=lambda name: (name[0] != "z", name))
+    ]
+
+
+def _spec(
+    name: str, plan: KafkaPlan, made: Ingredients, version: str, addresses: Mapping[str, str]
+) -> NodeSpec:
+    release = release_line(version)
+    if name.startswith("z"):
+        role, main, config = "zookeeper", release.zookeeper_class, "zoo.cfg"
+        files = zookeeper_files(name, plan, addresses)
+    else:
+        role, main, config = "broker", release.broker_class, "server.properties"
+        files = {config: server_properties(name, plan, release, version, addresses)}
+    ports = {"zookeeper": PORTS, "broker": (BROKER_PORT,)}[role]
+    return NodeSpec(
+        name=name,
+        roles=with_rack(frozenset({role}), name, plan),
+        argv=release.process(
+            main,
+            config=f"{NODE_DATA}/{config}",
+            log_config=f"{NODE_DATA}/{release.log_file}",
+            log_folder=f"{NODE_DATA}/{LOGS}",
+            heap_mb=plan.target.memory_mb // 2,
+            flags=_NO_LOG4J_BEANS if role == "zookeeper" else (),
+        ),
+        files={**files, release.log_file: release.log_config.encode(), f"{LOGS}/server.log": b""},
+        mounts=made.mounts,
+        memory_mb=plan.target.memory_mb,
+        ports=ports,
+    )
+
+
+def server_properties(
+    name: str, plan: KafkaPlan, release: ReleaseLine, version: str, addresses: Mapping[str, str]
+) -> bytes:
+    """server.properties of one broker: our defaults, the plan's settings, what ackloss owns."""
+    number, address = number_of(version), addresses[name]
+    servers = [addresses[n] for n in node_ids(plan) if n.startswith("z")]
+    owned: dict[str, Any] = {
+        "broker.id": node_ids(plan)[name],
+        "log.dirs": DATA,
+        "zookeeper.connect": ",".join(f"{server}:{CLIENT_PORT}" for server in servers),
+    }
+    if release.host_keys:
+        owned |= {"host.name": address, "port": BROKER_PORT}
+    else:
+        here = f"PLAINTEXT://{address}:{BROKER_PORT}"
+        owned |= {"listeners": here, "advertised.listeners": here}
+    if (rack := rack_of(name, plan)) and number >= (0, 10):
+        owned["broker.rack"] = rack
+    return properties({**_defaults(plan, version), **plan.target.settings, **owned})
+
+
+def defaults(plan: KafkaPlan) -> dict[str, Any]:
+    """What ackloss sets unless the plan does."""
+    return _defaults(plan, version_of(plan) or DEFAULT_VERSION)
+
+
+def _defaults(plan: KafkaPlan, version: str) -> dict[str, Any]:
+    """What ackloss sets in this version unless the plan does."""
+    number = number_of(version)
+    known = {key: value for key, value, since in DEFAULTS if number >= since}
+    if "offsets.topic.num.partitions" in known:
+        known["offsets.topic.replication.factor"] = min(3, plan.target.brokers)
+    return known
+
+
+def zookeeper_files(name: str, plan: KafkaPlan, addresses: Mapping[str, str]) -> dict[str, bytes]:
+    """zoo.cfg of one server, and its number if there are several."""
+    servers = [n for n in node_ids(plan) if n.startswith("z")]
+    ensemble = [Server(number=int(n[1:]), address=addresses[n]) for n in servers]
+    return server_files(int(name[1:]), ensemble, _ZOOKEEPER)
+
+
+# The znodes are Kafka's own (`ZkData.scala`, before it `ZkUtils.scala`), alike from 0.8.0 to 3.9.
+# ZooKeeper holds what the controller decided: brokers' own metadata may lag behind it, and until
+# 2.0 it has no leader epoch. So the servers' word is the authority.
+
+_DELETE_S: Final = 15.0
+
+
+def observe_each(
+    node: Node, plans: Sequence[KafkaPlan], *, timeout_s: float
+) -> list[NodeView | None]:
+    """A broker's partitions as it reports them to clients; what a ZooKeeper server has of them."""
+    try:
+        if "zookeeper" in node.roles:
+            deadline = time.monotonic() + timeout_s
+            return [_state(node, plan, deadline) for plan in plans]
+        seen = brokers.partitions(node, plans, timeout_s=timeout_s)
+        return [NodeView(answered_by=node.name, partitions=each) for each in seen]
+    except (NoAnswer, orjson.JSONDecodeError):
+        return [None] * len(plans)
+
+
+def _state(node: Node, plan: KafkaPlan, deadline: float) -> NodeView:
+    """The controller and the partitions, as this server has them. Raises NoAnswer.
+
+    Where a leader's session is over, no leader is shown: until the controller has chosen another
+    one, the znode continues to name the old one.
+    """
+    names = names_by_id(plan)
+
+    def left_s() -> float:
+        return max(0.001, deadline - time.monotonic())
+
+    def read(path: str) -> Any:
+        data = asking.get(node.address, path, timeout_s=left_s())
+        return orjson.loads(data) if data else None
+
+    topic = f"/brokers/topics/{plan.topic.name}"
+    alive = {int(n) for n in asking.children(node.address, "/brokers/ids", timeout_s=left_s())}
+    controller, epoch = read("/controller"), read("/controller_epoch")
+    replicas = (read(topic) or {}).get("partitions", {})
+    seen = []
+    for number in sorted(map(int, replicas)):
+        state = read(f"{topic}/partitions/{number}/state")
+        if state is not None:
+            placed = replicas[str(number)]
+            seen.append(_partition(number, state, placed, alive, names))
+    return NodeView(
+        answered_by=node.name,
+        partitions=tuple(seen),
+        controller=names.get(controller["brokerid"]) if controller else None,
+        controller_epoch=epoch,
+        authority=True,
+    )
+
+
+def _partition(
+    number: int, state: Any, replicas: list[int], alive: set[int], names: Mapping[int, str]
+) -> PartitionView:
+    leader = state["leader"]
+    return PartitionView(
+        partition=number,
+        leader=names.get(leader) if leader in alive else None,
+        leader_epoch=state["leader_epoch"],
+        members=tuple(sorted(names.get(n, str(n)) for n in state["isr"])),
+        replicas=tuple(names.get(n, str(n)) for n in replicas),
+    )
+
+
+def await_brokers(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
+    """Wait until every ZooKeeper server has every broker, and a controller. Raises TimeoutError."""
+    wanted = {str(n) for name, n in node_ids(plan).items() if name.startswith("b")}
+
+    def missing() -> str | None:
+        for node in with_role(cluster, "zookeeper"):
+            try:
+                there = asking.children(node.address, "/brokers/ids", timeout_s=brokers.ASK_S)
+                controller = asking.get(node.address, "/controller", timeout_s=brokers.ASK_S)
+            except NoAnswer:
+                return f"{node.name} does not answer"
+            if set(there) != wanted:
+                return f"{node.name} has {len(there)} of {len(wanted)} brokers"
+            if controller is None:
+                return f"{node.name} has no controller"
+        return None
+
+    brokers.await_none(cluster, missing, deadline)
+
+
+def create_topic(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
+    """Write the plan's topic as Kafka's TopicCommand does; the controller takes it from there.
+
+    ZooKeeper checks no setting: what the brokers made of them is compared later.
+    """
+    name = plan.topic.name
+    settings = {key: text(value) for key, value in plan.topic.settings.items()}
+    placed = {str(n): ids for n, ids in assignment(plan).items()}
+    znodes = {
+        f"/config/topics/{name}": {"version": 1, "config": settings},
+        f"/brokers/topics/{name}": {"version": 1, "partitions": placed},
+    }
+
+    def missing() -> str | None:
+        try:
+            by_first_server(cluster.nodes, write(znodes))
+        except NoAnswer as error:
+            return f"the topic could not be made: {error}"
+        return None
+
+    brokers.await_none(cluster, missing, deadline)
+
+
+def forget(cluster: Cluster, topics: Sequence[str]) -> None:
+    """Delete topics, and have a controller elected again. Raises HarnessFailure if a topic stays.
+
+    A broker that was cut off or killed is the controller no longer: without another election, no
+    later run on the cluster would have a fault of its first leader meet the controller, too.
+    """
+    deadline = time.monotonic() + _DELETE_S
+    try:
+        brokers.await_none(cluster, _deletion(cluster, topics), deadline)
+        by_first_server(cluster.nodes, _elect_controller)
+    except (TimeoutError, NoAnswer) as error:
+        raise HarnessFailure(f"the cluster cannot be used for another run: {error}") from error
+
+
+def _deletion(cluster: Cluster, topics: Sequence[str]) -> Callable[[], str | None]:
+    """Requests it as Kafka's TopicCommand does, once; then says which topic is still there. The
+    controller removes one when every replica of it is deleted."""
+    requested = False
+
+    def missing() -> str | None:
+        nonlocal requested
+        try:
+            if not requested:
+                by_first_server(
+                    cluster.nodes, write({f"/admin/delete_topics/{t}": None for t in topics})
+                )
+                requested = True
+            there = [
+                asking.children(server.address, "/brokers/topics", timeout_s=brokers.ASK_S)
+                for server in with_role(cluster, "zookeeper")
+            ]
+        except NoAnswer as error:
+            return str(error)
+        left = sorted(set(topics).intersection(chain(*there)))
+        return f"the topic {left[0]} could not be deleted" if left else None
+
+    return missing
+
+
+def _elect_controller(address: str) -> None:
+    asking.delete(address, "/controller", timeout_s=brokers.ASK_S)
+
+
+def write(znodes: Mapping[str, Any]) -> Callable[[str], None]:
+    """Writes these znodes, in this order, to the server at an address; null is an empty one."""
+
+    def to(address: str) -> None:
+        for path, document in znodes.items():
+            data = b"" if document is None else orjson.dumps(document)
+            asking.create(address, path, data, timeout_s=brokers.ASK_S)
+
+    return to
+
+
+def by_first_server(nodes: Mapping[str, Node], act: Callable[[str], None]) -> None:
+    """Write to the first ZooKeeper server that answers. Raises NoAnswer when none does."""
+    why = "there is no ZooKeeper server"
+    for node in nodes.values():
+        if "zookeeper" not in node.roles:
+            continue
+        try:
+            return act(node.address)
+        except NoAnswer as error:
+            why = str(error)
+    raise NoAnswer(why)
+
+
+# Moves the leaders of the plan's topic by the znodes with which Kafka's own tools ask for it.
+#
+# The controller takes a request from its znode and removes that when it is done:
+# `/admin/reassign_partitions`, `/admin/preferred_replica_election`. A refusal is only in its log,
+# so the outcome of a request shows in who leads afterwards.
+
+_WITHIN_S = 20.0
+_ASK_S = 2.0
+_POLL_S = 0.1
+_NOT_MOVED = "PREFERRED_LEADER_NOT_AVAILABLE"
+
+
+@dataclass(frozen=True)
+class ZooKeeperLeadership:
+    """See `targets.kafka.modes.Leadership`."""
+
+    nodes: Mapping[str, Node]
+    plan: KafkaPlan
+
+    def placements(self) -> Mapping[int, PartitionView]:
+        """What the ZooKeeper servers have."""
+        deadline = time.monotonic() + _WITHIN_S
+        while time.monotonic() < deadline:
+            views = [observe_each(node, [self.plan], timeout_s=_ASK_S)[0] for node in self._servers]
+            if partitions := merge(0, [(0, view) for view in views if view]).partitions:
+                return partitions
+            time.sleep(_POLL_S)
+        raise HarnessFailure(f"no ZooKeeper server has reported the topic for {_WITHIN_S:g} s")
+
+    def reorder(self, wanted: Mapping[int, Sequence[str]]) -> None:
+        """A reassignment to the same replicas in another order."""
+        ids, topic = node_ids(self.plan), self.plan.topic.name
+        self._ask(
+            "/admin/reassign_partitions",
+            [
+                {"topic": topic, "partition": n, "replicas": [ids[name] for name in names]}
+                for n, names in wanted.items()
+            ],
+        )
+        there = self.placements()
+        for n, names in wanted.items():
+            if there[n].replicas != tuple(names):
+                raise HarnessFailure(f"partition {n}: the reassignment was refused")
+
+    def elect(self, partitions: Sequence[int]) -> Mapping[int, str]:
+        """A preferred replica election, of these partitions alone."""
+        topic = self.plan.topic.name
+        self._ask(
+            "/admin/preferred_replica_election",
+            [{"topic": topic, "partition": n} for n in partitions],
+        )
+        there = self.placements()
+        return {n: _NOT_MOVED for n in partitions if there[n].leader != there[n].replicas[0]}
+
+    @property
+    def _servers(self) -> list[Node]:
+        return [node for node in self.nodes.values() if "zookeeper" in node.roles]
+
+    def _ask(self, path: str, partitions: list[dict[str, Any]]) -> None:
+        """Write the request and wait until the controller has removed it."""
+        request = {path: {"version": 1, "partitions": partitions}}
+        deadline, why = time.monotonic() + _WITHIN_S, "the controller did not process it"
+        requested = False
+        while time.monotonic() < deadline:
+            try:
+                if not requested:
+                    by_first_server(self.nodes, write(request))
+                    requested = True
+                elif not self._is_there(path):
+                    return
+            except NoAnswer as error:
+                why = str(error)
+            time.sleep(_POLL_S)
+        raise HarnessFailure(f"leaders could not be moved within {_WITHIN_S:g} s: {why}")
+
+    def _is_there(self, path: str) -> bool:
+        found: list[bool] = []
+
+        def look(address: str) -> None:
+            found.append(asking.get(address, path, timeout_s=_ASK_S) is not None)
+
+        by_first_server(self.nodes, look)
+        return found[-1]
+
+
+leadership = ZooKeeperLeadership
+
+
+def features(cluster: Cluster) -> dict[str, int]:  # noqa: ARG001
+    """There are none."""
+    return {}
