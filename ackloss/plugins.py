@@ -28,7 +28,7 @@ documented where it is defined:
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from harness.clusters.memory.cluster import MemoryCluster
 from harness.clusters.memory.disk import Disk, File
@@ -101,11 +101,9 @@ from harness.plan.model import IGNORED, USED, OwnKey, State
 # All of them, so that a protocol that is added is here as well.
 from harness.protocols import *  # noqa: F403
 from harness.protocols import __all__ as _protocols
-from harness.protocols.any_client import COMMAND, EXEC, JSON, HasLibraries, ServesAnyClient
 from harness.protocols.checkers import LOST_WRITES, counted
 from harness.protocols.clock import Clock, RealClock
-from harness.protocols.crashes import ClientNemesis, ClientState, Crashes, Death, KnowsCrashes
-from harness.protocols.external import GuestTarget
+from harness.protocols.crashes import ClientNemesis, ClientState, Crashes, Death
 from harness.protocols.groups import (
     CONSUMERS_MOST,
     KINDS,
@@ -114,13 +112,12 @@ from harness.protocols.groups import (
     ConsumerState,
     Delivery,
     GroupSettings,
-    HasConsumers,
     Record,
     consumer_name,
     why_unassigned,
     why_unread,
 )
-from harness.protocols.tools import ListsSettings, SettingHelp
+from harness.protocols.systems import PlanOf
 from harness.protocols.transactions import (
     ABORTED,
     CRASHED,
@@ -143,12 +140,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ABORTED",
     "CLIENTS",
-    "COMMAND",
     "CONSUMERS_MOST",
     "CRASHED",
-    "EXEC",
     "IGNORED",
-    "JSON",
     "KINDS",
     "LOST_KINDS",
     "LOST_WRITES",
@@ -183,16 +177,11 @@ __all__ = [
     "FullRecord",
     "GroupSettings",
     "Groups",
-    "GuestTarget",
     "HarnessFailure",
-    "HasConsumers",
-    "HasLibraries",
     "HistoryError",
     "Host",
     "Image",
-    "KnowsCrashes",
     "LeadershipRecord",
-    "ListsSettings",
     "ManualRecord",
     "MembersRecord",
     "MemoryCluster",
@@ -221,8 +210,6 @@ __all__ = [
     "RunsSimulated",
     "Scalar",
     "Section",
-    "ServesAnyClient",
-    "SettingHelp",
     "Settings",
     "ShapingRecord",
     "Slug",
@@ -270,8 +257,44 @@ _LAZY = {
 }
 
 
+_PARTS = (
+    "DeclaresRecords",
+    "DescribesRuns",
+    "HasConsumers",
+    "HasLeaders",
+    "HasLevers",
+    "HasLibraries",
+    "HasLogLines",
+    "HasLogs",
+    "HasVocabulary",
+    "HoldsCells",
+    "KnowsCrashes",
+    "Limited",
+    "ListsSettings",
+    "MadeBeforehand",
+    "ReadsRanges",
+    "Reusable",
+    "RunsElsewhere",
+    "RunsInContainers",
+    "RunsOnHosts",
+    "ServesAnyClient",
+    "TakesSettingsFiles",
+    "UsesPackages",
+    "Warns",
+)
+"""Parts of `Target` that once had names: a target may inherit them, and need not."""
+__all__ += _PARTS
+
+
+class _Part(Generic[PlanOf]):
+    """A part of `Target`, which has it already."""
+
+
 def __getattr__(name: str) -> Any:
     """What imports Docker's client is imported when it is first needed."""
+    if name in _PARTS:
+        globals()[name] = part = type(name, (_Part,), {"__module__": __name__})
+        return part
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, of_module = _LAZY[name]

@@ -40,7 +40,7 @@ from harness.campaigns.plan import Campaign, Cell
 from harness.errors import HistoryError
 from harness.percent import points
 from harness.protocols import PrimaryFinding
-from harness.protocols.any_client import EXEC
+from harness.protocols.systems import EXEC
 
 CellId = frozenset[tuple[str, str]]
 """A cell's key, regardless of the order of its axes."""

@@ -14,7 +14,7 @@ from typing import Final
 
 from harness.history.facts import stored_target
 from harness.history.run_folder import RunDir
-from harness.protocols.pages import HasLogLines, LogLines
+from harness.protocols.systems import LogLines
 
 LINES_AT_MOST: Final = 40
 """The number of lines on a page."""
@@ -48,9 +48,9 @@ def logged(run: RunDir, *, wall_time: str | None, end_s: float) -> LogExcerpt:
         start_s = datetime.fromisoformat(wall_time or "").timestamp()
     except ValueError:
         return LogExcerpt()
-    if not isinstance(target, HasLogLines):
+    which = None if target is None else target.log_lines()
+    if which is None:
         return LogExcerpt()
-    which = target.log_lines()
     lines = {
         line
         for file in run.logs()

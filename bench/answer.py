@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -32,13 +32,14 @@ from harness.history.manifest import write_manifest
 from harness.history.parquet_writer import ParquetWriter
 from harness.history.run_folder import RunDir
 from harness.plan import parse_plan
-from harness.protocols import Cluster, End, Range, ReadsRanges, Target
+from harness.protocols import Cluster, End, Range
 from harness.protocols.clock import RunClock
 from harness.run.final_read import read_everything
 from harness.run.recorder import Recorder, Written
 from targets.kafka.clients.library import READERS
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.reading import read_from, read_ranges_from
+from tests.fixtures.bare_target import BareTarget
 
 WRITES: Final = 2_000_000
 LOST: Final = 0.15
@@ -129,13 +130,11 @@ class Recorded:
 
 
 @dataclass
-class Read(ReadsRanges[Any]):
+class Read(BareTarget):
     """Kafka as a target, whose brokers' ends are known."""
 
     address: str
-    size: int
-    plugin: str = "kafka"
-    models: tuple[str, ...] = ("log",)
+    log_size: int
 
     def readers(self, _: object) -> tuple[str, str]:
         """Kafka's."""
@@ -146,7 +145,7 @@ class Read(ReadsRanges[Any]):
     ) -> tuple[pa.Table, list[End]]:
         """See Target."""
         print(f"  {reader} reads everything", flush=True)
-        with source_of(self.address, end_of(self.size)) as source:
+        with source_of(self.address, end_of(self.log_size)) as source:
             return read_from(source, plan, reader=reader, timeout_s=timeout_s)
 
     def read_ranges(
@@ -158,10 +157,10 @@ class Read(ReadsRanges[Any]):
         ranges: Mapping[int, Sequence[Range]],
         timeout_s: float,
     ) -> tuple[pa.Table, list[End]]:
-        """See ReadsRanges."""
+        """See Target."""
         size = sum(behind - first for first, behind in ranges[0])
         print(f"  {reader} reads {size:,} records in {len(ranges[0])} ranges", flush=True)
-        with source_of(self.address, end_of(self.size)) as source:
+        with source_of(self.address, end_of(self.log_size)) as source:
             return read_ranges_from(source, plan, ranges, timeout_s=timeout_s)
 
 
@@ -182,7 +181,7 @@ def main(arguments: list[str]) -> int:
         print(f"answer after {size:,} writes, {lost:,} of them lost", flush=True)
         begun = time.monotonic()
         read_everything(
-            cast(Target[Any], Read(address, len(flat.log))),
+            Read(address, len(flat.log)),
             cast(Cluster, None),
             PLAN,
             RunClock(zero_ns=0),

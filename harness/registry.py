@@ -153,13 +153,13 @@ def default_target() -> str | None:
     return next((n for n, t in plugins("targets").items() if getattr(t, "default", False)), None)
 
 
-def target_named(system: object) -> object | None:
-    """The named target, or the default one for `None`; `None` if there is no such target."""
+def target_named(system: object) -> Any:
+    """The named target (`harness.protocols.Target`), or the default one for `None`; `None` if there
+    is no such target."""
     name = str(default_target() if system is None else system)
     if name not in plugins("targets") or why_unusable("targets", name):
         return None
-    target: object = plugins("targets")[name]()
-    return target
+    return plugins("targets")[name]()
 
 
 def model_of(workload: str) -> str:

@@ -25,7 +25,6 @@ from harness.history.documents import KILLED, Counts, RunResult, StoredRun, read
 from harness.history.facts import target_of
 from harness.history.run_folder import RunDir
 from harness.models import LOG, MODELS, REGISTER
-from harness.protocols.pages import DescribesRuns
 from reports import checks, formatting
 from reports.checks import CheckView, Examples, examples
 from reports.references import Reference, references
@@ -306,7 +305,7 @@ class RunView:
         version = self.metadata.versions.get("target") or planned
         parts = [version if system in version else f"{system} {version}"]
         described = target_of(self.plan)
-        if isinstance(described, DescribesRuns):
+        if described is not None:
             parts += described.size(self.plan)
         return ", ".join(part for part in parts if part.strip())
 
@@ -447,13 +446,13 @@ def run_view(run: RunDir) -> RunView:
 def requested_settings(plan: Mapping[str, Any]) -> Mapping[str, Any]:
     """The settings that the plan requests, in the order of its system."""
     target = target_of(plan)
-    return target.stored_request(plan) if isinstance(target, DescribesRuns) else {}
+    return {} if target is None else target.stored_request(plan)
 
 
 def _decisive(plan: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     """The settings that decide most losses, for a run of this plan."""
     target = target_of(plan)
-    return target.decisive() if isinstance(target, DescribesRuns) else ()
+    return () if target is None else target.decisive()
 
 
 def _by_plan(row: Setting, *, recorded: bool) -> str:

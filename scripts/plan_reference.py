@@ -15,7 +15,7 @@ from harness import registry
 from harness.campaigns.plan import CampaignPlan
 from harness.models import MODELS
 from harness.plan.steps import named_schedules
-from harness.protocols.tools import SettingHelp
+from harness.protocols.systems import SettingHelp
 from harness.run.preview import plan_schema
 from targets.kafka import definitions
 from targets.kafka.limits import LIMITS, Limit

@@ -1,6 +1,6 @@
 """The user's own settings files, for targets that accept some: options of the commands that run.
 
-Each target defines the names of its options (`harness.protocols.tools.TakesSettingsFiles`), so that
+Each target defines the names of its options (`Target.settings_files`), so that
 they are found only when the command itself is called, not for `ackloss --help`.
 """
 
@@ -36,13 +36,11 @@ class CommandWithSettingsFiles(click.RichCommand):
 
 
 def _options() -> list[click.Parameter]:
-    from harness.protocols.tools import TakesSettingsFiles
 
     helps = {
         name: text
         for target in registry.usable("targets")
-        if isinstance(plugin := registry.target_named(target), TakesSettingsFiles)
-        for name, text in plugin.settings_files.items()
+        for name, text in registry.target_named(target).settings_files.items()
     }
     return [
         *(click.Option([f"--{name}"], type=_FILE, help=text) for name, text in helps.items()),

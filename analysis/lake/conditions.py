@@ -23,7 +23,7 @@ import orjson
 from analysis.comparison import DESCRIPTIVE
 from harness.campaigns.plan import Axis, Campaign, Cell, Document, with_choices
 from harness.plan.parsing import dotted_parts
-from harness.protocols.any_client import EXEC
+from harness.protocols.systems import EXEC
 
 _WITHOUT_EFFECT: Final = DESCRIPTIVE | {"seed"}
 """The seed is a draw of one run, and every run of a cell has another."""

@@ -20,7 +20,6 @@ from harness.campaigns.plan import Campaign, CampaignPlan, Cell, Document, Label
 from harness.errors import PlanError
 from harness.plan.cells import dotted_keys, merged
 from harness.plan.parsing import dotted_parts
-from harness.protocols import HoldsCells
 
 MOST: Final = 16
 """Cells of one run: each has its own clients, which share one machine."""
@@ -48,15 +47,13 @@ def cell_keys(cell: Cell) -> Sequence[str]:
     """The keys of a plan, dotted, that the cell's target lets a cell of a run change with all that
     is below them; none: its runs cannot be shared."""
     target = cell.resolved.target
-    if why_without_cells(cell) or not isinstance(target, HoldsCells):
-        return ()
-    return target.cell_keys
+    return () if why_without_cells(cell) else target.cell_keys
 
 
 def why_without_cells(cell: Cell) -> str | None:
     """Why a run of this cell's plan can hold no cells; `None`: it can."""
     target, plan = cell.resolved.target, cell.resolved.plan
-    if not isinstance(target, HoldsCells):
+    if not target.cell_keys:
         return f"{target.plugin} cannot hold several cells in one run"
     if plan.cells:
         return "their plan has cells itself"

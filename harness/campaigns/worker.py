@@ -34,7 +34,7 @@ from harness.history.run_folder import RunDir, cell_id, new_run_id
 from harness.machine import state
 from harness.machine.scratch import scratch
 from harness.plan import parse_plan
-from harness.protocols import FAILED, Nemesis, Provider, Reusable, RunCluster
+from harness.protocols import FAILED, Nemesis, Provider, RunCluster
 from harness.run.availability import prove_unfaulted
 from harness.run.client_process import ClientCommand
 from harness.run.final_read import NOT_FULLY_REPLICATED
@@ -127,7 +127,7 @@ def may_be_kept(plan: ResolvedPlan) -> bool:
 
 
 def _target_key(plan: ResolvedPlan) -> str | None:
-    return plan.target.cluster_key(plan.plan) if isinstance(plan.target, Reusable) else None
+    return plan.target.cluster_key(plan.plan)
 
 
 def serve(
@@ -279,7 +279,7 @@ class _Worker:
     ) -> RunDir:
         """One run on this cluster, with its own folder and topic."""
         target, used = plan.target, kept.runs > 0
-        if isinstance(target, Reusable):
+        if target.does("fresh"):
             plan = replace(plan, plan=target.fresh(plan.plan, kept.runs))
         rundir = RunDir.create(folder, assignment.run_id)
         record = RunMetadata.begin(
@@ -341,8 +341,7 @@ def _left_reusable(cluster: RunCluster, plan: ResolvedPlan) -> bool:
     plug-in here costs its cluster, never the run that has ended."""
     try:
         prove_unfaulted(cluster)
-        if isinstance(plan.target, Reusable):
-            plan.target.forget(cluster, [cell.plan for cell in plan.cells] or [plan.plan])
+        plan.target.forget(cluster, [cell.plan for cell in plan.cells] or [plan.plan])
     except Exception:  # whatever it is, the next run gets a cluster of its own
         return False
     return True

@@ -23,7 +23,7 @@ from harness.machine import state
 from harness.plan import Plan
 from harness.plan.explanations import explain
 from harness.plan.model import plan_model
-from harness.protocols import HasLevers, Lever, Node
+from harness.protocols import Lever, Node, Target
 
 NodesOf = Callable[[Plan], Mapping[str, Node]]
 """The nodes of the cluster by name, once the plan is known."""
@@ -66,15 +66,15 @@ def own_acts(run_id: str, offered: Collection[str]) -> OwnActs | None:
 
 
 def undo_own(
-    left: OwnActs, target: object, nodes_of: NodesOf, levers: Mapping[str, Lever[Any]]
+    left: OwnActs, target: Target[Any] | None, nodes_of: NodesOf, levers: Mapping[str, Lever[Any]]
 ) -> None:
     """Undo it by the target's own levers; `levers` are those of the cluster.
 
     Tries all of it. Raises HarnessFailure for what could not be undone, EnvironmentFailure if the
     cluster cannot be reached, HistoryError for a lever that the target does not have.
     """
-    own = target.own_levers if isinstance(target, HasLevers) else frozenset[str]()
-    if (acts := [act for act in left.acts if act.lever in own]) and isinstance(target, HasLevers):
+    own = frozenset[str]() if target is None else target.own_levers
+    if target and (acts := [act for act in left.acts if act.lever in own]):
         plan = _stored_plan(left.rundir)
         _undo(acts, target.levers(StillThere(nodes_of(plan), levers), plan))
     for error in left.foreign:

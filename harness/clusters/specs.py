@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.errors import HarnessFailure
-from harness.protocols import Ingredients, NodeSpec, Order, RunsInContainers, RunsOnHosts
+from harness.protocols import Ingredients, NodeSpec, Order
 
 
 def specs_of(
@@ -13,7 +13,6 @@ def specs_of(
 ) -> list[NodeSpec]:
     """The nodes of an order, one for each name of its target. Raises HarnessFailure for others."""
     target = order.target
-    assert isinstance(target, RunsInContainers | RunsOnHosts)
     specs = target.nodes(order.plan, ingredients, addresses)
     named = [each.name for each in specs or () if isinstance(each, NodeSpec)]
     if sorted(named) != sorted(addresses):

@@ -40,7 +40,7 @@ import orjson
 from harness import registry
 from harness.errors import EnvironmentFailure, HistoryError, nearest
 from harness.faults.records import RECORD_TYPES, from_document, to_document
-from harness.protocols import DeclaresRecords, FaultWindow, UndoRecord
+from harness.protocols import FaultWindow, UndoRecord
 
 
 def is_core(lever: str) -> bool:
@@ -75,9 +75,7 @@ def known_types(lever: str) -> list[type[UndoRecord]]:
 def _declared() -> Iterator[tuple[str, Mapping[str, type[UndoRecord]]]]:
     """What each target declares, by its name."""
     for name in registry.usable("targets"):
-        target: object = registry.plugins("targets")[name]
-        if isinstance(target, DeclaresRecords):
-            yield name, target.record_types
+        yield name, registry.plugins("targets")[name].record_types
 
 
 def _unknown(lever: str) -> HistoryError:

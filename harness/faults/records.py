@@ -7,7 +7,7 @@ added later has a default, and a field that does not apply is left out of the JS
 Levers of every kind of cluster, and the own levers of targets, share these types: a record says
 what was done to which node, never by which mechanism. They are the records of what the nemeses of
 the core do. A target whose own lever does something else declares that record itself
-(`DeclaresRecords`), and `harness.faults.journal` finds it.
+(`Target.record_types`), and `harness.faults.journal` finds it.
 
 A journal may be damaged, or be of another version. Reading is strict: an unknown key, a missing one
 or a value of another type is refused with one sentence, because an undo that is half right would

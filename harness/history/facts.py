@@ -21,14 +21,14 @@ from harness.history.gaps import gaps
 from harness.history.parquet_reader import Parts, rows_of_ends
 from harness.history.run_folder import RunDir
 from harness.models import MODELS
-from harness.protocols import DONE, Facts, PartitionEnd, Promises, ScriptedFault
+from harness.protocols import DONE, Facts, PartitionEnd, Promises, ScriptedFault, Target
 from harness.protocols.conduct import Conduct
 from harness.protocols.runs import Verified
 
 # The target of a stored run: what only the system's plug-in knows about its runs' files.
 
 
-def stored_target(run: RunDir) -> object | None:
+def stored_target(run: RunDir) -> Target[Any] | None:
     """The target of a run, by its plan.json; `None` if that cannot be read, or if this ackloss has
     no such target."""
     try:
@@ -37,11 +37,12 @@ def stored_target(run: RunDir) -> object | None:
         return None
 
 
-def target_of(plan: Mapping[str, Any]) -> object | None:
+def target_of(plan: Mapping[str, Any]) -> Target[Any] | None:
     """The target that a plan.json names, or the default one; `None` if there is no such target."""
     section = plan.get("target")
     system = section.get("system") if isinstance(section, Mapping) else None
-    return registry.target_named(system)
+    target: Target[Any] | None = registry.target_named(system)
+    return target
 
 
 PromisesOf = Callable[[Mapping[str, Any], Mapping[str, Any]], Promises]

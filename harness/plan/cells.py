@@ -2,7 +2,7 @@
 topic, with its own settings and clients; all of them meet the same faults at the same instant.
 
 A cell is a plan with some keys changed. The target decides which keys it may change
-(`harness.protocols.cells`); `harness.run.cells` derives the rest.
+(`Target.cell_keys`); `harness.run.cells` derives the rest.
 """
 
 from __future__ import annotations

@@ -10,15 +10,14 @@
     op       an invoke, completed by ok (happened), fail (did not happen) or info (unknown)
     checker  a pure function from histories to findings
 
-Protocols are small, and an ability that only some plug-ins have is a separate protocol. A plug-in
-is a frozen dataclass in `nemeses/`, `workloads/`, `targets/` or `checkers/` that has a class
-variable `plugin`, its name in plans. Its fields are its options (unit last in their names), its
-docstring is its help text. There is no list to edit.
+What only some plug-ins do is a method of their base class, with a default. A plug-in is a frozen
+dataclass in `nemeses/`, `workloads/`, `targets/` or `checkers/` that has a class variable `plugin`,
+its name in plans. Its fields are its options (unit last in their names), its docstring is its help
+text. There is no list to edit.
 """
 
 from __future__ import annotations
 
-from harness.protocols.cells import HoldsCells
 from harness.protocols.checkers import (
     DOUBTS,
     INVALID,
@@ -39,25 +38,21 @@ from harness.protocols.checkers import (
 from harness.protocols.clusters import (
     Cost,
     EndsByItself,
-    Finding,
     LeavesObjects,
     LosesHosts,
     NodeOutline,
     Order,
     Provider,
     RunCluster,
-    Status,
     TakesClusterFile,
     TakesInventory,
 )
-from harness.protocols.external import Access, Guest, Member, RunsElsewhere, Secret
+from harness.protocols.external import Access, Finding, Member, Secret, Status
 from harness.protocols.faults import (
     BOUNDED_DISK,
     FAKETIME,
     OWN_DISK,
     Act,
-    DeclaresRecords,
-    HasLevers,
     Lever,
     Nemesis,
     NodeNames,
@@ -104,7 +99,6 @@ from harness.protocols.operations import (
     invoke,
     raised,
 )
-from harness.protocols.pages import DescribesRuns, HasLogLines, LogLines
 from harness.protocols.promises import Promises
 from harness.protocols.runs import (
     DONE,
@@ -128,42 +122,36 @@ from harness.protocols.runs import (
     Writes,
 )
 from harness.protocols.systems import (
-    End,
-    HasLeaders,
-    HasLogs,
-    Limited,
-    NodeView,
-    PartitionView,
-    Range,
-    ReadsRanges,
-    Reusable,
-    RunsInContainers,
-    RunsOnHosts,
-    Situation,
+    COMMAND,
+    EXEC,
+    JSON,
+    GuestTarget,
+    LogLines,
+    SettingHelp,
     Target,
     Unsupported,
-    Warns,
 )
-from harness.protocols.tools import MadeBeforehand, TakesSettingsFiles, UsesPackages
+from harness.protocols.views import End, NodeView, PartitionView, Range, Situation
 from harness.protocols.vocabulary import (
     Choice,
     ConditionForm,
-    HasVocabulary,
     Since,
     Vocabulary,
-    vocabulary_of,
 )
 
 __all__ = [
     "BOUNDED_DISK",
     "CLIENT_ROLE",
+    "COMMAND",
     "DONE",
     "DOUBTS",
+    "EXEC",
     "FAIL",
     "FAILED",
     "FAKETIME",
     "INFO",
     "INVALID",
+    "JSON",
     "MARKS",
     "NODE_DATA",
     "NULL",
@@ -187,9 +175,7 @@ __all__ = [
     "Completion",
     "ConditionForm",
     "Cost",
-    "DeclaresRecords",
     "Deliveries",
-    "DescribesRuns",
     "Distribution",
     "Done",
     "End",
@@ -199,17 +185,11 @@ __all__ = [
     "FaultWindow",
     "Finding",
     "Gaps",
-    "Guest",
+    "GuestTarget",
     "HasFinal",
-    "HasLeaders",
-    "HasLevers",
-    "HasLogLines",
-    "HasLogs",
     "HasMeasures",
     "HasOwnDisk",
     "HasPrimaryFinding",
-    "HasVocabulary",
-    "HoldsCells",
     "ImageRef",
     "Ingredients",
     "Int32s",
@@ -217,11 +197,9 @@ __all__ = [
     "Invoke",
     "LeavesObjects",
     "Lever",
-    "Limited",
     "Lists",
     "LogLines",
     "LosesHosts",
-    "MadeBeforehand",
     "Managed",
     "Measure",
     "Member",
@@ -248,18 +226,14 @@ __all__ = [
     "Range",
     "ReachedByNetwork",
     "Reads",
-    "ReadsRanges",
     "Result",
-    "Reusable",
     "Run",
     "RunCluster",
-    "RunsElsewhere",
-    "RunsInContainers",
-    "RunsOnHosts",
     "Script",
     "ScriptedFault",
     "Secret",
     "Select",
+    "SettingHelp",
     "Since",
     "Situation",
     "Statement",
@@ -267,19 +241,15 @@ __all__ = [
     "Stored",
     "TakesClusterFile",
     "TakesInventory",
-    "TakesSettingsFiles",
     "Target",
     "Texts",
     "UndoRecord",
     "Unsupported",
-    "UsesPackages",
     "Vocabulary",
-    "Warns",
     "Workload",
     "Writes",
     "completion",
     "invoke",
     "raised",
-    "vocabulary_of",
     "with_role",
 ]

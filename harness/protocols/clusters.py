@@ -9,13 +9,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
 from harness.plan import Plan
 from harness.protocols.clock import Clock
-from harness.protocols.external import Access
+from harness.protocols.external import Access, Finding
 from harness.protocols.nodes import Cluster, ImageRef, Node
 from harness.protocols.systems import Target
 
@@ -60,30 +59,6 @@ class Cost:
     seconds: float
     further_cell_s: float = 0.0
     whole_cores: bool = False
-
-
-class Status(StrEnum):
-    """`warn`: runs work, but something is scarce or has not been created yet."""
-
-    OK = "ok"
-    MISSING = "missing"
-    OLD = "old"
-    WARN = "warn"
-
-    @property
-    def prevents_runs(self) -> bool:
-        """Whether a finding with this status must be corrected first."""
-        return self in (Status.MISSING, Status.OLD)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """The result of one check of this machine; `fix` is the command that corrects what is wrong."""
-
-    name: str
-    status: Status
-    detail: str
-    fix: str | None = None
 
 
 @runtime_checkable

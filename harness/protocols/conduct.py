@@ -1,4 +1,4 @@
-"""What clients that are processes of the user's (`harness.protocols.any_client`) did in a run."""
+"""What clients that are processes of the user's (`workload.client = "exec"`) did in a run."""
 
 from __future__ import annotations
 

@@ -95,16 +95,6 @@ class ClientNemesis(Protocol):
         return True
 
 
-@runtime_checkable
-class KnowsCrashes(Protocol):
-    """A target that knows, before anything starts, whether a plan's clients can crash."""
-
-    @abstractmethod
-    def why_no_crashes(self, plan: Plan) -> str | None:
-        """Why this plan's clients cannot crash one by one; null when they can."""
-        ...
-
-
 def names_met(nemesis: ClientNemesis, plan: Plan) -> list[str]:
     """The word for what a nemesis affects."""
     return consumer_names(plan) if nemesis.meets == CONSUMERS else client_names(plan)

@@ -1,25 +1,15 @@
-"""Clusters that ackloss did not start: how they are reached, and what a target can do as their
-guest.
+"""Clusters that ackloss did not start: how they are reached, and what is found out about them.
 
-Nothing here is ever part of a plan, since a plan may come from a stranger: the command line names
-the file.
+No access is ever part of a plan, since a plan may come from a stranger: the command line names the
+file.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
-
-from harness.plan import Plan
-from harness.protocols.systems import Target
-
-if TYPE_CHECKING:
-    from harness.protocols.clusters import Finding
-
-PlanOf = TypeVar("PlanOf", bound=Plan, contravariant=True)
 
 
 @dataclass(frozen=True)
@@ -59,68 +49,25 @@ class Member:
     number: int | None = None
 
 
-@runtime_checkable
-class Guest(Protocol[PlanOf]):
-    """What a target on such a cluster does beyond what every target does (`Target`): it creates its
-    own objects there, and removes them."""
+class Status(StrEnum):
+    """`warn`: runs work, but something is scarce or has not been created yet."""
 
-    @abstractmethod
-    def adapted(self, document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """A plan's document for this cluster: without what only concerns our own clusters, and with
-        names for our objects that no other run uses. Also a sentence for each key that is left out.
-        """
-        ...
+    OK = "ok"
+    MISSING = "missing"
+    OLD = "old"
+    WARN = "warn"
 
-    @abstractmethod
-    def objects(self, plan: PlanOf) -> tuple[str, ...]:
-        """The names of what `Target.bring_up` will create there. Pure."""
-        ...
-
-    @abstractmethod
-    def members(self, plan: PlanOf, *, timeout_s: float) -> list[Member]:
-        """The nodes, as the cluster reports them.
-
-        Raises EnvironmentFailure when it cannot be reached, or cannot do what the plan requests."""
-        ...
-
-    @abstractmethod
-    def checkup(self, *, timeout_s: float) -> Sequence[Finding]:
-        """Whether the cluster can be reached, who its nodes are, and whether our objects may be
-        created there. Creates none."""
-        ...
-
-    @abstractmethod
-    def remove(self, objects: tuple[str, ...], *, dry_run: bool) -> list[str]:
-        """Remove these objects of ours, as far as they exist; returns what was removed, or would
-        be.
-
-        Raises EnvironmentFailure when the cluster cannot be reached, HarnessFailure when something
-        remains."""
-        ...
-
-    @abstractmethod
-    def ours(self) -> list[str]:
-        """The names of all objects there that any ackloss created. Raises EnvironmentFailure."""
-        ...
-
-    @abstractmethod
-    def close(self) -> None:
-        """End its connections."""
-        ...
+    @property
+    def prevents_runs(self) -> bool:
+        """Whether a finding with this status must be corrected first."""
+        return self in (Status.MISSING, Status.OLD)
 
 
-class GuestTarget(Target[PlanOf], Guest[PlanOf], Protocol[PlanOf]):
-    """A target that is a guest."""
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check of this machine; `fix` is the command that corrects what is wrong."""
 
-
-@runtime_checkable
-class RunsElsewhere(Protocol):
-    """A target that can also be tested on a cluster that ackloss did not start."""
-
-    @abstractmethod
-    def reached_by(self, access: Access) -> GuestTarget[Any]:
-        """The target on this cluster. Opens no connection.
-
-        Raises PlanError for properties that it does not know, or that some of its client libraries
-        do not have."""
-        ...
+    name: str
+    status: Status
+    detail: str
+    fix: str | None = None

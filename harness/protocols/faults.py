@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
     ClassVar,
@@ -22,10 +21,7 @@ from typing import (
 
 from pydantic import ConfigDict, StringConstraints
 
-from harness.protocols.nodes import Cluster, Node
-
-if TYPE_CHECKING:
-    from harness.plan import Plan
+from harness.protocols.nodes import Node
 
 NodeNames = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._,-]*$")]
 FaultId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
@@ -37,7 +33,7 @@ class UndoRecord:
 
     Each lever has its own record type, a frozen dataclass whose fields are the keys in the journal:
     those of the core are in `harness.faults.records`, others are declared by the target that has
-    the lever (`DeclaresRecords`). `node` is where the act is done (several names, joined by
+    the lever (`Target.record_types`). `node` is where the act is done (several names, joined by
     commas, if one act is for all of them). A nemesis leaves out `fault`, the id of the plan's step,
     and `seed`, the plan's: both are filled in before the record is journalled. `counts`: its lever
     counts what of the system meets an act (`Proof.met`), so without it nothing is proven.
@@ -59,7 +55,6 @@ class UndoRecord:
 
 
 RecordT = TypeVar("RecordT", bound=UndoRecord)
-PlanOf = TypeVar("PlanOf", bound="Plan", contravariant=True)
 
 
 @dataclass(frozen=True)
@@ -126,28 +121,6 @@ class Lever(Protocol[RecordT]):
     def leftover_state(self, node: Node) -> list[str]:  # noqa: ARG002
         """What of this lever is in force on a node, in sentences; empty on an unfaulted node."""
         return []
-
-
-@runtime_checkable
-class HasLevers(Protocol[PlanOf]):
-    """A target with its own levers (`own_levers`, by name), for what only this system can do."""
-
-    own_levers: ClassVar[frozenset[str]]
-
-    @abstractmethod
-    def levers(self, cluster: Cluster, plan: PlanOf) -> Mapping[str, Lever[Any]]:
-        """Its own levers on this cluster by name, and those of the cluster to which it adds what it
-        knows (how it stores, for instance), which replace the cluster's."""
-        ...
-
-
-@runtime_checkable
-class DeclaresRecords(Protocol):
-    """A target of whose own levers some have undo records that the core does not have."""
-
-    record_types: ClassVar[Mapping[str, type[UndoRecord]]]
-    """Their types by the lever's name, which no lever of the core has. Another process undoes what
-    a journal holds by them: a field that is added later needs a default."""
 
 
 class Act(NamedTuple):

@@ -10,12 +10,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, runtime_checkable
+from typing import Final, Literal, Protocol
 
 from harness.plan import Plan
-from harness.protocols.clusters import RunCluster
 from harness.protocols.operations import INFO
-from harness.protocols.systems import PlanOf
 from harness.words import KINDS as KINDS
 from harness.words import Delivery as Delivery
 
@@ -128,18 +126,6 @@ class Consumers(Protocol):
     @abstractmethod
     def committed(self, timeout_s: float) -> list[Delivery]:
         """What each node reports about the group's committed offsets: rows `final`."""
-        ...
-
-
-@runtime_checkable
-class HasConsumers(Protocol[PlanOf]):
-    """A target that groups of consumers can read: it serves the model `group`."""
-
-    @abstractmethod
-    def consumers(
-        self, cluster: RunCluster, plan: PlanOf, group: GroupSettings, record: Record
-    ) -> Consumers:
-        """The consumers of a group; none is started yet."""
         ...
 
 

@@ -1,256 +1,44 @@
-"""Systems under test: targets, what they report about themselves, what only some of them can do."""
+"""Systems under test: the base class of targets, with a default for all that only some can do."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
+from harness.errors import HarnessFailure
 from harness.plan import Plan
+from harness.plan.model import OwnKey
+from harness.protocols.external import Access, Finding, Member
+from harness.protocols.faults import Lever, UndoRecord
+from harness.protocols.groups import Consumers, GroupSettings, Record
 from harness.protocols.nodes import Cluster, Ingredients, Node, NodeSpec
 from harness.protocols.operations import Client
 from harness.protocols.promises import Promises
+from harness.protocols.views import End, NodeView, Range
+from harness.protocols.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from harness.protocols.clusters import RunCluster
+
 PlanOf = TypeVar("PlanOf", bound=Plan, contravariant=True)
 """The plan as a target declares it."""
 
+Say = Callable[[str], None]
 
-@dataclass(frozen=True, kw_only=True)
-class PartitionView:
-    """What one node reports about one partition, the subject of an observation. Nodes are named; no
-    leader: `None`. `members` are in sync, and so are `unnamed` more, of which the node does not
-    know which they are; `None`: nor how many. The first of the replicas is the preferred leader."""
+JSON: TypeAlias = "str | int | float | bool | list[JSON] | dict[str, JSON] | None"
 
-    partition: int
-    leader: str | None
-    leader_epoch: int
-    members: tuple[str, ...]
-    replicas: tuple[str, ...] = ()
-    unnamed: int | None = 0
+EXEC: Final = "exec"
+"""`workload.client` of a plan whose clients are processes of the user's: `ackloss run --client CMD`
+runs one of CMD for each client, and they speak lines of JSON (docs/how-to/any-client.md)."""
 
-    @property
-    def in_sync(self) -> int | None:
-        """How many are in sync; `None` where the node does not know."""
-        return None if self.unnamed is None else len(self.members) + self.unnamed
-
-
-@dataclass(frozen=True, kw_only=True)
-class NodeView:
-    """One node's answer: the partitions it knows, and the controller, if it knows.
-
-    `authority`: it stores what was decided, where others only have received it. `coordination`: the
-    partition in which the run's group keeps what it has committed; its leader coordinates it.
-    """
-
-    answered_by: str
-    partitions: tuple[PartitionView, ...] = ()
-    coordination: PartitionView | None = None
-    controller: str | None = None
-    controller_epoch: int | None = None
-    authority: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Situation:
-    """What all nodes of the cluster together report: per partition the answer with the highest
-    leader epoch, no matter which node gave it; the controller by the highest controller epoch.
-    Nodes that did not answer are missing from `answered`."""
-
-    time_ns: int
-    partitions: Mapping[int, PartitionView] = field(default_factory=dict)
-    coordination: PartitionView | None = None
-    controller: str | None = None
-    answered: frozenset[str] = frozenset()
-
-
-class Range(NamedTuple):
-    """Offsets of a partition: the first one, and the one after the last."""
-
-    first: int
-    behind: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class End:
-    """How far one partition was read, and its ends before and after. `members` were in sync then.
-    `error`: why it is not `complete`, one sentence; `None` where it is. `ranges`: the offsets that
-    were read, each from the first to the one after the last, if these were not all (`ReadsRanges`).
-    """
-
-    partition: int
-    log_start_offset: int | None
-    end_offset: int | None
-    position: int | None
-    leader: str | None
-    leader_epoch: int | None
-    members: tuple[str, ...]
-    complete: bool
-    error: str | None = None
-    ranges: tuple[Range, ...] | None = None
-
-
-class Target(Protocol[PlanOf]):
-    """The system under test: its nodes, how it comes up, and its clients."""
-
-    plugin: ClassVar[str]
-    plan: ClassVar[type[Plan]]
-    """Its plan: a subclass with the sections and keys that are its own. Its properties `partitions`
-    and `replicas` are those of this system (1 each, unless it overrides them)."""
-    models: ClassVar[frozenset[str]]
-    """The names of the models whose operations its clients serve (`harness.models`)."""
-    starters: ClassVar[Mapping[str, str]] = {}
-    """What `ackloss new` lets its user choose from: by name the rest of [target] and further
-    sections of a plan, as TOML with comments, up to the first keys of [workload]."""
-
-    @abstractmethod
-    def check(self, plan: PlanOf) -> None:
-        """Raise PlanError for what this system cannot do or a plan may not request."""
-        ...
-
-    @abstractmethod
-    def bring_up(self, cluster: Cluster, plan: PlanOf, *, timeout_s: float) -> None:
-        """Wait until every node has joined and what the workload writes to is fully replicated.
-
-        Raises TimeoutError that names what is missing.
-        """
-        ...
-
-    @abstractmethod
-    def effective(self, cluster: Cluster, plan: PlanOf) -> dict[str, Any]:
-        """Settings and features as the cluster itself reports them (`{"settings": {"broker": {...},
-        ...}, "features": {...}}`), and `warnings` about what it cannot report, if there are any.
-        Settings are in groups; a system without features leaves them out. It may add in the same
-        groups: `origins`, who decided what neither the plan nor a default does, and `shortened`,
-        the system's own time-outs where those in force are shorter.
-
-        Raises PlanError when one that the plan requests is unknown to it or differs, TimeoutError
-        when a node does not report it.
-        """
-        ...
-
-    @abstractmethod
-    def promises(self, plan: Mapping[str, Any], effective: Mapping[str, Any]) -> Promises:
-        """What is promised for the operations of a run, from its plan.json and its effective
-        settings. Pure; also used for stored runs.
-
-        Raises KeyError, TypeError or ValueError for documents that are not a run's.
-        """
-        ...
-
-    @abstractmethod
-    def requested(self, plan: PlanOf) -> dict[str, Any]:
-        """What the plan requests, in the groups of `effective`."""
-        ...
-
-    @abstractmethod
-    def client(self, cluster: Cluster, plan: PlanOf) -> Client:
-        """A client for the workload."""
-        ...
-
-    @abstractmethod
-    def writer(self, plan: PlanOf) -> str:
-        """The client library that writes, and its version."""
-        ...
-
-    @abstractmethod
-    def readers(self, plan: PlanOf) -> tuple[str, str]:
-        """What can read everything: the first reader, and the second opinion, which reads where the
-        first one found something that breaks a promise. Python packages, or words for what differs
-        between the two."""
-        ...
-
-    @abstractmethod
-    def read_all(
-        self, cluster: Cluster, plan: PlanOf, *, reader: str, timeout_s: float
-    ) -> tuple[pa.Table, list[End]]:
-        """Read every partition from its start to its end with the named client library.
-
-        The table has the columns of `harness.history.READS` but `run_id`, and `reader` in each row;
-        `time_ns` is on the monotonic clock, not yet counted from the run's start. There is an `End`
-        for each partition: one that cannot be read has an `error`, and nothing is raised. Nodes may
-        still be starting when this is called: it tries again, for `timeout_s` at most.
-        """
-        ...
-
-
-@runtime_checkable
-class ReadsRanges(Protocol[PlanOf]):
-    """A target whose second reader can read parts of a partition: what a counter-example depends
-    on. Without this it reads everything."""
-
-    @abstractmethod
-    def read_ranges(
-        self,
-        cluster: Cluster,
-        plan: PlanOf,
-        *,
-        reader: str,
-        ranges: Mapping[int, Sequence[Range]],
-        timeout_s: float,
-    ) -> tuple[pa.Table, list[End]]:
-        """Read these ranges of each partition (in order, apart from each other), and determine with
-        the named library itself where the partition ends: as `read_all`, with the same `ranges` in
-        each `End`, which is complete when every offset of them that has a record was read without
-        an error, and `position` is the end that the library reached.
-        """
-        ...
-
-
-@runtime_checkable
-class RunsInContainers(Protocol[PlanOf]):
-    """A target whose nodes are processes in containers, or on hosts: commands, files, an image."""
-
-    @abstractmethod
-    def names(self, plan: PlanOf) -> list[str]:
-        """The names of the nodes of a cluster for this plan."""
-        ...
-
-    @abstractmethod
-    def prepare(self, plan: PlanOf, say: Callable[[str], None]) -> Ingredients:
-        """Build or find the image and everything else that nodes need; what takes long is reported
-        by `say`.
-
-        Raises PlanError (no such version), EnvironmentFailure (cannot be built or pulled).
-        """
-        ...
-
-    @abstractmethod
-    def nodes(
-        self, plan: PlanOf, ingredients: Ingredients, addresses: Mapping[str, str]
-    ) -> list[NodeSpec]:
-        """The nodes of a cluster for this plan, `addresses` by node name. Pure. A dry run calls it
-        too, with only the image in `ingredients`."""
-        ...
-
-
-@runtime_checkable
-class RunsOnHosts(Protocol[PlanOf]):
-    """A target whose nodes are processes on hosts, without an image."""
-
-    @abstractmethod
-    def names(self, plan: PlanOf) -> list[str]:
-        """See `RunsInContainers`."""
-        ...
-
-    @abstractmethod
-    def for_hosts(self, plan: PlanOf, say: Callable[[str], None]) -> Ingredients:
-        """Fetch or build, on this machine, everything that the hosts need (`Ingredients.folders`,
-        `programs`); what takes long is reported to `say`.
-
-        Raises PlanError for what hosts cannot run, EnvironmentFailure when it cannot be built.
-        """
-        ...
-
-    @abstractmethod
-    def nodes(
-        self, plan: PlanOf, ingredients: Ingredients, addresses: Mapping[str, str]
-    ) -> list[NodeSpec]:
-        """See `RunsInContainers`."""
-        ...
+COMMAND: Final = "a command of the user's"
+"""What writes in such a plan, until its processes report it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,62 +58,386 @@ class Unsupported:
         return f"{self.key}: {self.what} ({self.source})"
 
 
-@runtime_checkable
-class Limited(Protocol[PlanOf]):
-    """A target whose versions do not all honour the same settings."""
+@dataclass(frozen=True, kw_only=True)
+class LogLines:
+    """Which lines of nodes' logs a page shows: those that match `dated` and contain `relevant` and
+    not `internal`. The groups of `dated` are `YYYY-MM-DD HH:MM:SS` in UTC, milliseconds, text."""
+
+    dated: re.Pattern[bytes]
+    relevant: re.Pattern[bytes]
+    internal: re.Pattern[bytes]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingHelp:
+    """A setting of a system or of its clients. `place`: the table of a plan that sets it;
+    `refused`: why no plan may; `names`: what each client library calls it. `since`, `last`: the
+    first and the last version that has it."""
+
+    name: str
+    level: str
+    place: str
+    values: str
+    default: str
+    since: str | None
+    last: str | None
+    names: Mapping[str, str]
+    refused: str | None
+    secret: bool
+    help: str
+
+    @property
+    def versions(self) -> str:
+        """The versions that have it, in words."""
+        if self.last is None:
+            return f"{self.since}+" if self.since else ""
+        return self.last if self.last == self.since else f"{self.since} to {self.last}"
+
+
+class Target(ABC, Generic[PlanOf]):
+    """The system under test: its nodes, how it comes up, and its clients.
+
+    A target overrides what is special about it. Where nothing sensible can be a default, such as
+    the nodes of a cluster, the core asks `does` whether a target has the method. A system that is a
+    server on each node inherits `harness.servers.ServerSystem`, which needs less.
+    """
+
+    plugin: ClassVar[str]
+    plan: ClassVar[type[Plan]]
+    """Its plan: a subclass with the sections and keys that are its own. Its properties `partitions`
+    and `replicas` are those of this system (1 each, unless it overrides them)."""
+    models: ClassVar[frozenset[str]]
+    """The names of the models whose operations its clients serve (`harness.models`)."""
+    starters: ClassVar[Mapping[str, str]] = {}
+    """What `ackloss new` lets its user choose from: by name the rest of [target] and further
+    sections of a plan, as TOML with comments, up to the first keys of [workload]."""
+    libraries: ClassVar[tuple[str, ...]] = ()
+    """The client libraries among which its plans choose by `workload.client`, without `EXEC`."""
+    packages: ClassVar[tuple[str, ...]] = ()
+    """The Python packages of its clients, whose versions `ackloss version` shows."""
+    cell_keys: ClassVar[tuple[str, ...]] = ()
+    """The keys of a plan that a cell of a run may change (`harness.plan.cells`), dotted, with all
+    that is below them. None: the system cannot hold several objects that share nothing but the
+    cluster, such as the topics of a log. With the plan of a cell every method of the target is
+    about that cell's object alone."""
+    own_levers: ClassVar[frozenset[str]] = frozenset()
+    """The names of its own levers, for what only this system can do."""
+    record_types: ClassVar[Mapping[str, type[UndoRecord]]] = {}
+    """The undo records of its own levers that the core does not have, by the lever's name. Another
+    process undoes what a journal holds by them: a field that is added later needs a default."""
+    default_version: ClassVar[str] = ""
+    """The version that `ackloss prepare` makes unless another is named."""
+    settings_files: ClassVar[Mapping[str, str]] = {}
+    """The options of `ackloss run`, without dashes in front, that name the user's own settings
+    files in the system's own format, each with its help."""
+    settings_places: ClassVar[Mapping[str, str]] = {}
+    """The table of a plan that each group of settings is in (`requested`)."""
+
+    @classmethod
+    def does(cls, method: str) -> bool:
+        """Whether it overrides a method that only some targets have."""
+        return getattr(cls, method) is not getattr(Target, method)
+
+    # Plans and settings.
+
+    def check(self, plan: PlanOf) -> None:  # noqa: ARG002
+        """Raise PlanError for what this system cannot do or a plan may not request."""
+        return
+
+    def warnings(self, plan: PlanOf) -> list[str]:  # noqa: ARG002
+        """What a plan may request but probably does not intend: one sentence each, with the key
+        first."""
+        return []
+
+    def unsupported(self, plan: PlanOf) -> list[Unsupported]:  # noqa: ARG002
+        """What the plan requests and its version does not honour. Pure: nothing is started or
+        queried."""
+        return []
+
+    def vocabulary(self) -> Vocabulary:
+        """Its own selectors and conditions."""
+        return Vocabulary(owner=self.plugin)
+
+    def requested(self, plan: PlanOf) -> dict[str, Any]:  # noqa: ARG002
+        """What the plan requests, in the groups of `effective`."""
+        return {"settings": {}}
+
+    def effective(self, cluster: Cluster, plan: PlanOf) -> dict[str, Any]:  # noqa: ARG002
+        """Settings and features as the cluster itself reports them (`{"settings": {"broker": {...},
+        ...}, "features": {...}}`), and `warnings` about what it cannot report, if there are any.
+        Settings are in groups; a system without features leaves them out. It may add in the same
+        groups: `origins`, who decided what neither the plan nor a default does, and `shortened`,
+        the system's own time-outs where those in force are shorter.
+
+        Raises PlanError when one that the plan requests is unknown to it or differs, TimeoutError
+        when a node does not report it.
+        """
+        read = any(self.requested(plan)["settings"].values())
+        return {
+            "settings": {},
+            "warnings": ["settings: not compared: this target cannot read them"] if read else [],
+        }
 
     @abstractmethod
-    def unsupported(self, plan: PlanOf) -> list[Unsupported]:
-        """What the plan requests in vain. Pure: nothing is started or queried."""
-        ...
+    def promises(self, plan: Mapping[str, Any], effective: Mapping[str, Any]) -> Promises:
+        """What is promised for the operations of a run, from its plan.json and its effective
+        settings. Pure; also used for stored runs.
 
+        Raises KeyError, TypeError or ValueError for documents that are not a run's.
+        """
 
-@runtime_checkable
-class Warns(Protocol[PlanOf]):
-    """A target that knows what a plan may request but probably does not intend."""
+    # Nodes. What runs in containers overrides `names`, `prepare` and `nodes`; what runs on hosts
+    # `names`, `for_hosts` and `nodes`.
+
+    def names(self, plan: PlanOf) -> list[str]:
+        """The names of the nodes of a cluster for this plan."""
+        raise NotImplementedError
+
+    def prepare(self, plan: PlanOf, say: Say) -> Ingredients:
+        """Build or find the image and everything else that nodes need; what takes long is reported
+        by `say`.
+
+        Raises PlanError (no such version), EnvironmentFailure (cannot be built or pulled).
+        """
+        raise NotImplementedError
+
+    def for_hosts(self, plan: PlanOf, say: Say) -> Ingredients:
+        """Fetch or build, on this machine, everything that hosts need to run it without an image
+        (`Ingredients.folders`, `programs`); what takes long is reported by `say`.
+
+        Raises PlanError for what hosts cannot run, EnvironmentFailure when it cannot be built.
+        """
+        raise NotImplementedError
+
+    def nodes(
+        self, plan: PlanOf, ingredients: Ingredients, addresses: Mapping[str, str]
+    ) -> list[NodeSpec]:
+        """The nodes of a cluster for this plan, `addresses` by node name. Pure. A dry run calls it
+        too, with only the image in `ingredients`."""
+        raise NotImplementedError
+
+    def levers(self, cluster: Cluster, plan: PlanOf) -> Mapping[str, Lever[Any]]:  # noqa: ARG002
+        """Its own levers on this cluster by name, and those of the cluster to which it adds what it
+        knows (how it stores, for instance), which replace the cluster's."""
+        return {}
 
     @abstractmethod
-    def warnings(self, plan: PlanOf) -> list[str]:
-        """One sentence each, with the key first."""
-        ...
+    def bring_up(self, cluster: Cluster, plan: PlanOf, *, timeout_s: float) -> None:
+        """Wait until every node has joined and what the workload writes to is fully replicated.
 
+        Raises TimeoutError that names what is missing.
+        """
 
-@runtime_checkable
-class HasLeaders(Protocol[PlanOf]):
-    """A target whose nodes can be queried for who leads."""
-
-    @abstractmethod
     def observe(self, node: Node, plan: PlanOf, *, timeout_s: float) -> NodeView | None:
-        """This node's own view; null if it does not answer."""
-        ...
+        """Who leads, as this node alone reports it; `None` if it does not answer."""
+        raise NotImplementedError
 
+    def observe_cells(
+        self, node: Node, plans: Sequence[PlanOf], *, timeout_s: float
+    ) -> Sequence[NodeView | None]:
+        """This node's own view of the object of each cell's plan, in one look."""
+        return [self.observe(node, plan, timeout_s=timeout_s) for plan in plans]
 
-@runtime_checkable
-class HasLogs(Protocol):
-    """A target whose nodes keep logs worth keeping."""
+    def logs(self, node: Node) -> dict[str, bytes]:  # noqa: ARG002
+        """The node's log files worth keeping, by name."""
+        return {}
 
-    @abstractmethod
-    def logs(self, node: Node) -> dict[str, bytes]:
-        """The node's log files by name."""
-        ...
-
-
-@runtime_checkable
-class Reusable(Protocol[PlanOf]):
-    """A target whose cluster can serve one run after another."""
+    # Clients and readers.
 
     @abstractmethod
-    def cluster_key(self, plan: PlanOf) -> str | None:
-        """Equal for plans that may be run on the same cluster; null: it serves one run."""
-        ...
+    def client(self, cluster: Cluster, plan: PlanOf) -> Client:
+        """A client for the workload."""
 
-    @abstractmethod
+    def why_no_crashes(self, plan: PlanOf) -> str | None:  # noqa: ARG002
+        """Why this plan's clients cannot crash one by one, as far as that is known before anything
+        starts."""
+        return None
+
+    def connection(self, cluster: Cluster, plan: PlanOf, number: int) -> Mapping[str, JSON]:
+        """What a process of the user's that is client `number`, from 1, needs to know: addresses,
+        names, settings. It is written to the run folder, so it holds no secret."""
+        raise NotImplementedError
+
+    def answers_within_s(self, plan: PlanOf) -> float:
+        """How long an operation of such a process may take with the settings of the plan, in
+        seconds; one that is not answered by then is blocked."""
+        raise NotImplementedError
+
+    def consumers(
+        self, cluster: RunCluster, plan: PlanOf, group: GroupSettings, record: Record
+    ) -> Consumers:
+        """The consumers of a group; none is started yet. For the model `group`."""
+        raise NotImplementedError
+
+    def writer(self, plan: PlanOf) -> str:  # noqa: ARG002
+        """The client library that writes, and its version."""
+        return f"ackloss' client of {self.plugin}"
+
+    def readers(self, plan: PlanOf) -> tuple[str, str]:
+        """What can read everything: the first reader, and the second opinion, which reads where the
+        first one found something that breaks a promise. Python packages, or words for what differs
+        between the two. The same twice for a system none of whose models has a final read."""
+        return self.writer(plan), self.writer(plan)
+
+    def read_all(
+        self,
+        cluster: Cluster,  # noqa: ARG002
+        plan: PlanOf,  # noqa: ARG002
+        *,
+        reader: str,  # noqa: ARG002
+        timeout_s: float,  # noqa: ARG002
+    ) -> tuple[pa.Table, list[End]]:
+        """Read every partition from its start to its end with the named client library.
+
+        The table has the columns of `harness.history.READS` but `run_id`, and `reader` in each row;
+        `time_ns` is on the monotonic clock, not yet counted from the run's start. There is an `End`
+        for each partition: one that cannot be read has an `error`, and nothing is raised. Nodes may
+        still be starting when this is called: it tries again, for `timeout_s` at most.
+        """
+        raise HarnessFailure(f"{self.plugin} serves no model that has a final read")
+
+    def read_ranges(
+        self,
+        cluster: Cluster,
+        plan: PlanOf,
+        *,
+        reader: str,
+        ranges: Mapping[int, Sequence[Range]],
+        timeout_s: float,
+    ) -> tuple[pa.Table, list[End]]:
+        """Read only what a counter-example depends on: these ranges of each partition (in order,
+        apart from each other). Determines with the named library itself where the partition ends:
+        as `read_all`, with the same `ranges` in each `End`, which is complete when every offset of
+        them that has a record was read without an error, and `position` is the end that the library
+        reached. A second reader that has no such method reads everything.
+        """
+        raise NotImplementedError
+
+    # Cells and clusters that serve several runs.
+
+    def of_cell(self, plan: PlanOf, name: str, number: int) -> Plan:
+        """The plan of the cell with this name, the nth from 0, on a separate object. Pure.
+
+        Raises PlanError for what cells cannot share.
+        """
+        raise NotImplementedError
+
+    def cluster_key(self, plan: PlanOf) -> str | None:  # noqa: ARG002
+        """Equal for plans that may be run on the same cluster, one after the other; `None`: it
+        serves one run."""
+        return None
+
     def fresh(self, plan: PlanOf, number: int) -> Plan:
         """The plan for the nth run on a cluster: nothing of it was there before."""
-        ...
+        raise NotImplementedError
 
-    @abstractmethod
-    def forget(self, cluster: Cluster, plans: Sequence[PlanOf]) -> None:
+    def forget(self, cluster: Cluster, plans: Sequence[PlanOf]) -> None:  # noqa: ARG002
         """Remove what a run has left: of each of its cells' plans, or of its own plan. Raises
         HarnessFailure if that fails."""
-        ...
+        return
+
+    def reached_by(self, access: Access) -> GuestTarget[Any]:
+        """The target on a cluster that ackloss did not start. Opens no connection.
+
+        Raises PlanError for properties that it does not know, or that some of its client libraries
+        do not have."""
+        raise NotImplementedError
+
+    # Pages: pure, and used for stored runs too.
+
+    def log_lines(self) -> LogLines | None:
+        """The lines of its nodes' logs that report elections and lost data."""
+        return None
+
+    def size(self, plan: Mapping[str, Any]) -> list[str]:  # noqa: ARG002
+        """The size of the cluster in words: `3 nodes`, `replication factor 3`."""
+        return []
+
+    def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:  # noqa: ARG002
+        """The settings that a plan.json requests, in the groups of `requested` and in the order in
+        which a page shows them."""
+        return {}
+
+    def decisive(self) -> Sequence[tuple[str, str]]:
+        """The settings that decide most losses, as group and key: the sentence under a headline
+        names them, at their defaults too."""
+        return ()
+
+    # What the command line offers for it.
+
+    def check_version(self, version: str, *, key: str) -> None:  # noqa: ARG002
+        """Raise PlanError for a version that cannot be tested."""
+        return
+
+    def prepare_version(self, version: str, say: Say) -> None:
+        """Build what runs of this version need, unless it exists; report what takes long."""
+        raise NotImplementedError
+
+    def made(self, version: str) -> dict[str, bool]:  # noqa: ARG002
+        """Whether each thing that is made once for a version exists, by its name for `ackloss
+        doctor`."""
+        return {}
+
+    def listed_settings(self) -> Sequence[SettingHelp]:
+        """All settings of the system, for `ackloss list settings`."""
+        return ()
+
+    def own_keys(self, plan: PlanOf, option: str, file: Path) -> list[OwnKey]:
+        """Every key of a settings file, by the option that names it: `used` with its value and the
+        keys of a plan that it sets, or why it is not. Raises PlanError for a file that cannot be
+        read."""
+        raise NotImplementedError
+
+    def real_timeouts(self, plan: PlanOf) -> list[OwnKey]:  # noqa: ARG002
+        """The system's own time-outs, where a plan or ackloss has shorter ones."""
+        return []
+
+    def same_key(self, plan: PlanOf, parts: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG002
+        """The name that `own_keys` has for a key of a plan that may be written in several ways."""
+        return parts
+
+    def reacts_within_s(self, plan: PlanOf) -> float:  # noqa: ARG002
+        """How long, with the plan's time-outs, until what a fault leads to has happened."""
+        return 0.0
+
+
+class GuestTarget(Target[PlanOf]):
+    """A target on a cluster that ackloss did not start: it creates its own objects there, and
+    removes them."""
+
+    @abstractmethod
+    def adapted(self, document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """A plan's document for this cluster: without what only concerns our own clusters, and with
+        names for our objects that no other run uses. Also a sentence for each key that is left out.
+        """
+
+    @abstractmethod
+    def objects(self, plan: PlanOf) -> tuple[str, ...]:
+        """The names of what `Target.bring_up` will create there. Pure."""
+
+    @abstractmethod
+    def members(self, plan: PlanOf, *, timeout_s: float) -> list[Member]:
+        """The nodes, as the cluster reports them.
+
+        Raises EnvironmentFailure when it cannot be reached, or cannot do what the plan requests."""
+
+    @abstractmethod
+    def checkup(self, *, timeout_s: float) -> Sequence[Finding]:
+        """Whether the cluster can be reached, who its nodes are, and whether our objects may be
+        created there. Creates none."""
+
+    @abstractmethod
+    def remove(self, objects: tuple[str, ...], *, dry_run: bool) -> list[str]:
+        """Remove these objects of ours, as far as they exist; returns what was removed, or would
+        be.
+
+        Raises EnvironmentFailure when the cluster cannot be reached, HarnessFailure when something
+        remains."""
+
+    @abstractmethod
+    def ours(self) -> list[str]:
+        """The names of all objects there that any ackloss created. Raises EnvironmentFailure."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End its connections."""

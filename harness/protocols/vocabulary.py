@@ -1,22 +1,20 @@
 """The words by which a plan names nodes (selectors) and instants (conditions).
 
 The core has words that mean the same for every system (`harness.faults.selectors`). What only one
-system has, its leaders, its in-sync replicas, its numbered nodes, is declared by its target: one
-that has the ability `HasVocabulary`. `harness.faults.leaders` has words for systems with leaders.
+system has, its leaders, its in-sync replicas, its numbered nodes, is declared by its target
+(`Target.vocabulary`). `harness.faults.leaders` has words for systems with leaders.
 """
 
 from __future__ import annotations
 
 import random
 import re
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
 
 from harness.protocols.nodes import CLIENT_ROLE
-from harness.protocols.systems import Situation
+from harness.protocols.views import Situation
 
 Groups = Mapping[str, str | None]
 """The named groups of a condition's pattern, as its text filled them."""
@@ -87,20 +85,3 @@ class Choice:
     def members(self) -> list[str]:
         """The nodes that hold what clients write."""
         return self.vocabulary.members(self.roles)
-
-
-@runtime_checkable
-class HasVocabulary(Protocol):
-    """A target with selectors and conditions of its own."""
-
-    @abstractmethod
-    def vocabulary(self) -> Vocabulary:
-        """Its words."""
-        ...
-
-
-def vocabulary_of(target: object) -> Vocabulary:
-    """The words that a target adds; none when it declares none."""
-    if isinstance(target, HasVocabulary):
-        return target.vocabulary()
-    return Vocabulary(owner=str(getattr(target, "plugin", "the target")))

@@ -13,7 +13,7 @@ from harness.faults.journal import record_type
 from harness.levers.client import ClientLever
 from harness.levers.consumer import ConsumerLever
 from harness.levers.manual import ManualLever
-from harness.protocols import Client, Cluster, HasLevers, Lever, Nemesis
+from harness.protocols import Client, Cluster, Lever, Nemesis
 from harness.protocols.crashes import CLIENTS, ClientNemesis, Crashes
 from harness.protocols.groups import Consumers
 from harness.run.resolving import ResolvedPlan
@@ -28,10 +28,9 @@ def levers_of(
     """Every lever of a run by name: those that the cluster offers, the target's own, the one over
     the workload's clients if they can crash, and the operator's."""
     levers = dict(cluster.levers)
-    if isinstance(resolved.target, HasLevers):
-        own = resolved.target.levers(cluster, resolved.plan)
-        _check_records(resolved.plan.target.system, own)
-        levers |= own
+    own = resolved.target.levers(cluster, resolved.plan)
+    _check_records(resolved.plan.target.system, own)
+    levers |= own
     if isinstance(client, Crashes):
         levers[ClientLever.name] = ClientLever(client)
     if groups:

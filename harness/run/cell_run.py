@@ -23,10 +23,10 @@ from harness.machine.client_processes import end_client_processes
 from harness.models import LOG
 from harness.plan import Plan
 from harness.protocols import FAIL, INFO, OK, Client, HasFinal, Promises, RunCluster, Target
-from harness.protocols.any_client import EXEC, ServesAnyClient
 from harness.protocols.clock import Clock, RunClock
 from harness.protocols.conduct import INCIDENTS
-from harness.protocols.groups import KINDS, Consumers, Delivery, GroupSettings, HasConsumers
+from harness.protocols.groups import KINDS, Consumers, Delivery, GroupSettings
+from harness.protocols.systems import EXEC
 from harness.run.cells import workload_of
 from harness.run.client_process import LOG_LIMIT, ClientLog, ClientProcess, setup_line
 from harness.run.exec_client import ExecClient, Notes
@@ -171,7 +171,7 @@ class Clients:
             self._start,
             places=resolved.plan.workload.clients,
             model=resolved.workload.model,
-            answer_within_s=_server(resolved.target).answers_within_s(resolved.plan),
+            answer_within_s=resolved.target.answers_within_s(resolved.plan),
             clock=cluster.clock,
             notes=self._notes,
         )
@@ -188,7 +188,7 @@ class Clients:
     def _start(self, number: int, start: int) -> ClientProcess:
         resolved, plan = self.resolved, self.resolved.plan
         assert resolved.client is not None
-        server = _server(resolved.target)
+        server = resolved.target
         setup = setup_line(
             run_id=self.record.rundir.run_id,
             system=resolved.target.plugin,
@@ -212,12 +212,6 @@ class Clients:
 def is_exec(plan: Plan) -> bool:
     """Whether the clients of a plan are processes of the user's."""
     return plan.workload.client == EXEC
-
-
-def _server(target: Target[Any]) -> ServesAnyClient[Any]:
-    """The target as one that serves such clients: a plan whose target does not was refused."""
-    assert isinstance(target, ServesAnyClient)
-    return target
 
 
 # The group of consumers that reads beside a run's load, from its start to what it has committed.
@@ -249,7 +243,6 @@ class GroupRun:
         group: GroupSettings,
         clock: Clock,
     ) -> None:
-        assert isinstance(target, HasConsumers)
         self._plan, self._clock = plan, clock
         self._lock = threading.Lock()
         self._kept: list[Delivery] = []

@@ -22,9 +22,9 @@ from harness.plan import Cell, Plan
 from harness.plan.cells import dotted_keys, keys_of, merged
 from harness.plan.explanations import explain
 from harness.plan.parsing import dotted_parts
-from harness.protocols import HoldsCells, Limited, Target, Unsupported, Workload
-from harness.protocols.any_client import EXEC
+from harness.protocols import Target, Unsupported, Workload
 from harness.protocols.groups import GroupSettings
+from harness.protocols.systems import EXEC
 from harness.protocols.transactions import TransactionSettings
 from harness.wrong_values import dotted
 
@@ -81,7 +81,7 @@ def cell_plans(plan: Plan, target: Target[Any]) -> tuple[CellPlan, ...]:
     cells, for a key that no cell may change, and for an impossible plan."""
     if not plan.cells:
         return ()
-    if not isinstance(target, HoldsCells):
+    if not target.cell_keys:
         raise PlanError(
             f"{target.plugin} cannot hold several cells in one run here",
             key="cells",
@@ -111,8 +111,6 @@ def asked_in_vain(
     plan: Plan, cells: Sequence[CellPlan], target: Target[Any]
 ) -> tuple[Unsupported, ...]:
     """What the plan and its cells request and the version does not honour, each thing once."""
-    if not isinstance(target, Limited):
-        return ()
     found = {(each.key, each.what): each for each in target.unsupported(plan)}
     for cell in cells:
         for each in target.unsupported(cell.plan):
@@ -122,7 +120,7 @@ def asked_in_vain(
     return tuple(found.values())
 
 
-def _cell_plan(plan: Plan, target: HoldsCells[Any], number: int) -> CellPlan:
+def _cell_plan(plan: Plan, target: Target[Any], number: int) -> CellPlan:
     cell = plan.cells[number]
     _check_keys(cell, number, target.cell_keys)
     overrides = dotted_keys(cell.overrides)

@@ -28,7 +28,7 @@ from harness.machine.client_processes import MARK
 from harness.models import LOCK, MODELS, REGISTER, SET, TRANSACTION, WATCH
 from harness.models.micro_ops import WIDTH
 from harness.protocols import FAIL, INFO, NULL, OK, Completion, Invoke, Result, completion
-from harness.protocols.any_client import JSON
+from harness.protocols.systems import JSON
 from harness.run import client_guard
 
 # The line protocol of clients that are processes of the user's: docs/how-to/any-client.md.

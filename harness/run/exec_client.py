@@ -2,7 +2,7 @@
 
 Each process of the workload belongs to one of them, or while that one is away, to another. They are
 judged, so nothing that they do may end the run, and every violation of the protocol is noted
-(`harness.protocols.any_client.Conduct`):
+(`harness.protocols.conduct.Conduct`):
 
     lie      an answer to an operation that is not in flight, twice, or a line that nobody may write
     flood    a line longer than `MAX_LINE`, more on stderr than is kept

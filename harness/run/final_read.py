@@ -48,7 +48,7 @@ from harness.history.parquet_writer import ParquetWriter
 from harness.history.run_folder import RunDir, write_atomically
 from harness.models import MODELS
 from harness.plan import Plan
-from harness.protocols import NULL, Cluster, End, Range, ReadsRanges, Situation, Target
+from harness.protocols import NULL, Cluster, End, Range, Situation, Target
 from harness.protocols.clock import Clock, RunClock
 from harness.run.observer import Observer
 from harness.run.recorder import Recorder, Written
@@ -84,12 +84,11 @@ def read_by(
     ranges: Ranges | None = None,
 ) -> tuple[pa.Table, list[End]]:
     """All that a reader has read, or what it has in these ranges, in the columns of READS but
-    `run_id`, and how far it got. With ranges the target is a `ReadsRanges`."""
+    `run_id`, and how far it got. With ranges the target has `read_ranges`."""
     who, limit_s = f"the target {target.plugin!r}: the reader {reader!r}", plan.final.read_s
     if ranges is None:
         given: object = target.read_all(cluster, plan, reader=reader, timeout_s=limit_s)
     else:
-        assert isinstance(target, ReadsRanges)
         given = target.read_ranges(cluster, plan, reader=reader, ranges=ranges, timeout_s=limit_s)
     table, ends = validated(who, given, tuple[pa.Table, list[End]])
     try:
@@ -112,7 +111,7 @@ def read_again(
 ) -> tuple[pa.Table, list[End]]:
     """What the second library reads: these ranges, if the target can and the first reader is
     confirmed by them; else everything."""
-    if wanted is not None and isinstance(target, ReadsRanges):
+    if wanted is not None and target.does("read_ranges"):
         table, of_second = read_by(target, cluster, plan, reader, wanted)
         if _confirms(table, of_second, first, ends, wanted):
             return table, of_second

@@ -18,17 +18,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from harness.failures import validated, what
 from harness.plan import Plan
-from harness.protocols import (
-    HasLeaders,
-    HoldsCells,
-    Node,
-    NodeView,
-    PartitionView,
-    Situation,
-)
+from harness.protocols import Node, NodeView, PartitionView, Situation, Target
 from harness.protocols.clock import Clock, Task
 
 Rows = Callable[[list[tuple[object, ...]]], None]
@@ -52,9 +46,9 @@ class Watched:
 @dataclass
 class Observer:
     """Observes while it is entered as a context. A target whose nodes cannot be queried for who
-    leads (no `HasLeaders`) leaves it idle: nothing is known of its leaders."""
+    leads (no `observe`) leaves it idle: nothing is known of its leaders."""
 
-    target: object
+    target: Target[Any]
     nodes: Mapping[str, Node]
     cells: Sequence[Watched]
     clock: Clock
@@ -91,7 +85,7 @@ class Observer:
     @property
     def observes(self) -> bool:
         """Whether the target can be queried for who leads."""
-        return isinstance(self.target, HasLeaders)
+        return self.target.does("observe")
 
     def begun(self) -> bool:
         """Whether a node has answered, or none is queried."""
@@ -116,10 +110,8 @@ class Observer:
         """Query a node once, about every cell."""
         target, plans = self.target, [cell.plan for cell in self.cells]
         if len(plans) == 1:
-            assert isinstance(target, HasLeaders)
             given: object = [target.observe(node, plans[0], timeout_s=_TIMEOUT_S)]
         else:
-            assert isinstance(target, HoldsCells)
             given = [*target.observe_cells(node, plans, timeout_s=_TIMEOUT_S)]
         views = validated("observe()", given, list[NodeView | None])
         now_ns, of_cells = self.clock.now_ns(), list(zip(self.cells, views, strict=True))

@@ -3,7 +3,7 @@
 What the command line's `--set` changed decides over the file, and where an axis of a campaign or a
 cell has the same key, it goes first, by its name. Everything that is not used is kept in the plan
 with the reason (`harness.plan.model`). What a key means is the target's to say
-(`harness.protocols.tools.TakesSettingsFiles`).
+(`Target.settings_files`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harness.plan.cells import keys_of
 from harness.plan.model import OVERRULED, UNKNOWN, OwnFile, OwnKey, Yours
 from harness.plan.parsing import dotted_parts
 from harness.plan.steps import named_schedule
-from harness.protocols.tools import TakesSettingsFiles
+from harness.protocols import Target
 from harness.wrong_values import dotted
 
 Document = dict[str, Any]
@@ -101,16 +101,15 @@ class OwnSettings:
         return changed
 
 
-def _target(plan: Plan, own: OwnSettings) -> TakesSettingsFiles[Any]:
-    target = registry.target_named(plan.target.system)
-    takes = target.settings_files if isinstance(target, TakesSettingsFiles) else {}
+def _target(plan: Plan, own: OwnSettings) -> Target[Any]:
+    target: Target[Any] = registry.target_named(plan.target.system)
+    takes = target.settings_files
     asked = [*own.files, *([REAL_TIMEOUTS] if own.real_timeouts else [])]
     for name in asked:
         if name not in (*takes, *([REAL_TIMEOUTS] if takes else [])):
             raise PlanError(
                 f"{plan.target.system} takes no --{name}", key="target.system", hint="leave it out"
             )
-    assert isinstance(target, TakesSettingsFiles)
     return target
 
 
@@ -133,7 +132,7 @@ def _placed(
     document: Document,
     decided: Decided,
     others: Decided,
-    target: TakesSettingsFiles[Any],
+    target: Target[Any],
     plan: Plan,
 ) -> OwnKey:
     """Put a key of a file where it belongs in the document, unless another decides."""
@@ -165,9 +164,7 @@ def _placed(
     return each.model_copy(update={"why": f"where {who} does not decide"})
 
 
-def _who(
-    parts: Parts, decided: Decided, target: TakesSettingsFiles[Any], plan: Plan
-) -> Decider | None:
+def _who(parts: Parts, decided: Decided, target: Target[Any], plan: Plan) -> Decider | None:
     """Who decides this key of the plan, under whatever name, or a table that holds it."""
     meant = target.same_key(plan, parts)
     keys = ((target.same_key(plan, own), by) for own, by in decided.items())
@@ -180,7 +177,7 @@ def origins_of(
     """Who decided each setting that is not the system's default: the user (a file, `--set`), the
     plan, or one of `others`."""
     target = registry.target_named(plan.target.system)
-    tables = target.settings_places if isinstance(target, TakesSettingsFiles) else {}
+    tables = target.settings_places
     by_place, origins = plan.yours.by_place(), {g: dict(found) for g, found in others.items()}
     for group, settings in requested.items():
         for key, value in settings.items():

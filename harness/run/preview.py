@@ -17,15 +17,7 @@ from harness.errors import HarnessFailure
 from harness.faults.records import to_document
 from harness.models import MODELS
 from harness.plan import FaultStep, Plan, plan_model
-from harness.protocols import (
-    CLIENT_ROLE,
-    Act,
-    Nemesis,
-    NodeOutline,
-    TakesClusterFile,
-    Warns,
-    vocabulary_of,
-)
+from harness.protocols import CLIENT_ROLE, Act, Nemesis, NodeOutline, TakesClusterFile
 from harness.protocols.crashes import ClientNemesis, names_met
 from harness.protocols.vocabulary import Choice
 from harness.run.resolving import ResolvedPlan
@@ -42,9 +34,8 @@ def warnings(resolved: ResolvedPlan) -> list[str]:
     """What is allowed but probably not intended."""
     plan, notes = resolved.plan, [f"forced: {each}" for each in resolved.unsupported]
     load = plan.workload
-    if isinstance(resolved.target, Warns):
-        of_cells = [resolved.target.warnings(each.plan) for each in resolved.cells]
-        notes += dict.fromkeys(chain.from_iterable(of_cells or [resolved.target.warnings(plan)]))
+    of_cells = [resolved.target.warnings(each.plan) for each in resolved.cells]
+    notes += dict.fromkeys(chain.from_iterable(of_cells or [resolved.target.warnings(plan)]))
     notes += chain(_unhealed(resolved), _of_nemeses(resolved))
     longest_s = _longest_s(plan)
     if longest_s > load.duration_s:
@@ -261,7 +252,7 @@ def _acts(
     met: Mapping[str, tuple[str, ...]],
 ) -> tuple[list[Act], list[str]]:
     """What the step would do, and to which nodes."""
-    roles, vocabulary = {each.name: each.roles for each in outline}, vocabulary_of(resolved.target)
+    roles, vocabulary = {each.name: each.roles for each in outline}, resolved.target.vocabulary()
     last = [name for name, own in roles.items() if CLIENT_ROLE not in own][-1]
     situation = as_if_first_led(resolved.plan, vocabulary.members(roles), last)
     choice = Choice(roles=roles, situation=situation, vocabulary=vocabulary, earlier=met)

@@ -17,18 +17,16 @@ from harness.models import MODELS
 from harness.plan import Plan
 from harness.protocols import (
     Checker,
-    Guest,
     Nemesis,
     Order,
     Provider,
-    RunsElsewhere,
     TakesClusterFile,
     TakesInventory,
     Target,
     Unsupported,
     Workload,
 )
-from harness.protocols.any_client import EXEC, HasLibraries, ServesAnyClient
+from harness.protocols.systems import EXEC
 from harness.run.cells import CellPlan, asked_in_vain, cell_plans, checked_cells, workload_of
 from harness.run.client_process import ClientCommand
 from harness.run.resolving_faults import resolved_steps
@@ -83,7 +81,7 @@ def on_cluster(
             hint="choose another plan",
         )
     target = registry.make("targets", str(system), {}, key="target.system", file=file)
-    if not isinstance(target, RunsElsewhere):
+    if not target.does("reached_by"):
         raise PlanError(
             f"{system} cannot be tested on a cluster that ackloss did not start",
             file=file,
@@ -91,7 +89,6 @@ def on_cluster(
         )
     assert access is not None
     guest = target.reached_by(access)
-    assert isinstance(guest, Guest)
     adapted, ignored = guest.adapted(document)
     adapted["cluster"] = {"kind": provider.plugin}
     return adapted, Place(provider=provider, target=guest), ignored
@@ -224,9 +221,7 @@ def _check_model(target: Target[Any], workload: Workload) -> None:
 def _check_client(plan: Plan, target: Target[Any]) -> None:
     """Refuse a client that the target does not have."""
     name = plan.workload.client
-    serves = isinstance(target, ServesAnyClient)
-    libraries = target.libraries if isinstance(target, HasLibraries) else ()
-    known = [*libraries, *([EXEC] if serves else [])]
+    known = [*target.libraries, *([EXEC] if target.does("connection") else [])]
     if name is not None and name not in known:
         raise PlanError(
             f"{target.plugin} has no client {name!r}",

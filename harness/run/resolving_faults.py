@@ -20,7 +20,6 @@ from harness.models import GROUP
 from harness.plan import Family, FaultStep, Plan
 from harness.protocols import (
     CLIENT_ROLE,
-    HasLevers,
     Nemesis,
     Node,
     NodeOutline,
@@ -33,9 +32,8 @@ from harness.protocols import (
     TakesInventory,
     Target,
     Vocabulary,
-    vocabulary_of,
 )
-from harness.protocols.crashes import CONSUMERS, ClientNemesis, KnowsCrashes, names_met
+from harness.protocols.crashes import CONSUMERS, ClientNemesis, names_met
 from harness.protocols.vocabulary import Choice
 from harness.run.cells import CellPlan
 from harness.run.schedule import ResolvedStep
@@ -185,7 +183,7 @@ class Here:
     def trial(self) -> Trial:
         """The nodes that would start, on which faults are tried."""
         outline = self.provider.outline(Order(plan=self.plan, target=self.target))
-        return Trial(outline, self.plans, vocabulary_of(self.target))
+        return Trial(outline, self.plans, self.target.vocabulary())
 
     @property
     def roles(self) -> selectors.Roles:
@@ -202,13 +200,13 @@ class Here:
     def check_selector(self, text: str, *, key: str) -> None:
         """Refuse words that the target does not have, and names that the cluster does not have, as
         far as its nodes are known."""
-        selectors.check(text, vocabulary_of(self.target), key=key)
+        selectors.check(text, self.target.vocabulary(), key=key)
         if self.knows_nodes:
             selectors.check_names(text, lambda: self.roles, key=key)
 
 
 def _resolve_step(here: Here, where: str, step: FaultStep) -> ResolvedStep:
-    condition, words = None, vocabulary_of(here.target)
+    condition, words = None, here.target.vocabulary()
     if step.when is not None:
         condition = conditions.parse(step.when, words, key=f"{where}.when")
         _check_condition(condition, here, where)
@@ -273,8 +271,7 @@ def _check_mix(here: Here, mistakes: Mistakes) -> None:
 def _check_levers(name: str, nemesis: Nemesis, here: Here, where: str) -> None:
     """The cluster offers every lever that the fault needs, or else the target has it."""
     target, provider = here.target, here.provider
-    own = target.own_levers if isinstance(target, HasLevers) else frozenset()
-    offered = [*provider.levers, *sorted(own)]
+    offered = [*provider.levers, *sorted(target.own_levers)]
     if not provider.simulated:
         offered.append(ManualLever.name)
     if missing := missing_levers(nemesis, offered):
@@ -323,7 +320,7 @@ def _check_clients(
             key=f"{where}.nemesis",
             hint="choose another nemesis, or leave out cells",
         )
-    elif isinstance(target, KnowsCrashes) and (why := target.why_no_crashes(plan)):
+    elif why := target.why_no_crashes(plan):
         raise PlanError(why, key=f"{where}.nemesis", hint="choose another nemesis, such as kill")
     if step.nodes not in (part.model_fields["nodes"].default for part in (FaultStep, Family)):
         raise PlanError(

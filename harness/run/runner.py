@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from harness import failures
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
@@ -35,9 +35,8 @@ from harness.models import MODELS
 from harness.plan import Plan
 from harness.protocols import (
     EndsByItself,
-    Guest,
+    GuestTarget,
     HasFinal,
-    HasLogs,
     HasOwnDisk,
     LeavesObjects,
     Node,
@@ -45,7 +44,7 @@ from harness.protocols import (
     Provider,
     RunCluster,
     TakesInventory,
-    vocabulary_of,
+    Target,
 )
 from harness.protocols.clock import RunClock
 from harness.run.availability import (
@@ -112,14 +111,13 @@ _FRAME: Final = re.compile(r"\s*(at |\.\.\. \d+ more)")
 _LONGEST: Final = 300
 
 
-def logs_of(node: Node, target: object, cluster: RunCluster) -> tuple[dict[str, bytes], list[str]]:
+def logs_of(
+    node: Node, target: Target[Any], cluster: RunCluster
+) -> tuple[dict[str, bytes], list[str]]:
     """A node's logs by the names of files, with what its process printed, and a sentence for each
     of the two that could not be had, whatever was raised."""
     logs, missing = dict[str, bytes](), list[str]()
-    sources: list[Callable[[], Mapping[str, bytes]]] = [partial(_printed, node, cluster)]
-    if isinstance(target, HasLogs):
-        sources.insert(0, partial(target.logs, node))
-    for source in sources:
+    for source in (partial(target.logs, node), partial(_printed, node, cluster)):
         try:
             given = validated("logs()", source(), Mapping[str, bytes])
             logs |= {Path(name).name: log for name, log in given.items()}
@@ -197,7 +195,7 @@ def run_plan(resolved: ResolvedPlan, how: RunOptions) -> RunDir:
         forced=resolved.unsupported,
     )
     with record.outcome():
-        theirs = isinstance(resolved.target, Guest)
+        theirs = isinstance(resolved.target, GuestTarget)
         end = "leaving the cluster as it was" if theirs else "taking the cluster down"
         with registered(resolved, how.run_id, rundir.path), _taken_down(cluster, how, phase=end):
             with how.interrupts.raising(), record.timed("cluster_s"):
@@ -349,7 +347,7 @@ def _play_load(
     """The load of all cells under one schedule, which is ended, and all healed, once the last of
     them begins nothing more. A selector such as `leader` is about the first cell."""
     first = cells[0].resolved.plan
-    words = vocabulary_of(resolved.target)
+    words = resolved.target.vocabulary()
     schedule = Schedule(first, resolved.steps, cluster.nodes, faults, observer, clock, words)
     how.status.schedule = schedule
     healed = Meeting(clock, len(cells), schedule.finish)

@@ -30,7 +30,7 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from harness.errors import PlanError, nearest
 from harness.plan import Scalar, number_of
-from harness.protocols.tools import SettingHelp
+from harness.protocols.systems import SettingHelp
 from targets.kafka.promises import SPELLINGS, acks_of
 
 _LIKE: Final = 0.8

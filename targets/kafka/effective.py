@@ -189,7 +189,7 @@ def _shortened(
 
 
 def real_timeouts(plan: KafkaPlan) -> list[OwnKey]:
-    """See `harness.protocols.tools.TakesSettingsFiles`."""
+    """See `Target.real_timeouts`."""
     at: dict[Level, Mapping[str, Any]] = {
         "broker": {**mode_of(plan).defaults(plan), **plan.target.settings},
         "producer": library_of(plan).settings(plan),

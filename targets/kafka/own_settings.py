@@ -280,7 +280,7 @@ _ASSIGNORS: Final = {
 
 
 def own_keys(plan: KafkaPlan, option: str, file: Path) -> list[OwnKey]:
-    """See `harness.protocols.tools.TakesSettingsFiles`."""
+    """See `Target.own_keys`."""
     level: Level = option.removesuffix("-settings")  # type: ignore[assignment]
     read = read_settings(file, {*definitions.definitions(), *definitions.same()}.__contains__)
     means = {"broker": _of_broker, "producer": _of_producer, "consumer": _of_consumer}[level]

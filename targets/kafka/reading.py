@@ -296,7 +296,7 @@ def read_ranges(
     *,
     timeout_s: float,
 ) -> tuple[pa.Table, list[End]]:
-    """See `harness.protocols.ReadsRanges`."""
+    """See `Target.read_ranges`."""
     with source_of(cluster, plan) as source:
         return read_ranges_from(source, plan, ranges, timeout_s=timeout_s)
 
@@ -346,7 +346,7 @@ def read_from(
 def read_ranges_from(
     source: Source, plan: KafkaPlan, ranges: Mapping[int, Sequence[Range]], *, timeout_s: float
 ) -> tuple[pa.Table, list[End]]:
-    """Read ranges of partitions by librdkafka: see `harness.protocols.ReadsRanges`."""
+    """Read ranges of partitions by librdkafka: see `Target.read_ranges`."""
     deadline = time.monotonic() + timeout_s
     reading, ends = read_ranges_with_librdkafka(
         source.addresses, plan, ranges, deadline, source.librdkafka

@@ -21,39 +21,20 @@ from harness.protocols import (
     Client,
     Cluster,
     End,
-    HasLeaders,
-    HasLogs,
-    HasVocabulary,
-    HoldsCells,
     Ingredients,
     Lever,
-    Limited,
     Node,
     NodeSpec,
     NodeView,
     Promises,
     Range,
-    ReadsRanges,
-    Reusable,
     RunCluster,
-    RunsElsewhere,
-    RunsInContainers,
-    RunsOnHosts,
     Target,
     Unsupported,
     Vocabulary,
-    Warns,
 )
-from harness.protocols.any_client import EXEC, JSON, HasLibraries, ServesAnyClient
-from harness.protocols.groups import Consumers, GroupSettings, HasConsumers, Record
-from harness.protocols.pages import DescribesRuns, HasLogLines, LogLines
-from harness.protocols.tools import (
-    ListsSettings,
-    MadeBeforehand,
-    SettingHelp,
-    TakesSettingsFiles,
-    UsesPackages,
-)
+from harness.protocols.groups import Consumers, GroupSettings, Record
+from harness.protocols.systems import EXEC, JSON, LogLines, SettingHelp
 from harness.run.cells import cell_plans, group_of, transactions_of
 from targets.kafka import (
     brokers,
@@ -105,29 +86,7 @@ LOG_LINES: Final = LogLines(
 
 
 @dataclass(frozen=True)
-class Kafka(
-    Target[KafkaPlan],
-    RunsInContainers[KafkaPlan],
-    RunsOnHosts[KafkaPlan],
-    MadeBeforehand,
-    UsesPackages,
-    HoldsCells[KafkaPlan],
-    RunsElsewhere,
-    HasLeaders[KafkaPlan],
-    HasVocabulary,
-    HasLogs,
-    HasLogLines,
-    DescribesRuns,
-    TakesSettingsFiles[KafkaPlan],
-    ListsSettings,
-    HasLibraries,
-    ServesAnyClient[KafkaPlan],
-    Limited[KafkaPlan],
-    Warns[KafkaPlan],
-    ReadsRanges[KafkaPlan],
-    Reusable[KafkaPlan],
-    HasConsumers[KafkaPlan],
-):
+class Kafka(Target[KafkaPlan]):
     """Apache Kafka, 0.8.0 to 4.x: brokers b1 ..., and controllers c1 ... or ZooKeeper servers
     z1 ... ."""
 

@@ -22,9 +22,6 @@ from harness.protocols import (
     Client,
     Cluster,
     End,
-    HasLeaders,
-    HasVocabulary,
-    HoldsCells,
     Node,
     NodeView,
     PartitionView,
@@ -33,9 +30,7 @@ from harness.protocols import (
     Target,
     Vocabulary,
 )
-from harness.protocols.crashes import KnowsCrashes
-from harness.protocols.groups import Consumers, GroupSettings, HasConsumers, Record
-from harness.protocols.pages import DescribesRuns
+from harness.protocols.groups import Consumers, GroupSettings, Record
 from harness.run.cells import cell_plans, group_of, transactions_of
 from targets.memory.clients import LogClient, RegisterClient, SetClient
 from targets.memory.consumers import MemoryConsumers, Place
@@ -148,12 +143,6 @@ _SOFTWARE = "the reference system's own client"
 class Memory(
     Target[MemoryPlan],
     RunsSimulated[MemoryPlan],
-    HasLeaders[MemoryPlan],
-    HasVocabulary,
-    KnowsCrashes,
-    DescribesRuns,
-    HoldsCells[MemoryPlan],
-    HasConsumers[MemoryPlan],
 ):
     """A reference system with switchable defects, simulated: a replicated log, and registers that
     follow from it. It tests ackloss itself, not a real system."""

@@ -9,7 +9,7 @@ from typing import Final
 from harness.errors import PlanError
 from harness.models import REGISTER, SET
 from harness.protocols import Cluster
-from harness.protocols.any_client import EXEC, JSON
+from harness.protocols.systems import EXEC, JSON
 from targets.zookeeper.configuration import CLIENT_PORT
 from targets.zookeeper.layout import SET as ELEMENTS
 from targets.zookeeper.plan import ZooKeeperPlan

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from harness.protocols.pages import LogLines
+from harness.protocols.systems import LogLines
 
 LOG_LINES: Final = LogLines(
     dated=re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] (.*)", re.DOTALL),

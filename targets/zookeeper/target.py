@@ -19,10 +19,6 @@ from harness.protocols import (
     Client,
     Cluster,
     End,
-    HasLeaders,
-    HasLogs,
-    HasVocabulary,
-    HoldsCells,
     ImageRef,
     Ingredients,
     Lever,
@@ -31,14 +27,9 @@ from harness.protocols import (
     NodeView,
     PartitionView,
     Promises,
-    RunsInContainers,
-    RunsOnHosts,
     Target,
-    Warns,
 )
-from harness.protocols.any_client import COMMAND, EXEC, JSON, ServesAnyClient
-from harness.protocols.pages import DescribesRuns, HasLogLines, LogLines
-from harness.protocols.tools import MadeBeforehand, UsesPackages
+from harness.protocols.systems import COMMAND, EXEC, JSON, LogLines
 from harness.protocols.vocabulary import Choice, Groups, Since, Vocabulary
 from targets.zookeeper import any_client, layout, pages, seeing, settings
 from targets.zookeeper.configuration import check_settings
@@ -124,21 +115,7 @@ _OWN_KEYS: Final = {
 
 
 @dataclass(frozen=True)
-class ZooKeeper(
-    Target[ZooKeeperPlan],
-    RunsInContainers[ZooKeeperPlan],
-    RunsOnHosts[ZooKeeperPlan],
-    ServesAnyClient[ZooKeeperPlan],
-    HasLeaders[ZooKeeperPlan],
-    HasVocabulary,
-    HasLogs,
-    HasLogLines,
-    DescribesRuns,
-    MadeBeforehand,
-    UsesPackages,
-    Warns[ZooKeeperPlan],
-    HoldsCells[ZooKeeperPlan],
-):
+class ZooKeeper(Target[ZooKeeperPlan]):
     """Apache ZooKeeper, 3.4 to 3.9: servers z1 ... with a vote, and observers o1 ... ."""
 
     plugin: ClassVar[str] = "zookeeper"

@@ -143,7 +143,7 @@ def missing(imported: set[tuple[str, str]]) -> set[tuple[str, str]]:
     [
         ("nemeses", {"ProcessRecord", "Nemesis", "ClientNemesis"}),
         ("workloads", {"invoke", "Workload", "GroupSettings"}),
-        ("targets", {"RunsSimulated", "ServesAnyClient", "HasLibraries", "with_proxy", "Requests"}),
+        ("targets", {"RunsSimulated", "GuestTarget", "with_proxy", "Requests"}),
         ("checkers", {"HasPrimaryFinding", "CheckResult", "LOST_WRITES"}),
     ],
 )
@@ -180,7 +180,7 @@ def test_what_the_page_about_plug_ins_names_can_be_imported() -> None:
         for node in ast.parse(file.read_text(encoding="utf-8")).body
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     }
-    assert {"RunsSimulated", "ServesAnyClient", "Lever", "Requests"} <= words & classes
+    assert {"RunsSimulated", "Lever", "Requests"} <= words & classes
     assert words & classes <= set(plugins.__all__)
 
 

@@ -19,7 +19,7 @@ from harness.installation import CAMPAIGNS, PLANS
 
 if TYPE_CHECKING:
     from harness.plan import Plan
-    from harness.protocols.tools import SettingHelp
+    from harness.protocols.systems import SettingHelp
 
 SCHEDULES = "schedules"
 SETTINGS = "settings"
@@ -126,13 +126,11 @@ def list(out: Output, kind: str | None, words: tuple[str, ...]) -> None:
 def _list_settings(out: Output, words: Sequence[str]) -> None:
     """Those that have all the words; people see those that a plan may set, and of others the
     reason, if there are no more than a few."""
-    from harness.protocols.tools import ListsSettings
 
     every = [
         (system, each)
         for system in registry.usable("targets")
-        if isinstance(target := registry.target_named(system), ListsSettings)
-        for each in target.listed_settings()
+        for each in registry.target_named(system).listed_settings()
     ]
     levels = {each.level for _, each in every}
     found = [

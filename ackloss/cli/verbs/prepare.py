@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
 from ackloss.cli.output import Output, with_output
 
 if TYPE_CHECKING:
-    from harness.protocols.tools import MadeBeforehand
+    from harness.protocols import Target
 
 
 @click.command()
@@ -54,15 +54,14 @@ def prepare(out: Output, system: str | None, versions: tuple[str, ...]) -> None:
         out.say(f"node images ({made}) and archives are ready ({took_s:.1f} s)")
 
 
-def _target(system: str | None) -> tuple[str, MadeBeforehand]:
+def _target(system: str | None) -> tuple[str, Target[Any]]:
     """The named target, or the default one. Raises PlanError for one with nothing to prepare."""
     from harness import registry
     from harness.errors import PlanError
-    from harness.protocols.tools import MadeBeforehand
 
     name = system or registry.default_target() or ""
     registry.check_name("targets", name, key="--system")
     target = registry.target_named(name)
-    if not isinstance(target, MadeBeforehand):
+    if not target.does("prepare_version"):
         raise PlanError(f"nothing has to be made for {name}", key="--system", hint="leave it out")
     return name, target

@@ -29,7 +29,6 @@ def version(out: Output) -> None:
 def _client_libraries() -> list[str]:
     """The Python packages of every target's clients."""
     from harness import registry
-    from harness.protocols.tools import UsesPackages
 
     targets = (registry.target_named(name) for name in registry.usable("targets"))
-    return [name for each in targets if isinstance(each, UsesPackages) for name in each.packages]
+    return [name for each in targets for name in each.packages]

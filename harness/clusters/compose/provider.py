@@ -17,7 +17,7 @@ from harness.clusters.compose.file import KIND, Named, read_named
 from harness.clusters.external.provider import External, system_of
 from harness.errors import AcklossError, EnvironmentFailure
 from harness.machine import reach
-from harness.protocols import Access, Finding, Guest, Order, RunCluster, Status
+from harness.protocols import Access, Finding, GuestTarget, Order, RunCluster, Status
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Compose(External):
         from harness.images.daemon import connect
 
         access, target = self._access(), order.target
-        assert isinstance(target, Guest)
+        assert isinstance(target, GuestTarget)
         assert self.named is not None
         return ComposeCluster(
             order,

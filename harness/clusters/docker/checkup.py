@@ -18,7 +18,6 @@ from harness.images.recipe import INFRA, made_base
 from harness.machine.checks import disk, maven, prepared, program, version
 from harness.machine.space import gib, memory_available
 from harness.protocols import Finding, Status
-from harness.protocols.tools import MadeBeforehand
 
 OK, MISSING, OLD, WARN = Status.OK, Status.MISSING, Status.OLD, Status.WARN
 
@@ -115,7 +114,6 @@ def made_beforehand() -> list[Finding]:
     return [
         prepared(name, exists)
         for target in targets
-        if isinstance(target, MadeBeforehand)
         for name, exists in target.made(target.default_version).items()
     ]
 

@@ -51,7 +51,6 @@ from harness.protocols import (
     NodeSpec,
     Order,
     RunCluster,
-    RunsInContainers,
 )
 from harness.protocols.clock import Clock, RealClock
 
@@ -341,7 +340,6 @@ class PodsOfRun(RunCluster):
     def start(self) -> None:
         """Make the network and start every node, prepared for the plan's faults."""
         target, plan = self.order.target, self.order.plan
-        assert isinstance(target, RunsInContainers)
         addresses = self.pods.create_network(target.names(plan))
         specs = specs_of(self.order, self.ingredients, addresses)
         specs = prepared(specs, self.order.needs, holder_id=self.pods.infra_image)

@@ -27,7 +27,6 @@ from harness.protocols import (
     Order,
     Provider,
     RunCluster,
-    RunsInContainers,
     Target,
 )
 
@@ -59,11 +58,11 @@ class Docker(Provider, LeavesObjects):
 
     def runs(self, target: type[Target[Any]]) -> bool:
         """A target that names its nodes and prepares their image."""
-        return issubclass(target, RunsInContainers)
+        return target.does("prepare")
 
     def outline(self, order: Order) -> list[NodeOutline]:
         """The target's nodes, at the addresses of an example subnet."""
-        target, plan = _target(order), order.plan
+        target, plan = order.target, order.plan
         version = plan.target.version
         reference = plan.target.image or f"{plan.target.system} {version}"
         image = ImageRef(reference=reference, id="", version=version)
@@ -82,7 +81,7 @@ class Docker(Provider, LeavesObjects):
 
     def cost(self, order: Order, *, kept: bool) -> Cost:
         """Memory limits of both containers of each node."""
-        nodes = len(_target(order).names(order.plan))
+        nodes = len(order.target.names(order.plan))
         return Cost(
             memory_mb=nodes * (order.plan.target.memory_mb + INFRA_MB),
             seconds=order.plan.workload.duration_s + (_KEPT_S if kept else _NEW_S),
@@ -113,7 +112,7 @@ class Docker(Provider, LeavesObjects):
                 f"the plan's faults need nodes with disks that can lose power, but {why}",
                 hint='`nemesis = "disk"` with `form = "unsynced"` needs none',
             )
-        nodes, each_mb = len(_target(order).names(order.plan)), order.plan.target.memory_mb
+        nodes, each_mb = len(order.target.names(order.plan)), order.plan.target.memory_mb
         needed, free = nodes * each_mb << 20, memory_available()
         if free < needed:
             raise EnvironmentFailure(
@@ -134,7 +133,7 @@ class Docker(Provider, LeavesObjects):
         from harness.images.building import infra_image
 
         infra_image(say)
-        _target(order).prepare(order.plan, say)
+        order.target.prepare(order.plan, say)
 
     def cluster(self, order: Order, run_id: str, say: Callable[[str], None]) -> RunCluster:
         """Pods that are not started yet; their images are there."""
@@ -144,7 +143,7 @@ class Docker(Provider, LeavesObjects):
 
         client = connect()
         infra = infra_image(say)
-        ingredients = _target(order).prepare(order.plan, say)
+        ingredients = order.target.prepare(order.plan, say)
         return PodsOfRun(order, ingredients, DockerCluster(run_id, client, infra.id))
 
     def remove(self, run_id: str, *, dry_run: bool = False) -> list[str]:
@@ -160,10 +159,3 @@ class Docker(Provider, LeavesObjects):
         from harness.images.daemon import connect
 
         return unknown_runs(connect(), known)
-
-
-def _target(order: Order) -> RunsInContainers[Any]:
-    """The target as one that runs in containers: a plan whose target is not was refused."""
-    target = order.target
-    assert isinstance(target, RunsInContainers)
-    return target

@@ -16,7 +16,7 @@ from harness.plan import Plan
 from harness.protocols import (
     Access,
     Completed,
-    Guest,
+    GuestTarget,
     ImageRef,
     Lever,
     Node,
@@ -65,7 +65,7 @@ class ExternalNode:
         raise HarnessFailure(f"{self.name} at {self.address} is not ours: nothing is done on it")
 
 
-def nodes_there(guest: Guest[Any], plan: Plan) -> dict[str, Node]:
+def nodes_there(guest: GuestTarget[Any], plan: Plan) -> dict[str, Node]:
     """The nodes, as the cluster itself names them. Raises EnvironmentFailure."""
     return {
         each.name: ExternalNode(each.name, each.roles, each.address)
@@ -79,7 +79,7 @@ class ExternalCluster(RunCluster):
 
     order: Order
     access: Access
-    guest: Guest[Any]
+    guest: GuestTarget[Any]
     id: str
     real_clock: Clock = field(default_factory=RealClock)
     members: dict[str, Node] = field(default_factory=dict)

@@ -21,7 +21,7 @@ from harness.protocols import (
     Access,
     Cost,
     Finding,
-    Guest,
+    GuestTarget,
     LeavesObjects,
     Lever,
     Node,
@@ -29,7 +29,6 @@ from harness.protocols import (
     Order,
     Provider,
     RunCluster,
-    RunsElsewhere,
     TakesClusterFile,
     Target,
 )
@@ -77,7 +76,7 @@ class External(Provider, LeavesObjects, TakesClusterFile):
 
     def runs(self, target: type[Target[Any]]) -> bool:
         """A target that can be a guest, or is one."""
-        return issubclass(target, RunsElsewhere | Guest)
+        return target.does("reached_by") or issubclass(target, GuestTarget)
 
     def outline(self, order: Order) -> list[NodeOutline]:
         """None: nothing would start, and the nodes are known only once the cluster has been
@@ -114,7 +113,7 @@ class External(Provider, LeavesObjects, TakesClusterFile):
         from harness.clusters.external.cluster import ExternalCluster
 
         access, target = self._access(), order.target
-        assert isinstance(target, Guest)
+        assert isinstance(target, GuestTarget)
         return ExternalCluster(order, access, target, run_id)
 
     def remove(self, run_id: str, *, dry_run: bool = False) -> list[str]:
@@ -156,7 +155,7 @@ class External(Provider, LeavesObjects, TakesClusterFile):
             return guest.remove(tuple(entry["objects"]), dry_run=dry_run)
 
     @contextmanager
-    def _guest(self, entry: Mapping[str, Any], run_id: str) -> Iterator[Guest[Any]]:
+    def _guest(self, entry: Mapping[str, Any], run_id: str) -> Iterator[GuestTarget[Any]]:
         """The target of a dead run on its cluster. Raises HarnessFailure if that cannot be
         reached."""
         access = self.access or self._access_of(Path(entry["cluster"]), run_id)
@@ -244,13 +243,14 @@ def system_of(content: Reached, file: Path) -> str:
     return str(system)
 
 
-def guest_on(system: str, access: Access, *, kind: str) -> Guest[Any]:
+def guest_on(system: str, access: Access, *, kind: str) -> GuestTarget[Any]:
     """The target on a cluster of the user's. Opens no connection. Raises PlanError."""
     target = registry.make("targets", system, {}, key="system", file=str(access.file))
-    if not isinstance(target, RunsElsewhere):
+    if not target.does("reached_by"):
         raise PlanError(
             f"{system} cannot run on a cluster of kind {kind!r}",
             file=str(access.file),
             key="system",
         )
-    return target.reached_by(access)
+    guest: GuestTarget[Any] = target.reached_by(access)
+    return guest

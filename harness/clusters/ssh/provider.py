@@ -40,7 +40,6 @@ from harness.protocols import (
     Order,
     Provider,
     RunCluster,
-    RunsOnHosts,
     Status,
     TakesInventory,
     Target,
@@ -391,7 +390,7 @@ class Ssh(Provider, LeavesObjects, TakesInventory):
 
     def runs(self, target: type[Target[Any]]) -> bool:
         """A target that says what a host needs to run it."""
-        return issubclass(target, RunsOnHosts)
+        return target.does("for_hosts")
 
     def outline(self, order: Order) -> list[NodeOutline]:
         """The nodes, each with its host."""
@@ -405,7 +404,7 @@ class Ssh(Provider, LeavesObjects, TakesInventory):
                 command=" ".join(spec.argv),
                 files=tuple(sorted(spec.files)),
             )
-            for spec in _target(order).nodes(order.plan, _ingredients(order), addresses)
+            for spec in order.target.nodes(order.plan, _ingredients(order), addresses)
         ]
 
     def cost(self, order: Order, *, kept: bool) -> Cost:
@@ -439,13 +438,13 @@ class Ssh(Provider, LeavesObjects, TakesInventory):
 
     def prepare(self, order: Order, say: Callable[[str], None]) -> None:
         """What the target needs on hosts, on this machine."""
-        _target(order).for_hosts(order.plan, say)
+        order.target.for_hosts(order.plan, say)
 
     def cluster(self, order: Order, run_id: str, say: Callable[[str], None]) -> RunCluster:
         """Nodes that are not started yet; what is uploaded to their hosts is here."""
 
         assigned, inventory = self._assigned(order), self._hosts()
-        made = _target(order).for_hosts(order.plan, say)
+        made = order.target.for_hosts(order.plan, say)
         assert self.inventory is not None
         return HostsOfRun.on(inventory, self.inventory, assigned, order, made, run_id)
 
@@ -474,7 +473,7 @@ class Ssh(Provider, LeavesObjects, TakesInventory):
 
     def _assigned(self, order: Order) -> dict[str, HostEntry]:
         """The host of each node: the first that is free and takes its role."""
-        target, hosts = _target(order), list(self._hosts().hosts)
+        target, hosts = order.target, list(self._hosts().hosts)
         names = target.names(order.plan)
         if len(names) > len(hosts):
             raise EnvironmentFailure(
@@ -517,7 +516,7 @@ class _OnHosts(Ssh):
 
 def _roles(order: Order, names: Sequence[str]) -> Mapping[str, frozenset[str]]:
     addresses = {name: f"198.18.0.{11 + n}" for n, name in enumerate(names)}
-    specs = _target(order).nodes(order.plan, _ingredients(order), addresses)
+    specs = order.target.nodes(order.plan, _ingredients(order), addresses)
     return {spec.name: spec.roles for spec in specs}
 
 
@@ -526,10 +525,3 @@ def _ingredients(order: Order) -> Ingredients:
     version = order.plan.target.version
     image = ImageRef(reference=f"{order.plan.target.system} {version}", id="", version=version)
     return Ingredients(image=image)
-
-
-def _target(order: Order) -> RunsOnHosts[Any]:
-    """The target as one that runs on hosts: a plan whose target is not was refused."""
-    target = order.target
-    assert isinstance(target, RunsOnHosts)
-    return target

@@ -16,7 +16,7 @@ from typing import ClassVar, Final, Protocol
 from harness.errors import HarnessFailure
 from harness.images.steps import Say
 from harness.protocols import Client, Cluster, ImageRef, Ingredients, NodeSpec, with_role
-from harness.protocols.any_client import COMMAND, EXEC, JSON
+from harness.protocols.systems import COMMAND, EXEC, JSON
 from targets.kafka import definitions
 from targets.kafka.configuration import BROKER_PORT
 from targets.kafka.definitions import requested

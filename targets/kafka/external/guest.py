@@ -30,20 +30,17 @@ from harness.protocols import (
     Cluster,
     End,
     Finding,
-    HasLeaders,
-    HasVocabulary,
+    GuestTarget,
     Member,
     Node,
     NodeView,
     Promises,
     Range,
-    ReadsRanges,
     Status,
     Vocabulary,
     with_role,
 )
-from harness.protocols.any_client import JSON, HasLibraries, ServesAnyClient
-from harness.protocols.external import GuestTarget
+from harness.protocols.systems import JSON
 from targets.kafka import effective, promises
 from targets.kafka.brokers import BROKER, TOPIC, Partitions, await_none, views, why_not_whole
 from targets.kafka.clients import library, library_of
@@ -277,14 +274,7 @@ _IGNORED: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True)
-class KafkaGuest(
-    GuestTarget[KafkaPlan],
-    HasLeaders[KafkaPlan],
-    HasVocabulary,
-    HasLibraries,
-    ServesAnyClient[KafkaPlan],
-    ReadsRanges[KafkaPlan],
-):
+class KafkaGuest(GuestTarget[KafkaPlan]):
     """Kafka that ackloss did not start. Brokers are named b and their id."""
 
     plugin: ClassVar[str] = "kafka"

@@ -28,12 +28,13 @@ from harness.history.facts import facts_of
 from harness.history.rows import Rows
 from harness.history.run_folder import RunDir
 from harness.plan import parse_plan
-from harness.protocols import NULL, CheckResult, Cluster, End, Range, ReadsRanges, Target
+from harness.protocols import NULL, CheckResult, Cluster, End, Range
 from harness.protocols.clock import RunClock
 from harness.run import final_read
 from harness.run.final_read import read_everything
 from harness.run.recorder import Recorder, Written
 from targets.kafka import Kafka
+from tests.fixtures.bare_target import BareTarget
 from tests.fixtures.hand_made import Made, W
 
 PLAN = parse_plan({"schema": 1, "name": "t", "topic": {"partitions": 1}})
@@ -69,7 +70,7 @@ def end(position: int) -> End:
 
 
 @dataclass
-class Readers(ReadsRanges[Any]):
+class Readers(BareTarget):
     """A target whose first reader reads `first`, but for one offset (or another one in its place),
     and the second one the `log`."""
 
@@ -78,8 +79,6 @@ class Readers(ReadsRanges[Any]):
     skipped: int | None = None
     in_its_place: int | None = None
     asked: list[tuple[str, tuple[Range, ...] | None]] = field(default_factory=list)
-    plugin: str = "fake"
-    models: tuple[str, ...] = ("log",)
 
     def readers(self, _: object) -> tuple[str, str]:
         return "first", "second"
@@ -142,7 +141,7 @@ def outcome(folder: Path, writes: Sequence[W], target: Readers, of: int = 1) -> 
     plan = {"topic": {"partitions": 1}}
     rundir: RunDir = Made(writes=writes, ends=(), plan=plan).build(folder, "r")
     read_everything(
-        cast(Target[Any], target),
+        target,
         cast(Cluster, None),
         PLAN,
         RunClock(zero_ns=0),

@@ -26,6 +26,7 @@ from harness.run.final_read import (
 )
 from harness.run.observer import Observer, Watched
 from harness.run.recorder import Recorder, Written
+from tests.fixtures.bare_target import BareTarget
 from tests.fixtures.virtual_time import S, VirtualTime
 
 PLAN = parse_plan({"schema": 1, "name": "read"})
@@ -79,12 +80,10 @@ def test_what_a_second_library_is_asked_for(values: list[int], promised: bool) -
 
 
 @dataclass
-class FakeTarget:
+class FakeTarget(BareTarget):
     """A target whose readers find these values and ends."""
 
     found: dict[str, tuple[list[int], End]]
-    plugin: str = "fake"
-    models: tuple[str, ...] = ("log",)
     asked: list[str] = field(default_factory=list)
 
     def readers(self, _: object) -> tuple[str, str]:
@@ -279,6 +278,6 @@ def test_somebody_who_stops_does_not_wait_for_replicas() -> None:
 
 def test_nobody_waits_where_nobody_can_be_asked() -> None:
     time = VirtualTime(ends_s=1000)
-    idle = Observer(object(), {}, [Watched(THREE)], time)
+    idle = Observer(BareTarget(), {}, [Watched(THREE)], time)
     assert wait_until_replicated(20, idle, time, time)
     assert time.now_ns() == 0

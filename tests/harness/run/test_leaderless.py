@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -10,7 +9,7 @@ import pytest
 
 from harness import registry
 from harness.plan import parse_plan
-from harness.protocols import HasLeaders
+from harness.protocols import Target
 from harness.run.interrupts import Interrupts
 from harness.run.resolving import resolve
 from harness.run.runner import RunOptions, run_plan
@@ -27,19 +26,12 @@ PLAN = {
 }
 
 
-def without(ability: type, target: type) -> dict[str, object]:
-    """All that a target's class has, as the body of another that lacks an ability."""
-    left_out = {"__dict__", "__weakref__", "__abstractmethods__", "_abc_impl", *vars(ability)}
-    return {
-        name: value for name, value in vars(target).items() if name not in left_out - {"__doc__"}
-    }
+class Leaderless(Memory):
+    """The reference system, of which no node can be asked who leads."""
 
-
-BASES = tuple(base for base in Memory.__bases__ if base is not HasLeaders)
-Leaderless = types.new_class(
-    "Leaderless", BASES, {}, lambda body: body.update(without(HasLeaders, Memory))
-)
-Leaderless.plugin = "leaderless"
+    plugin = "leaderless"
+    observe = Target.observe
+    observe_cells = Target.observe_cells
 
 
 def test_it_runs_to_its_end_and_nothing_is_observed(
@@ -47,7 +39,7 @@ def test_it_runs_to_its_end_and_nothing_is_observed(
 ) -> None:
     monkeypatch.setitem(registry.plugins("targets"), "leaderless", Leaderless)
     resolved = resolve(parse_plan(PLAN))
-    assert not isinstance(resolved.target, HasLeaders)
+    assert not resolved.target.does("observe")
     with Interrupts() as interrupts:
         rundir = run_plan(resolved, RunOptions(run_id="r", folder=tmp_path, interrupts=interrupts))
     metadata = rundir.read_json(rundir.run)

@@ -10,8 +10,9 @@ import pytest
 
 import ackloss
 from harness.errors import HarnessFailure
-from harness.protocols import HasLogs, Node
+from harness.protocols import Node
 from harness.run.runner import last_words, logs_of
+from tests.fixtures.bare_target import BareTarget
 from tests.fixtures.dry_run import DryRunNode
 from tests.fixtures.memory_plans import SHORT
 from tests.fixtures.planting import Plant
@@ -41,7 +42,7 @@ def test_logs_without_trouble_say_so(tmp_path: Path) -> None:
     assert last_words(tmp_path) == "no error in it"
 
 
-class Logging(HasLogs):
+class Logging(BareTarget):
     """A target whose logs are what it is given, or what that raises."""
 
     plugin = "logging"

@@ -14,6 +14,7 @@ from harness.plan import parse_plan
 from harness.protocols import NodeView, PartitionView
 from harness.protocols.clock import RunClock
 from harness.run.observer import Observer, Watched, merge
+from tests.fixtures.bare_target import BareTarget
 from tests.fixtures.dry_run import DryRunNode
 from tests.fixtures.virtual_time import S, VirtualTime
 
@@ -71,7 +72,7 @@ def test_the_highest_controller_epoch_tells_who_controls() -> None:
 
 
 @dataclass
-class Answering:
+class Answering(BareTarget):
     """Nodes that answer by a script: each of its answers in turn, then no more."""
 
     scripts: dict[str, list[NodeView | None]]
@@ -150,7 +151,7 @@ def test_it_observes_while_it_is_entered_and_no_longer() -> None:
     written = threading.Event()
     stuck, freed = threading.Event(), threading.Event()
 
-    class Slow:
+    class Slow(BareTarget):
         def observe(self, node: Any, plan: object, *, timeout_s: float) -> NodeView | None:
             if node.name == "b2":
                 stuck.set()
@@ -173,14 +174,14 @@ def test_it_observes_while_it_is_entered_and_no_longer() -> None:
 def test_it_is_idle_over_a_target_that_cannot_be_asked() -> None:
     nodes = {"b1": DryRunNode("b1", frozenset(), "198.18.0.11")}
     time, rows = VirtualTime(ends_s=1), []
-    with Observer(object(), nodes, [Watched(PLAN, rows.extend)], clock=time) as observer:
+    with Observer(BareTarget(), nodes, [Watched(PLAN, rows.extend)], clock=time) as observer:
         assert not observer.observes
         assert observer._tasks == []
     assert (dict(observer.situation().partitions), rows) == ({}, [])
 
 
 @dataclass
-class Answers:
+class Answers(BareTarget):
     """A target that answers each query with the next of these, then with the last one again; an
     exception is raised. With several cells, all of them get it."""
 
@@ -282,7 +283,7 @@ def test_an_observation_that_ended_is_reported() -> None:
     """By what no answer may raise: a library that wants to end the process."""
     nodes = {name: DryRunNode(name, frozenset(), "198.18.0.11") for name in ("b1", "b2")}
 
-    class Ending:
+    class Ending(BareTarget):
         def observe(self, node: Any, plan: object, *, timeout_s: float) -> NodeView | None:
             if node.name == "b2":
                 raise SystemExit(3)

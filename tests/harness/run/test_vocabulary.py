@@ -8,8 +8,8 @@ import pytest
 
 from harness.errors import PlanError
 from harness.plan import parse_plan
-from harness.protocols import vocabulary_of
 from harness.run.resolving import resolve
+from tests.fixtures.bare_target import BareTarget
 
 CUT = {"id": "cut", "at_s": 1, "nemesis": "partition"}
 MIX = {"families": [{"nemesis": "kill", "weight": 1000}, {"nemesis": "kill", "weight": 0.001}]}
@@ -137,8 +137,5 @@ def test_an_earlier_step_that_is_not_there_is_refused_in_options_too() -> None:
 
 
 def test_a_target_without_words_has_those_of_the_core() -> None:
-    class Bare:
-        plugin = "etcd"
-
-    words = vocabulary_of(Bare())
-    assert (words.owner, words.words, words.conditions) == ("etcd", {}, ())
+    words = BareTarget().vocabulary()
+    assert (words.owner, words.words, words.conditions) == ("bare", {}, ())

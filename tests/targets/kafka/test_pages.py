@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from harness.history.facts import target_of
-from harness.protocols.pages import DescribesRuns, HasLogLines
 from reports.run_view import DIFFERS, _settings
 
 
@@ -13,7 +12,7 @@ def test_a_stored_plan_is_described_by_its_system() -> None:
         "topic": {"replication_factor": 2, "settings": {"b": 2}},
     }
     kafka = target_of(plan)
-    assert isinstance(kafka, DescribesRuns)
+    assert kafka is not None
     assert kafka.size(plan) == ["3 brokers", "replication factor 2"]
     assert kafka.stored_request(plan) == {"producer": {}, "topic": {"b": 2}, "broker": {"a": 1}}
     theirs = {**plan, "cluster": {"kind": "external"}}  # the plan's brokers are not the cluster's
@@ -22,7 +21,8 @@ def test_a_stored_plan_is_described_by_its_system() -> None:
 
 
 def test_plans_that_name_no_system_are_of_the_default_one() -> None:
-    assert isinstance(target_of({}), HasLogLines)
+    assert (target := target_of({})) is not None
+    assert target.log_lines() is not None
     assert target_of({"target": {"system": "of-another-ackloss"}}) is None
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from harness.errors import PlanError
 from harness.plan import Plan, parse_plan
-from harness.protocols import Limited
 from harness.run.resolving import refuse_unsupported, resolve
 from targets.kafka.limits import LIMITS, Limit, comparable, sent, unheeded, unsupported
 from targets.kafka.target import Kafka
@@ -259,5 +258,4 @@ def test_an_image_is_judged_by_its_tag() -> None:
 
 
 def test_the_target_tells_it() -> None:
-    assert isinstance(Kafka(), Limited)
     assert Kafka().unsupported(plan("0.8.0", "topic", LEAST, 2))[0].source == "KAFKA-1555"

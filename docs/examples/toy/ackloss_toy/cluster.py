@@ -38,7 +38,6 @@ from ackloss.plugins import (
     Provider,
     RealClock,
     RunCluster,
-    RunsInContainers,
     Target,
     all_levers,
     scratch,
@@ -69,7 +68,7 @@ class Local(Provider):
 
     def runs(self, target: type[Target[Any]]) -> bool:
         """Targets that state the commands of their nodes."""
-        return issubclass(target, RunsInContainers)
+        return target.does("prepare")
 
     def outline(self, order: Order) -> list[NodeOutline]:
         """The nodes, at the addresses that they would have."""
@@ -110,7 +109,6 @@ class Local(Provider):
 
 def addresses_of(order: Order) -> dict[str, str]:
     """The loopback addresses of the nodes: no two processes of ackloss have the same."""
-    assert isinstance(order.target, RunsInContainers)
     first = FIRST + os.getpid() % 2**20 * NODES_AT_MOST
     return {name: str(first + n) for n, name in enumerate(order.target.names(order.plan))}
 

@@ -16,9 +16,7 @@ from ackloss.plugins import (
     READS,
     Client,
     Cluster,
-    DeclaresRecords,
     End,
-    HasLevers,
     Ingredients,
     Lever,
     Node,
@@ -27,7 +25,6 @@ from ackloss.plugins import (
     PlanError,
     Promises,
     Recipe,
-    RunsInContainers,
     Slug,
     Target,
     TargetPlan,
@@ -62,7 +59,7 @@ class ToyPlan(Plan):
 
 
 @dataclass(frozen=True)
-class Toy(Target[ToyPlan], RunsInContainers[ToyPlan], HasLevers[ToyPlan], DeclaresRecords):
+class Toy(Target[ToyPlan]):
     """A toy store, which keeps integers in files."""
 
     plugin: ClassVar[str] = "toy"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from harness.levers.disk import DiskLever
 from harness.plan import parse_plan
-from harness.protocols import HasLevers
 from harness.run.availability import levers_of
 from harness.run.resolving import resolve
 from targets.kafka.levers import LeadershipLever
@@ -22,7 +21,6 @@ def test_the_lever_of_disks_learns_how_kafka_stores_and_one_that_moves_leaders_i
     assert levers["disk"] == DiskLever(nodes, KafkaStorage())
     assert isinstance(levers["leadership"], LeadershipLever)
     assert set(levers) == {*cluster.levers, *Kafka.own_levers}
-    assert isinstance(Kafka(), HasLevers)
 
 
 def test_a_cluster_without_a_lever_of_disks_gets_none() -> None:
