@@ -1,12 +1,12 @@
-"""Writes reference documentation from the code: docs/reference/plan.md from the schema of plans,
-the keys of a campaign file into docs/how-to/campaigns.md, the limits of Kafka's versions into
-docs/reference/kafka-versions.md, the table of Kafka's settings into docs/reference/settings.md.
+"""Writes reference documentation from the code. docs/reference/plan.md: the schema of plans;
+kafka-versions.md: what ackloss sets, and limits of versions; settings.md: what a plan may set;
+docs/how-to/campaigns.md: the keys of a campaign file.
 With --check it only reports whether they are current."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ from harness import registry
 from harness.campaigns.plan import CampaignPlan
 from harness.models import MODELS
 from harness.plan.steps import named_schedules
-from harness.protocols.systems import SettingHelp
 from harness.run.preview import plan_schema
 from targets.kafka import definitions
+from targets.kafka import kraft as kraft_layout
+from targets.kafka import zookeeper as zookeeper_layout
 from targets.kafka.limits import LIMITS, Limit
 from targets.memory.plan import ABSENT
 
@@ -33,13 +34,14 @@ CAMPAIGNS = DOCS / "how-to" / "campaigns.md"
 HEAD = """\
 # Plans
 
-A plan is one TOML file. This page is generated from the schema of plans (`make docs`); `ackloss
-plan schema` prints it as JSON Schema. `ackloss plan validate FILE` checks a plan, and `ackloss run
---dry-run FILE` shows what it would do. `--set KEY=VALUE` changes a key for one run:
-`--set target.version=3.9.2`, `--set topic.settings.min.insync.replicas=2` (below a table of
-settings, the rest is one key; TOML's `topic.settings."min.insync.replicas"` means the same), `--set
-faults.kill.at_s=3` (the step whose `id` is `kill`). What Kafka's topics, brokers and clients may be
-set to: [settings.md](settings.md), `ackloss list settings`.
+A plan is one TOML file. This page is generated (`make docs`); `ackloss plan schema` prints the same
+as JSON Schema. `ackloss plan validate FILE` checks a plan, `ackloss run --dry-run FILE` shows what
+it would do. `--set KEY=VALUE` changes a key for one run: `--set target.version=3.9.2`, `--set
+topic.settings.min.insync.replicas=2` (below a table of settings, the rest is one key), `--set
+faults.kill.at_s=3` (the step whose `id` is `kill`). Settings of topics, brokers and clients:
+[settings.md](settings.md), `ackloss list settings`.
+
+A key is followed by its type and its default.
 """
 
 TABLES = {
@@ -78,6 +80,7 @@ SETTINGS_BEGIN, SETTINGS_END = (
     "<!-- settings: written by `make docs` -->",
     "<!-- end of settings -->",
 )
+OURS_BEGIN, OURS_END = "<!-- ours: written by `make docs` -->", "<!-- end of ours -->"
 LIMITS_BEGIN, LIMITS_END = "<!-- limits: written by `make docs` -->", "<!-- end of limits -->"
 
 
@@ -86,26 +89,40 @@ def plan_page() -> str:
     schema, of_zookeeper, of_memory = plan_schema(), plan_schema("zookeeper"), plan_schema("memory")
     parts = [HEAD]
     parts += [_section(schema, *each) for each in TABLES.values()]
-    parts += [_section(of_zookeeper, *each) for each in ZOOKEEPER_TABLES.values()]
-    parts += [_section(of_memory, *each, without=ABSENT) for each in MEMORY_TABLES.values()]
+    kafka = {key: schema["$defs"][name]["properties"] for key, (name, _) in TABLES.items() if name}
+    for key, each in ZOOKEEPER_TABLES.items():
+        parts.append(_section(of_zookeeper, *each, known=kafka.get(key)))
+    for key, each in MEMORY_TABLES.items():
+        parts.append(_section(of_memory, *each, without=ABSENT, known=kafka.get(key)))
     parts += [_workloads(), _checkers(), _nemeses()]
     parts.append(_schedules())
     parts.append(_module_words("Selectors: which nodes", "harness.faults.selectors"))
     parts.append(_module_words("Conditions: when", "harness.faults.conditions"))
     parts.append(_module_words("Selectors and conditions of Kafka", "targets.kafka.vocabulary"))
-    parts.append(_module_words("Selectors and conditions of ZooKeeper", "targets.zookeeper.target"))
-    parts.append(_module_words("Selectors and conditions of memory", "targets.memory.target"))
+    parts.append(_module_words("Selectors and conditions of memory", "targets.memory.vocabulary"))
+    parts.append("Those of ZooKeeper: [ZooKeeper](../how-to/zookeeper.md).")
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def _section(schema: Schema, definition: str, title: str, *, without: Container[str] = ()) -> str:
-    """The table of one section of plans, without the keys that its target refuses."""
+def _section(
+    schema: Schema,
+    definition: str,
+    title: str,
+    *,
+    without: Container[str] = (),
+    known: Schema | None = None,
+) -> str:
+    """The keys of one section of plans, without those that its target refuses, and without those
+    that are the same in the section of Kafka."""
     part = schema["$defs"][definition] if definition else schema
     words, keys = part.get("description", "").strip(), part["properties"]
     if refused := [f"`{key}`" for key in keys if key in without]:
         words += f" Refused, because only real nodes have them: {', '.join(refused)}."
-    table = _table({"properties": {key: keys[key] for key in keys if key not in without}})
-    return f"## {title}\n\n{words}\n\n{table}"
+    same = [key for key in keys if known and known.get(key) == keys[key] and key not in without]
+    if same:
+        words += f" As for Kafka: {', '.join(f'`{key}`' for key in same)}."
+    shown = {key: field for key, field in keys.items() if key not in without and key not in same}
+    return f"## {title}\n\n{words}\n\n{_keys({'properties': shown})}"
 
 
 def _schedules() -> str:
@@ -124,13 +141,16 @@ def _schedules() -> str:
     )
 
 
-def _table(schema: Schema, meanings: Mapping[str, str] | None = None) -> str:
-    rows = ["| key | type | default | meaning |", "|---|---|---|---|"]
+def _keys(schema: Schema, meanings: Mapping[str, str] | None = None) -> str:
+    """A list of keys: type, default and meaning of each."""
+    lines = []
     for key, field in schema["properties"].items():
         meaning = (meanings or {}).get(key) or field.get("description") or f"see [{key}]"
-        default = "" if "default" not in field else f"`{_toml(field['default'])}`"
-        rows.append(f"| `{key}` | {_type(field)} | {default} | {meaning} |")
-    return "\n".join(rows)
+        stated = [_type(field)]
+        if field.get("default") is not None and field["default"] != "":
+            stated.append(f"`{_toml(field['default'])}`")
+        lines.append(f"- `{key}` ({'; '.join(stated)}): {meaning}")
+    return "\n".join(lines)
 
 
 def _type(field: Schema) -> str:
@@ -197,7 +217,7 @@ def _plugin(title: str, plugin: type[Any], facts: str = "") -> str:
     """A plug-in with the table of its options, if it has any."""
     schema = registry.adapter(plugin).json_schema()
     words, meanings = _described(plugin.__doc__ or "", schema.get("properties", {}))
-    table = _table(schema, meanings) if schema.get("properties") else ""
+    table = _keys(schema, meanings) if schema.get("properties") else ""
     return "\n\n".join(filter(None, (f"### {title}", words, facts, table)))
 
 
@@ -230,50 +250,60 @@ def campaigns_page() -> str:
     for definition, title in CAMPAIGN_TABLES.items():
         part = schema if definition == "CampaignPlan" else schema["$defs"][definition]
         words = part.get("description", "").strip()
-        tables.append(f"### {title}\n\n{words}\n\n{_table(part)}")
+        tables.append(f"### {title}\n\n{words}\n\n{_keys(part)}")
     return _with_part(CAMPAIGNS, KEYS_BEGIN, tables, KEYS_END)
 
 
 def _with_part(page: Path, begin: str, parts: list[str], end: str) -> str:
     """A page with the part between two marks replaced."""
-    before, _, rest = page.read_text(encoding="utf-8").partition(begin)
+    return _replaced(page.read_text(encoding="utf-8"), begin, parts, end)
+
+
+def _replaced(text: str, begin: str, parts: list[str], end: str) -> str:
+    before, _, rest = text.partition(begin)
     _, _, after = rest.partition(end)
     return "\n\n".join([f"{before}{begin}", *parts, f"{end}{after}"])
 
 
 def versions_page() -> str:
-    """The page of Kafka's versions with its table of limits rewritten."""
-    rows = [
-        "| what | of | values | versions | mode | | why | source |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    """The page of Kafka's versions, with what ackloss sets and the limits of versions rewritten."""
+    limits = []
     for limit in LIMITS:
-        cells = (
-            ", ".join(f"`{key}`" for key in limit.keys),
-            ", ".join(limit.places),
-            limit.values.words,
-            _span(limit),
-            limit.metadata or "any",
-            limit.kind,
-            limit.reason,
-            limit.source,
-        )
-        rows.append(f"| {' | '.join(cells)} |")
-    return _with_part(VERSIONS, LIMITS_BEGIN, ["\n".join(rows)], LIMITS_END)
+        keys = ", ".join(f"`{key}`" for key in limit.keys)
+        mode = f" with {limit.metadata}" if limit.metadata else ""
+        where = f"{', '.join(limit.places)}: {limit.values.words}, {_span(limit)}{mode}"
+        limits.append(f"- {keys} ({where}): *{limit.kind}*, {limit.reason} ({limit.source})")
+    page = _with_part(VERSIONS, LIMITS_BEGIN, ["\n".join(limits)], LIMITS_END)
+    return _replaced(page, OURS_BEGIN, ["\n".join(_ours())], OURS_END)
+
+
+def _ours() -> Iterator[str]:
+    """The settings of brokers that ackloss sets unless the plan does."""
+    known = definitions.definitions()
+    zookeeper = {key: (value, since) for key, value, since in zookeeper_layout.DEFAULTS}
+    yield "| setting | ackloss | Kafka's default today | where |\n|---|---|---|---|"
+    for key in dict.fromkeys([*kraft_layout.DEFAULTS, *zookeeper]):
+        value = zookeeper[key][0] if key in zookeeper else kraft_layout.DEFAULTS[key]
+        if key in kraft_layout.DEFAULTS:
+            where = "all" if key in zookeeper else "KRaft"
+        else:
+            where = "ZooKeeper"
+        since = zookeeper[key][1] if key in zookeeper else ()
+        if since > (0, 8, 0):
+            released = (tuple(map(int, each.split("."))) for each in definitions.versions())
+            first = min(each for each in released if each >= since)
+            where += f", from {'.'.join(map(str, first))} on"
+        default = known[key].defaults.get("broker", "") if key in known else ""
+        yield f"| `{key}` | {_toml(value)} | {default} | {where} |"
 
 
 def settings_page() -> str:
-    """The page of settings with its tables rewritten: brokers' comes last, as it is long."""
+    """The page of settings with its lists rewritten: what a plan may set, and what it may not."""
     listed, parts = definitions.listed(), []
     for level in ("topic", "producer", "consumer", "broker"):
         of_level = [each for each in listed if each.level == level]
-        client = level in ("producer", "consumer")
-        other = "brokers call it" if level == "topic" else "topics call it"
-        columns = ["setting", *(["Java", "kafka-python"] if client else [other])]
-        columns = [*columns, "values", "default", "versions", "meaning"]
-        rows = [_setting(each) for each in of_level if not each.refused]
-        table = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}", *rows]
-        parts += [f"## [{definitions.PLACES[level]}]", "\n".join(table)]
+        allowed = ", ".join(f"`{each.name}`" for each in of_level if not each.refused)
+        parts.append(f"## [{definitions.PLACES[level]}]\n\nA plan may set: {allowed}.")
         by_reason: dict[str, list[str]] = {}
         for each in of_level:
             if each.refused:
@@ -282,20 +312,6 @@ def settings_page() -> str:
             reasons = [f"- {why}: {', '.join(names)}" for why, names in by_reason.items()]
             parts += ["No plan may set:", "\n".join(reasons)]
     return _with_part(SETTINGS, SETTINGS_BEGIN, parts, SETTINGS_END)
-
-
-def _setting(each: SettingHelp) -> str:
-    if each.level in ("producer", "consumer"):
-        names = [each.names.get(library, "") for library in ("java", "kafka-python")]
-    else:
-        known = definitions.definitions()[each.name]
-        names = [
-            (definitions.of_brokers().get(each.name) if each.level == "topic" else known.topic)
-            or ""
-        ]
-    cells = [f"`{each.name}`", *(f"`{name}`" if name else "" for name in names)]
-    cells += [each.values, f"`{each.default}`" if each.default else "", each.versions, each.help]
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def _span(limit: Limit) -> str:

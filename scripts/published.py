@@ -4,9 +4,9 @@
     python scripts/published.py --write    write
 
 The runs of published campaigns are not kept, but `tables/cells.csv` has the counts that a share and
-its bounds need. Computed again are the share's columns there, its column in `summary.md`, and the
-tables of versions in README.md and docs/evidence/results/README.md. Tables of the first versions,
-which lack these counts, stay as they are.
+its bounds need. Computed again are the share's columns there, its column in `summary.md`, the table
+of README.md and those of docs/evidence/results/README.md. Tables of the first versions, which lack
+these counts, stay as they are.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from analysis.statistics.shares import (
 from reports import markdown
 
 ROOT: Final = Path(__file__).parents[1]
+SETTINGS: Final = ROOT / "docs/evidence/results/2026-11-23-isr-settings/tables/cells.csv"
 VERSIONS: Final = ROOT / "docs/evidence/results/2026-11-26-versions/tables/cells.csv"
 BEGIN, END = "<!-- written by scripts/published.py -->\n", "<!-- to here -->\n"
 HEADS: Final = {"docs/evidence/results/2026-11-24-delivery": "skipped"}
@@ -112,63 +113,57 @@ def _named(shown_name: str, words: Mapping[str, str]) -> str | None:
     return next((text for name, text in words.items() if markdown.text(name) == shown_name), None)
 
 
-def table(*, acks: str, unclean: str, full: bool) -> Iterator[str]:
-    """The rows of one table of versions."""
-    cells = pd.read_csv(VERSIONS)
-    for version in dict.fromkeys(cells["key.version"]):
-        name = NAMES.get(version, version.replace("-elr", " with ELR"))
-        row = [cell(cells, version, acks, unclean, least, full=full) for least in ("1", "2", "3")]
-        yield f"| {name} | {' | '.join(row)} |"
-
-
-def cell(
-    cells: pd.DataFrame, version: str, acks: str, unclean: str, least: str, *, full: bool
-) -> str:
-    """One cell: counts, and if `full` interval, median loss rate and longest gap."""
-    keys = {"version": version, "acks": acks, "unclean": unclean, "min_isr": least}
-    found = cells[cells["name"].map(lambda name: all(f"{k}={v}" in name for k, v in keys.items()))]
-    found = found[found["key.version"] == version]
+def cell(cells: pd.DataFrame, **keys: str) -> str:
+    """One cell of a table: counts and interval, bold where acknowledged writes were lost."""
+    found = cells[cells["name"].map(lambda name: set(_pairs(keys)) <= set(name.split(", ")))]
     if not len(found) or found.iloc[0]["impossible"] == found.iloc[0]["impossible"]:
         return "—"
-    row = found.iloc[0]
-    (share, others), limits = counts(row), shown(*counts(row))
+    share, others = counts(found.iloc[0])
+    limits = shown(share, others)
     text = f"{share.part} of {share.whole}"
     if limits["chosen_by_outcome"]:
         text += f"; {others.part} of {others.whole} others"
-    if full:
-        text += f" ({100 * limits['shown_low']:.0f} to {100 * limits['shown_high']:.0f} %)"
-    text = f"**{text}**" if share.part or limits["chosen_by_outcome"] else text
-    if not full and others.part and not limits["chosen_by_outcome"]:
+    text += f" ({100 * limits['shown_low']:.0f} to {100 * limits['shown_high']:.0f} %)"
+    if others.part and not limits["chosen_by_outcome"]:
         text += " †"
-    if full and row["loss_rate.median"] > 0:
-        text += f"; {100 * row['loss_rate.median']:.0f} %"
-    return f"{text}; {row['longest_gap_s.median']:.1f} s" if full else text
+    return f"**{text}**" if share.part or others.part else text
 
 
-def readme() -> Iterator[str]:
-    """The table of README.md."""
-    heads = [
-        (acks, unclean, least)
-        for acks, unclean in (("all", "true"), ("all", "false"), ("1", "false"))
-        for least in ("1", "2")
-    ]
-    words = [f"acks={a}, unclean {'on' if u == 'true' else 'off'}, min {m}" for a, u, m in heads]
-    yield f"| Kafka | {' | '.join(words)} |"
-    yield f"|{'---|' * (len(heads) + 1)}"
+def _pairs(keys: Mapping[str, str]) -> list[str]:
+    return [f"{key}={value}" for key, value in keys.items()]
+
+
+COMBINATIONS: Final = tuple(
+    {"unclean": unclean, "min_isr": least, "acks": acks}
+    for acks, unclean in (("all", "true"), ("all", "false"), ("1", "false"))
+    for least in ("1", "2")
+)
+
+
+def _words(keys: Mapping[str, str]) -> str:
+    state = "on" if keys["unclean"] == "true" else "off"
+    return f"acks={keys['acks']}, unclean {state}, min {keys['min_isr']}"
+
+
+def by_settings() -> Iterator[str]:
+    """Six combinations of settings under three faults."""
+    cells = pd.read_csv(SETTINGS)
+    yield "| settings | schedule of 2013 | leader killed | storm |"
+    yield "|---|---|---|---|"
+    for keys in COMBINATIONS:
+        row = [cell(cells, **keys, faults=faults) for faults in ("aphyr", "kill", "storm")]
+        yield f"| {_words(keys)} | {' | '.join(row)} |"
+
+
+def by_version() -> Iterator[str]:
+    """The same combinations on each version."""
     cells = pd.read_csv(VERSIONS)
+    yield f"| Kafka | {' | '.join(_words(keys) for keys in COMBINATIONS)} |"
+    yield f"|{'---|' * (len(COMBINATIONS) + 1)}"
     for version in dict.fromkeys(cells["key.version"]):
         name = NAMES.get(version, version.replace("-elr", " with ELR"))
-        row = [cell(cells, version, a, u, least, full=False) for a, u, least in heads]
+        row = [cell(cells, version=version, **keys) for keys in COMBINATIONS]
         yield f"| {name} | {' | '.join(row)} |"
-
-
-def results() -> Iterator[str]:
-    """The four tables of docs/evidence/results/README.md."""
-    for acks, unclean in (("all", "true"), ("all", "false"), ("1", "true"), ("1", "false")):
-        yield f"acks={acks}, unclean election {'on' if unclean == 'true' else 'off'}:\n"
-        heads = (f"`min.insync.replicas` {least}" for least in (1, 2, 3))
-        yield f"| Kafka | {' | '.join(heads)} |\n|---|---|---|---|"
-        yield "\n".join(table(acks=acks, unclean=unclean, full=True)) + "\n"
 
 
 def written() -> Iterator[tuple[Path, str]]:
@@ -176,9 +171,12 @@ def written() -> Iterator[tuple[Path, str]]:
     for file in sorted((ROOT / "docs/evidence/results").glob("*/tables/cells.csv")):
         text, words = with_shares(file)
         yield file, text
-        summary = file.parents[1] / "summary.md"
-        yield summary, with_words(summary.read_text(encoding="utf-8"), words)
-    for name, lines in (("README.md", readme()), ("docs/evidence/results/README.md", results())):
+        if (summary := file.parents[1] / "summary.md").exists():
+            yield summary, with_words(summary.read_text(encoding="utf-8"), words)
+    for name, lines in (
+        ("README.md", by_settings()),
+        ("docs/evidence/results/README.md", by_version()),
+    ):
         text = (ROOT / name).read_text(encoding="utf-8")
         before, _, rest = text.partition(BEGIN)
         _, _, after = rest.partition(END)

@@ -23,8 +23,8 @@ def section(title: str) -> str:
 
 
 def meanings(title: str) -> dict[str, str]:
-    """The last column of the table below a heading, by key."""
-    rows = re.findall(r"^\| `(\w+)` \|.*\| ([^|]*) \|$", section(title), re.MULTILINE)
+    """What the list below a heading says of each key."""
+    rows = re.findall(r"^- `(\w+)` \(.*?\): (.*)$", section(title), re.MULTILINE)
     return {key: meaning.strip() for key, meaning in rows}
 
 
