@@ -228,13 +228,13 @@ def page(tallies: Mapping[Cell, Tally], before: str = "") -> str:
     """docs/evidence/defects.md. Of cells that were not run it keeps the entries of `before`."""
     parts = [
         "# Which check finds which defect",
-        "Made by `scripts/defects.py`: each plan in `plans/memory/` that is named "
-        "after a defect of the [reference system](memory.md), run with each check that fits. "
-        "*on*: with the defect, the number of runs that are `invalid`; *off*: the same plan and "
-        "seeds without the defect. Everything is simulated: this tests ackloss, not a real system.",
+        "Made by `scripts/defects.py`: each plan in `plans/memory/` that is named after a defect "
+        "of the [reference system](../reference/memory.md), run with each check that fits. Each "
+        "entry: the runs with the defect that are `invalid`, then those of the same plan and "
+        "seeds without it. Everything is simulated: this tests ackloss, not a real system.",
         table(tallies, before),
         "`-`: the check cannot see the defect, because",
-        "\n".join(f"- `{check}`, {defect}: {why}." for (defect, check), why in UNFIT.items()),
+        "\n".join(unfit()),
         "`tests/e2e/test_defects.py` repeats the table, with one seed in `make check` and 200 in "
         f"`make e2e`. It requires at least {FOUND_SHARE * 100:g} % of the runs with a defect to be "
         "`invalid`; of the runs without it none may be `invalid`, and at least "
@@ -248,6 +248,18 @@ def page(tallies: Mapping[Cell, Tally], before: str = "") -> str:
         notes(),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def unfit() -> Iterator[str]:
+    """Why checks cannot see defects: one line for each reason."""
+    for why in dict.fromkeys(UNFIT.values()):
+        which = [pair for pair, reason in UNFIT.items() if reason == why]
+        if len(which) > 1:
+            checks = ", ".join(f"`{check}`" for check in dict.fromkeys(name for _, name in which))
+            yield f"- {checks}: {why}."
+        else:
+            ((defect, check),) = which
+            yield f"- `{check}`, {defect}: {why}."
 
 
 def table(tallies: Mapping[Cell, Tally], before: str) -> str:
@@ -315,12 +327,12 @@ def _entry(
     if Cell(defect, check, True) not in tallies:
         return earlier.get((defect, check), "not run")
     on, off = (tallies[Cell(defect, check, which)] for which in (True, False))
-    return f"on {_counted(on)}; off {_counted(off)}"
+    return f"{_counted(on)}; {_counted(off)}"
 
 
 def _counted(each: Tally) -> str:
     unknown = f" ({each.unknown} unknown)" if each.unknown else ""
-    return f"{each.invalid} of {each.runs}{unknown}"
+    return f"{each.invalid}/{each.runs}{unknown}"
 
 
 def same_plans(chosen: Iterable[Cell]) -> dict[Cell, Cell]:

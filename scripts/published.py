@@ -4,9 +4,9 @@
     python scripts/published.py --write    write
 
 The runs of published campaigns are not kept, but `tables/cells.csv` has the counts that a share and
-its bounds need. Computed again are the share's columns there, its column in `summary.md`, the table
-of README.md and those of docs/evidence/results/README.md. Tables of the first versions, which lack
-these counts, stay as they are.
+its bounds need. Computed again are the share's columns there, and the tables of README.md and
+docs/evidence/results/README.md. Tables of the first versions, which lack these counts, stay as they
+are.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from analysis.statistics.shares import (
     limits_over_all,
     share_in_words,
 )
-from reports import markdown
 
 ROOT: Final = Path(__file__).parents[1]
 SETTINGS: Final = ROOT / "docs/evidence/results/2026-11-23-isr-settings/tables/cells.csv"
@@ -57,11 +56,11 @@ def shown(share: Share, others: Share) -> dict[str, Any]:
     return {"chosen_by_outcome": chosen, **limits}
 
 
-def with_shares(file: Path) -> tuple[str, dict[str, str]]:
-    """The text of a cells.csv with what is printed of each share, and the words by cell."""
+def with_shares(file: Path) -> str:
+    """The text of a cells.csv with what is printed of each share."""
     cells = pd.read_csv(file, dtype=str, keep_default_na=False)
     if "inconclusive_lossy" not in cells:
-        return file.read_text(encoding="utf-8"), {}
+        return file.read_text(encoding="utf-8")
     head = HEADS.get(file.parents[1].relative_to(ROOT).as_posix(), "lost")
     rows = cells.to_dict("records")
     words = [share_in_words(*counts(row), head=head) for row in rows]
@@ -71,8 +70,7 @@ def with_shares(file: Path) -> tuple[str, dict[str, str]]:
         place = list(cells).index("lossy_share.in_words") + 1
         cells = cells.drop(columns=f"lossy_share.{name}", errors="ignore")
         cells.insert(min(place, cells.shape[1]), f"lossy_share.{name}", column)
-    names = {row["name"]: text for row, text in zip(rows, words, strict=True) if row["runs"] != "0"}
-    return _csv(cells), names
+    return _csv(cells)
 
 
 def _text(value: object) -> str:
@@ -96,21 +94,6 @@ def _is_number(text: str) -> bool:
         text in ("true", "false", "")
         or text.replace("-", "").replace("e", "").replace(".", "").isdigit()
     )
-
-
-def with_words(summary: str, words: Mapping[str, str]) -> str:
-    """A summary.md with these words of the share of each cell."""
-    lines = []
-    for line in summary.splitlines(keepends=True):
-        parts = line.split(" | ")
-        if len(parts) > 3 and (text := _named(parts[1], words)) is not None:
-            line = " | ".join([*parts[:2], markdown.text(text), *parts[3:]])
-        lines.append(line)
-    return "".join(lines)
-
-
-def _named(shown_name: str, words: Mapping[str, str]) -> str | None:
-    return next((text for name, text in words.items() if markdown.text(name) == shown_name), None)
 
 
 def cell(cells: pd.DataFrame, **keys: str) -> str:
@@ -169,10 +152,7 @@ def by_version() -> Iterator[str]:
 def written() -> Iterator[tuple[Path, str]]:
     """Every file, as it should be."""
     for file in sorted((ROOT / "docs/evidence/results").glob("*/tables/cells.csv")):
-        text, words = with_shares(file)
-        yield file, text
-        if (summary := file.parents[1] / "summary.md").exists():
-            yield summary, with_words(summary.read_text(encoding="utf-8"), words)
+        yield file, with_shares(file)
     for name, lines in (
         ("README.md", by_settings()),
         ("docs/evidence/results/README.md", by_version()),
