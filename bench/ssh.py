@@ -43,7 +43,7 @@ def main() -> int:
         cluster, api = SshCluster(new_run_id(), {"b1": host}), connect().api
         try:
             cluster.admit()
-            cluster.start([SPEC], folders={}, programs={})
+            cluster.start_nodes([SPEC], folders={}, programs={})
             node, container = cluster.nodes["b1"], hosts.containers["h1"]
 
             def by_docker() -> None:

@@ -93,7 +93,7 @@ def ours(cluster: DockerCluster, plan: KafkaPlan) -> float:
     ingredients = TARGET.prepare(plan, lambda _: None)
     addresses = cluster.create_network(TARGET.names(plan))
     specs = TARGET.nodes(plan, ingredients, addresses)
-    cluster.start(specs, ingredients.image.id, addresses)
+    cluster.start_pods(specs, ingredients.image.id, addresses)
     return time.monotonic() - begun
 
 

@@ -143,7 +143,7 @@ def running_cluster(plan: KafkaPlan) -> Iterator[DockerCluster]:
             ingredients = TARGET.prepare(plan, lambda _: None)
             addresses = cluster.create_network(TARGET.names(plan))
             specs = TARGET.nodes(plan, ingredients, addresses)
-            cluster.start(specs, ingredients.image.id, addresses)
+            cluster.start_pods(specs, ingredients.image.id, addresses)
             TARGET.bring_up(cluster, plan, timeout_s=90)
             yield cluster
         finally:

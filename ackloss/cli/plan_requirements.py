@@ -46,10 +46,8 @@ def require_comparable(files: Sequence[Path], plans: Sequence[ResolvedPlan]) -> 
 
 def require_clusters_to_keep(files: Sequence[Path], plans: Sequence[ResolvedPlan]) -> None:
     """Refuse a plan whose cluster cannot outlive the process."""
-    from harness.protocols import LeavesObjects
-
     for file, plan in zip(files, plans, strict=True):
-        if not isinstance(plan.provider, LeavesObjects):
+        if not plan.provider.outlives:
             raise PlanError(
                 f"a cluster of kind {plan.provider.plugin!r} ends with the process that runs it",
                 file=str(file),

@@ -16,7 +16,7 @@ from harness.faults.journal import open_acts
 from harness.machine import state
 from harness.machine.client_processes import end_client_processes
 from harness.machine.scratch import remove_abandoned
-from harness.protocols import LeavesObjects, Provider, TakesClusterFile, TakesInventory
+from harness.protocols import Provider
 
 
 @dataclass
@@ -28,14 +28,13 @@ class Cleaned:
     left: list[str] = field(default_factory=list)
 
 
-def leaving_objects(kind: str | None = None) -> dict[str, LeavesObjects]:
-    """The kinds of cluster of which something may outlive its process, by name; or only one."""
-    providers: dict[str, Provider] = {
-        each: registry.make("clusters", each, {}, key="cluster.kind")
+def leaving_objects(kind: str | None = None) -> list[Provider]:
+    """The kinds of cluster of which something may outlive its process; or only one."""
+    return [
+        registry.make("clusters", each, {}, key="cluster.kind")
         for each in registry.usable("clusters")
-        if kind in (None, each)
-    }
-    return {name: each for name, each in providers.items() if isinstance(each, LeavesObjects)}
+        if kind in (None, each) and registry.plugins("clusters")[each].outlives
+    ]
 
 
 def remove_left(run_id: str, *, kind: str | None = None, dry_run: bool = False) -> list[str]:
@@ -44,7 +43,7 @@ def remove_left(run_id: str, *, kind: str | None = None, dry_run: bool = False) 
     ended = end_client_processes(run_id, dry_run=dry_run)
     return ended + [
         name
-        for provider in leaving_objects(kind).values()
+        for provider in leaving_objects(kind)
         for name in provider.remove(run_id, dry_run=dry_run)
     ]
 
@@ -77,10 +76,10 @@ def clean_all(*, dry_run: bool, kept: bool, only: Provider | None = None) -> Cle
         except AcklossError as error:
             failures.append(error)
     known = {run.run_id for run in runs}.union(state.unreadable())
-    for provider in leaving_objects(only.plugin if only is not None else None).values():
+    for provider in leaving_objects(only.plugin if only is not None else None):
         for run_id in sorted(provider.unknown_runs(known)):
             cleaned.left.append(f"run {run_id} is not in this machine's state folder: left alone")
-    if isinstance(only, TakesInventory) and only.inventory is not None:
+    if only is not None and only.inventory is not None:
         removed, left = only.clean_hosts(known, dry_run=dry_run)
         cleaned.removed += removed
         cleaned.left += left
@@ -91,9 +90,7 @@ def clean_all(*, dry_run: bool, kept: bool, only: Provider | None = None) -> Cle
 
 def _concerns(only: Provider, run: state.Registered) -> bool:
     """Whether a run was on this kind of cluster, and on this very cluster where a file names it."""
-    if run.kind != only.plugin:
-        return False
-    return not isinstance(only, TakesClusterFile) or only.concerns(run.run_id)
+    return run.kind == only.plugin and only.concerns(run.run_id)
 
 
 def _clean(
@@ -110,7 +107,7 @@ def _clean(
         elif run.keep and not kept:
             cleaned.left.append(f"run {run.run_id} was kept on purpose: `ackloss clean --kept`")
         else:
-            if isinstance(only, TakesClusterFile) and isinstance(only, LeavesObjects):
+            if only is not None and only.access is not None:
                 # by the file that is given: the one of then may be gone
                 cleaned.removed += only.remove(run.run_id, dry_run=dry_run)
             else:

@@ -15,24 +15,14 @@ from functools import partial
 
 from harness.errors import HarnessFailure
 from harness.faults.own_traffic import own_connection
-from harness.protocols import Node, ReachedByNetwork
-
-
-def clients_address(node: Node) -> str | None:
-    """Where the clients' packets come from; None when the node has no default route, or does not
-    report it."""
-    if isinstance(node, ReachedByNetwork):
-        return node.clients_address
-    routes = node.admin(["ip", "-4", "route", "show", "default"]).output
-    match = re.search(r"default via (\d+\.\d+\.\d+\.\d+)", routes)
-    return match[1] if match else None
+from harness.protocols import Node
 
 
 def why_no_clients(node: Node) -> str | None:
     """None, or why it is not known where the clients' packets come from."""
-    if clients_address(node) is not None:
+    if node.clients_address is not None:
         return None
-    if isinstance(node, ReachedByNetwork):
+    if node.own_connection is not None:
         return (
             f"where the packets of clients come from is not known at {node.name}, which is reached "
             "through a jump host or has another address in the cluster"
@@ -46,9 +36,9 @@ def refuse_gateway(node: Node, nodes: Mapping[str, Node]) -> None:
     behind = [
         other.name
         for other in nodes.values()
-        if isinstance(other, ReachedByNetwork)
-        and other.name != node.name
-        and other.own_connection.peer == node.address
+        if other.name != node.name
+        and (own := other.own_connection) is not None
+        and own.peer == node.address
     ]
     if behind:
         raise HarnessFailure(
@@ -60,7 +50,7 @@ def refuse_gateway(node: Node, nodes: Mapping[str, Node]) -> None:
 
 def device(node: Node) -> str | None:
     """The network device through which a node reaches its clients, or others at all."""
-    address = node.clients_address if isinstance(node, ReachedByNetwork) else None
+    address = node.clients_address if node.own_connection is not None else None
     to = ["get", address] if address else ["show", "default"]
     routes = node.admin(["ip", "-4", "route", *to]).output
     match = re.search(r"\bdev (\S+)", routes)

@@ -392,7 +392,7 @@ class ClockLever(Lever[ClockRecord]):
     name: ClassVar[str] = "clock"
     record_type: ClassVar[type[UndoRecord]] = ClockRecord
 
-    def unavailable(self, node: Node, record: ClockRecord) -> str | None:  # noqa: ARG002
+    def unavailable(self, node: Node, record: ClockRecord) -> str | None:
         """Unless its process was started with libfaketime, and has loaded it."""
         why = read(node).why
         return f"{node.name}: {why}" if why else None

@@ -37,10 +37,10 @@ from typing import ClassVar, NamedTuple, TypeVar
 from harness.faults.own_traffic import FIRST_PORT, LAST_PORT, own_port, own_ports
 from harness.faults.records import CLIENTS, NetRecord, Peer
 from harness.levers import clients
-from harness.levers.clients import clients_address, refuse_gateway, why_no_clients
+from harness.levers.clients import refuse_gateway, why_no_clients
 from harness.levers.commands import must
 from harness.levers.protocol import redirected
-from harness.protocols import Lever, Node, OwnConnection, Proof, ReachedByNetwork, UndoRecord
+from harness.protocols import Lever, Node, Proof, UndoRecord
 
 OURS = "ACKLOSS-"
 """How the names of our chains begin."""
@@ -155,9 +155,9 @@ def _comment(mark: Mark) -> list[str]:
 def exempting(node: Node, direction: str) -> list[str] | None:
     """The rule that lets our own connection to a node pass, before any that drops; None where the
     harness does not work through the network that it cuts."""
-    if not isinstance(node, ReachedByNetwork):
+    own = node.own_connection
+    if own is None:
         return None
-    own: OwnConnection = node.own_connection
     end, port = ("-s", "--dport") if direction == "in" else ("-d", "--sport")
     mark = ["-m", "comment", "--comment", _EXEMPT]
     return [end, f"{own.peer}/32", *_TCP, port, str(own.port), *mark, "-j", "RETURN"]
@@ -194,7 +194,7 @@ def add(node: Node, record: NetRecord) -> None:
     peers = {peer.name for peer in record.peers}
     if any(mark.fault == record.fault and mark.peer in peers for mark, _, _ in standing(node)):
         return
-    place = ["2"] if isinstance(node, ReachedByNetwork) else []
+    place = ["2"] if node.own_connection is not None else []
     elsewhere = redirected(node) if record.ports else ()
     lines = [" ".join(["-I", chain, *place, *rule]) for chain, rule in rules(record, elsewhere)]
     must(node, ["sh", "-c", _RESTORE, "rules", *lines])
@@ -355,7 +355,7 @@ class NetLever(Lever[NetRecord]):
         """Adds the address from which the node sees this host's clients, if they are peers."""
         node = self.nodes[record.node]
         peers = tuple(
-            replace(peer, address=clients_address(node)) if peer.name == CLIENTS else peer
+            replace(peer, address=node.clients_address) if peer.name == CLIENTS else peer
             for peer in record.peers
         )
         return replace(record, peers=peers)

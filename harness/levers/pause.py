@@ -41,7 +41,7 @@ class PauseLever(Lever[PauseRecord]):
     name: ClassVar[str] = "pause"
     record_type: ClassVar[type[UndoRecord]] = PauseRecord
 
-    def unavailable(self, node: Node, record: PauseRecord) -> str | None:  # noqa: ARG002
+    def unavailable(self, node: Node, record: PauseRecord) -> str | None:
         """Where its process cannot be signalled."""
         return unsignalled(node)
 

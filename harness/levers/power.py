@@ -19,7 +19,7 @@ from typing import ClassVar, Final
 from harness.errors import HarnessFailure
 from harness.faults.records import PowerRecord
 from harness.levers.process import end_process, ended, runs_again, start_again
-from harness.protocols import HasOwnDisk, Lever, Node, OwnDisk, PowerLoss, Proof, UndoRecord
+from harness.protocols import Lever, Node, OwnDisk, PowerLoss, Proof, UndoRecord
 
 _SHOWN: Final = 4
 
@@ -32,9 +32,9 @@ class PowerLever(Lever[PowerRecord]):
     name: ClassVar[str] = "power"
     record_type: ClassVar[type[UndoRecord]] = PowerRecord
 
-    def unavailable(self, node: Node, record: PowerRecord) -> str | None:  # noqa: ARG002
+    def unavailable(self, node: Node, record: PowerRecord) -> str | None:
         """If the node has no disk of its own, or no process that can be killed."""
-        disk = _disk(node)
+        disk = node.own_disk
         if disk is None:
             return f"{node.name}: it does not store on its own disk, so it cannot lose power"
         if why := disk.why_not():
@@ -72,7 +72,7 @@ class PowerLever(Lever[PowerRecord]):
 
     def leftover_state(self, node: Node) -> list[str]:
         """Losses of power that were not undone."""
-        disk = _disk(node)
+        disk = node.own_disk
         faults = disk.power_losses() if disk is not None else []
         return [f"{node.name}: its disk has lost power by {fault}" for fault in faults]
 
@@ -112,12 +112,8 @@ def _changed(lost: PowerLoss) -> str:
     return "".join(f"; {text}" for text in [*shown, *more])
 
 
-def _disk(node: Node) -> OwnDisk | None:
-    return node.own_disk if isinstance(node, HasOwnDisk) else None
-
-
 def _own(node: Node) -> OwnDisk:
-    disk = _disk(node)
+    disk = node.own_disk
     if disk is None:
         raise HarnessFailure(f"{node.name}: it does not store on its own disk")
     return disk

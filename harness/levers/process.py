@@ -23,7 +23,7 @@ from typing import ClassVar
 from harness.errors import HarnessFailure
 from harness.faults.records import DiskRecord, PowerRecord, ProcessRecord, StorageRecord
 from harness.levers.commands import marks, must, poll_until
-from harness.protocols import Lever, Managed, Node, Proof, UndoRecord
+from harness.protocols import Lever, Node, Proof, UndoRecord
 
 _FOLDER = "/tmp"  # noqa: S108  (not /run: who may signal a process need not be root)
 _MARK = "ackloss.dead."
@@ -45,7 +45,7 @@ class ProcessLever(Lever[ProcessRecord]):
     name: ClassVar[str] = "process"
     record_type: ClassVar[type[UndoRecord]] = ProcessRecord
 
-    def unavailable(self, node: Node, record: ProcessRecord) -> str | None:  # noqa: ARG002
+    def unavailable(self, node: Node, record: ProcessRecord) -> str | None:
         """Where its process cannot be signalled."""
         return unsignalled(node)
 
@@ -74,20 +74,10 @@ def end_process(node: Node, record: Ends) -> None:
     if record.pid is None:
         return  # it was dead before: the probe says so
     for signal in (record.signal, "KILL"):
-        _send(node, signal, record.pid)
+        node.send_signal(signal, record.pid)
         if poll_until(lambda: not node.process().running, within_s=_DEATH_S):
             must(node, ["touch", _mark(_death(record), node.process().started_at)])
             return
-
-
-def _send(node: Node, signal: str, pid: int) -> None:
-    """Send it; its supervisor is notified first, or it would start the process again at once."""
-    if isinstance(node, Managed):
-        node.end(signal)
-        return
-    sent = node.admin(["kill", f"-{signal}", str(pid)])
-    if sent.exit_code and node.process().running:
-        raise HarnessFailure(f"{node.name}: the signal was refused: {sent.output.strip()}")
 
 
 def start_again(node: Node, record: Restarts) -> None:

@@ -129,7 +129,7 @@ class ProtocolLever(Lever[ProtocolRecord]):
             if not poll_until(lambda: state_of(node) is not None, within_s=_STARTS_S, every_s=0.2):
                 raise HarnessFailure(f"{node.name}: its proxy did not start")
 
-    def unavailable(self, node: Node, record: ProtocolRecord) -> str | None:  # noqa: ARG002
+    def unavailable(self, node: Node, record: ProtocolRecord) -> str | None:
         """If a node was not prepared. Nodes that get no requests need no proxy."""
         if not self.requests.ports(node):
             return None

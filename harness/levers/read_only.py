@@ -34,7 +34,7 @@ class ReadOnlyLever(Lever[ReadOnlyRecord]):
     name: ClassVar[str] = "read-only"
     record_type: ClassVar[type[UndoRecord]] = ReadOnlyRecord
 
-    def unavailable(self, node: Node, record: ReadOnlyRecord) -> str | None:  # noqa: ARG002
+    def unavailable(self, node: Node, record: ReadOnlyRecord) -> str | None:
         """If a command that it needs is missing, or there is no process to refuse."""
         return unequipped(node)
 

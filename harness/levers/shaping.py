@@ -25,9 +25,9 @@ from zlib import crc32
 
 from harness.errors import HarnessFailure
 from harness.faults.records import ShapingRecord
-from harness.levers.clients import clients_address, device, refuse_gateway, why_no_clients
+from harness.levers.clients import device, refuse_gateway, why_no_clients
 from harness.levers.commands import must, poll_until
-from harness.protocols import Lever, Node, Proof, ReachedByNetwork, UndoRecord
+from harness.protocols import Lever, Node, OwnConnection, Proof, UndoRecord
 
 _QUEUE_MS = 400
 _LEAST_BURST_BYTES = 16_384  # more than one full packet, and many ticks of the kernel's clock
@@ -70,8 +70,8 @@ class ShapingLever(Lever[ShapingRecord]):
                 f"({others[0].kind} {others[0].handle}), which is left as it is"
             )
         at = ["root"]
-        if isinstance(node, ReachedByNetwork):
-            _leave_alone(node, at_device, _guard(record))
+        if (own := node.own_connection) is not None:
+            _leave_alone(node, own, at_device, _guard(record))
             at = ["parent", f"{_guard(record)}2"]
         at = ["dev", at_device, *at, "handle", _handle(record)]
         must(node, ["tc", "qdisc", "add", *at, *_discipline(record)])
@@ -80,7 +80,7 @@ class ShapingLever(Lever[ShapingRecord]):
         """Remove our discipline; the kernel refuses when another one stands there, or none."""
         node = self.nodes[record.node]
         at, handle = _device(node), _handle(record)
-        top = _guard(record) if isinstance(node, ReachedByNetwork) else handle
+        top = _guard(record) if node.own_connection is not None else handle
         node.admin(["tc", "qdisc", "del", "dev", at, "root", "handle", top])
         if _ours(node, record) is not None:
             raise HarnessFailure(f"{node.name}: {handle} at {at} cannot be removed")
@@ -141,11 +141,9 @@ def _guard(record: ShapingRecord) -> str:
     return f"{0x6000 + crc32(record.fault.encode()) % 0xFFF:x}:"
 
 
-def _leave_alone(node: ReachedByNetwork, at: str, handle: str) -> None:
+def _leave_alone(node: Node, own: OwnConnection, at: str, handle: str) -> None:
     """Put two classes at a device's root: our own connection goes through the first as it did, and
     all else through the second."""
-    assert isinstance(node, Node)
-    own = node.own_connection
     must(node, ["tc", "qdisc", "add", "dev", at, "root", "handle", handle, "htb", "default", "2"])
     for number in "12":
         rate = ["htb", "rate", _UNLIMITED, "quantum", "60000"]
@@ -271,7 +269,7 @@ def _ping(node: Node, *argv: str, wait_s: int = 1) -> str:
     wait so long for a first answer."""
     limit_s = _SENDING_S + wait_s
     ping = ["timeout", str(limit_s), "ping", "-n", "-q", "-W", str(wait_s), *argv]
-    return node.admin([*ping, clients_address(node) or ""], timeout_s=limit_s + 7).output
+    return node.admin([*ping, node.clients_address or ""], timeout_s=limit_s + 7).output
 
 
 def _limited(node: Node, record: ShapingRecord) -> Proof:

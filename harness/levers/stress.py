@@ -25,7 +25,7 @@ from typing import ClassVar
 from harness.errors import HarnessFailure
 from harness.faults.records import NOT_CAPTURED, StressRecord
 from harness.levers.commands import must, poll_until
-from harness.protocols import Lever, Managed, Node, Proof, UndoRecord
+from harness.protocols import Lever, Node, Proof, UndoRecord
 
 _LOOK_S = 1.0
 _SEEN_S = 10
@@ -43,9 +43,6 @@ _HOLD = (
     'while [ $i -lt $2 ]; do eval "v$i=\\$c"; i=$((i+1)); done; '
     f"while {_ALIVE}; do sleep 1; done"
 )
-_DETACHED = (
-    'n=$1; shift; while [ $n -gt 0 ]; do "$@" < /dev/null > /dev/null 2>&1 & n=$((n-1)); done'
-)
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ class StressLever(Lever[StressRecord]):
     name: ClassVar[str] = "stress"
     record_type: ClassVar[type[UndoRecord]] = StressRecord
 
-    def unavailable(self, node: Node, record: StressRecord) -> str | None:  # noqa: ARG002
+    def unavailable(self, node: Node, record: StressRecord) -> str | None:
         """Without a shell and `sleep` beside its process."""
         answer = node.run(["/bin/sh", "-c", "read up _ < /proc/uptime && sleep 0"])
         if answer.exit_code == 0:
@@ -125,20 +122,14 @@ class StressLever(Lever[StressRecord]):
 def _start(node: Node, count: int, script: str, record: StressRecord, kind: str) -> None:
     limits = [str(round(record.at_most_s)), str(record.memory_mb)]
     ours = ["/bin/sh", "-c", script, f"ackloss/{record.fault}/{kind}", *limits]
-    if isinstance(node, Managed):
-        wanted = len(_ours(node, record.fault, kind)) + count
-        for _ in range(count):
-            node.begin(ours)
-        poll_until(lambda: len(_ours(node, record.fault, kind)) >= wanted, within_s=_SEEN_S)
-        return
-    begun = node.run(["/bin/sh", "-c", _DETACHED, "sh", str(count), *ours])
-    if begun.exit_code:
-        raise HarnessFailure(f"{node.name}: no load could be started: {begun.output.strip()[:300]}")
+    wanted = len(_ours(node, record.fault, kind)) + count
+    node.begin(ours, count=count)
+    poll_until(lambda: len(_ours(node, record.fault, kind)) >= wanted, within_s=_SEEN_S)
 
 
 def _marked(node: Node) -> list[tuple[int, str]]:
     """The pid and the mark of every process that this lever has started on a node."""
-    found, own = [], node.processes() if isinstance(node, Managed) else None
+    found, own = [], node.processes()
     for line in must(node, ["ps", "-e", "-ww", "-o", "pid=,args="]).splitlines():
         words = line.split()
         of_node = own is None or int(words[0]) in own

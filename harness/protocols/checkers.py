@@ -260,11 +260,11 @@ class OneShard(Checker[None, Part], Protocol[Part]):
         """What follows from it."""
         ...
 
-    def shards(self, run: Run) -> Sequence[None]:  # noqa: ARG002
+    def shards(self, run: Run) -> Sequence[None]:
         """One."""
         return [None]
 
-    def check(self, run: Run, shard: None) -> Part:  # noqa: ARG002
+    def check(self, run: Run, shard: None) -> Part:
         """Gather."""
         return self.gather(run)
 

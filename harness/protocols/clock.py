@@ -119,7 +119,7 @@ class RealClock:
         task.thread.start()
         return task
 
-    def taking_part(self, name: str) -> AbstractContextManager[None]:  # noqa: ARG002
+    def taking_part(self, name: str) -> AbstractContextManager[None]:
         """Every thread takes part in real time."""
         return nullcontext()
 

@@ -81,12 +81,12 @@ class Lever(Protocol[RecordT]):
     name: ClassVar[str]
     record_type: ClassVar[type[UndoRecord]]
 
-    def unavailable(self, node: Node, record: RecordT) -> str | None:  # noqa: ARG002
+    def unavailable(self, node: Node, record: RecordT) -> str | None:
         """None, or why an act such as the record's cannot be done on this node. The record is an
         example: what a nemesis learns only when it acts (peers, a pid) may be missing."""
         return None
 
-    def prepare(self, node: Node) -> None:  # noqa: ARG002
+    def prepare(self, node: Node) -> None:
         """Prepare a node whose process was just started, before any client connects to it; nothing
         if it is already prepared. Only nodes of plans with such a fault are. Raises
         HarnessFailure."""
@@ -118,7 +118,7 @@ class Lever(Protocol[RecordT]):
         """Observe whether the change is in force (`applied`), or whether it no longer is."""
         ...
 
-    def leftover_state(self, node: Node) -> list[str]:  # noqa: ARG002
+    def leftover_state(self, node: Node) -> list[str]:
         """What of this lever is in force on a node, in sentences; empty on an unfaulted node."""
         return []
 
@@ -178,7 +178,7 @@ class Nemesis(Protocol):
         """
         ...
 
-    def warnings(self, nodes: Sequence[Node], select: Select) -> list[str]:  # noqa: ARG002
+    def warnings(self, nodes: Sequence[Node], select: Select) -> list[str]:
         """What its acts on these nodes do, and the plan probably does not intend."""
         return []
 

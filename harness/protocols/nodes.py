@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from harness.errors import HarnessFailure
 
 if TYPE_CHECKING:
     from harness.protocols.faults import Lever
@@ -31,60 +34,108 @@ class ProcessState:
     finished_at: str | None = None
 
 
-@runtime_checkable
-class Node(Protocol):
-    """A host of the system under test: all that levers and targets do there goes through it."""
+@dataclass(frozen=True, kw_only=True)
+class OwnConnection:
+    """The connection by which the harness works on a node, as the node sees it: from the address
+    `peer`, to its own TCP port `port`."""
 
-    @property
-    @abstractmethod
-    def name(self) -> str: ...
+    peer: str
+    port: int
 
-    @property
-    @abstractmethod
-    def roles(self) -> frozenset[str]:
-        """What it is: a combined node has the roles `broker` and `controller`."""
-        ...
 
-    @property
-    @abstractmethod
-    def address(self) -> str: ...
+class Node(ABC):
+    """A host of the system under test: all that levers and targets do there goes through it.
+
+    `roles` is what it is: a combined node has the roles `broker` and `controller`.
+    """
+
+    if TYPE_CHECKING:  # fields or properties, as each kind of node has them
+
+        @property
+        @abstractmethod
+        def name(self) -> str: ...
+
+        @property
+        @abstractmethod
+        def roles(self) -> frozenset[str]: ...
+
+        @property
+        @abstractmethod
+        def address(self) -> str: ...
 
     @abstractmethod
     def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
         """Run a command with network-admin and signal rights over the node (never in the target's
         own container, which need not have any tools)."""
-        ...
 
     @abstractmethod
     def run(self, argv: Sequence[str], *, timeout_s: float = 30) -> Completed:
         """Run a command where the target's process runs, with its image's files."""
-        ...
 
     @abstractmethod
     def pid(self) -> int | None:
-        """The target's process, as `admin` commands see it; null if it does not run."""
-        ...
+        """The target's process, as `admin` commands see it; `None` if it does not run."""
 
     @abstractmethod
     def put(self, files: Mapping[str, bytes]) -> None:
         """Write files below the node's data folder; names are relative to it."""
-        ...
 
     @abstractmethod
     def get(self, name: str) -> dict[str, bytes]:
         """A file below the node's data folder, by its last name, or all files of a folder, by their
         names below that folder; empty when there is none."""
-        ...
 
     @abstractmethod
     def start(self) -> None:
         """Start the target's process again after it has died; nothing if it runs."""
-        ...
 
     @abstractmethod
     def process(self) -> ProcessState:
         """The state of the target's process."""
-        ...
+
+    def send_signal(self, signal: str, pid: int) -> None:
+        """Send its process KILL or TERM; whatever supervises it does not start it again. Raises
+        HarnessFailure if it still runs and the signal was refused."""
+        sent = self.admin(["kill", f"-{signal}", str(pid)])
+        if sent.exit_code and self.process().running:
+            raise HarnessFailure(f"{self.name}: the signal was refused: {sent.output.strip()}")
+
+    def begin(self, argv: Sequence[str], *, count: int) -> None:
+        """Start a command so many times where the target's process runs, and do not wait for its
+        end. Raises HarnessFailure."""
+        begun = self.run(["/bin/sh", "-c", _DETACHED, "sh", str(count), *argv])
+        if begun.exit_code:
+            what = begun.output.strip()[:300]
+            raise HarnessFailure(f"{self.name}: a command could not be started: {what}")
+
+    def processes(self) -> frozenset[int] | None:
+        """The processes that are the node's, where `admin` commands see others too."""
+        return None
+
+    @property
+    def own_disk(self) -> OwnDisk | None:
+        """The disk on which it stores, if that can lose power."""
+        return None
+
+    @property
+    def own_connection(self) -> OwnConnection | None:
+        """How the harness works on it, if that is through the same network that faults cut: no
+        fault may cut this connection, or it could not be healed. By port, so that a lost connection
+        can be made again. Raises HarnessFailure when the node does not report it."""
+        return None
+
+    @property
+    def clients_address(self) -> str | None:
+        """Where clients on this machine come from, as the node sees them; `None`: not known. By
+        default its gateway, the address of this machine in the node's network."""
+        routes = self.admin(["ip", "-4", "route", "show", "default"]).output
+        match = re.search(r"default via (\d+\.\d+\.\d+\.\d+)", routes)
+        return match[1] if match else None
+
+
+_DETACHED = (
+    'n=$1; shift; while [ $n -gt 0 ]; do "$@" < /dev/null > /dev/null 2>&1 & n=$((n-1)); done'
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,68 +199,6 @@ class OwnDisk(Protocol):
     def written_back_s(self) -> tuple[float, float]:
         """How old a write is, in seconds, when the system writes it back by itself: at the
         earliest, and at the latest."""
-        ...
-
-
-@runtime_checkable
-class HasOwnDisk(Protocol):
-    """A node that may store on a disk that can lose power."""
-
-    @property
-    @abstractmethod
-    def own_disk(self) -> OwnDisk | None:
-        """That disk; `None` if it stores on another."""
-        ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class OwnConnection:
-    """The connection by which the harness works on a node, as the node sees it: from the address
-    `peer`, to its own TCP port `port`."""
-
-    peer: str
-    port: int
-
-
-@runtime_checkable
-class ReachedByNetwork(Protocol):
-    """A node on which the harness works through the same network that faults cut: no fault may cut
-    `own_connection`, or it could not be healed. By port, so that a lost connection can be made
-    again."""
-
-    @property
-    @abstractmethod
-    def own_connection(self) -> OwnConnection:
-        """Raises HarnessFailure when the node does not report it."""
-        ...
-
-    @property
-    @abstractmethod
-    def clients_address(self) -> str | None:
-        """Where clients on this machine come from, as the node sees them; `None`: not known."""
-        ...
-
-
-@runtime_checkable
-class Managed(Protocol):
-    """A node whose process something else started and supervises. `admin` commands see all
-    processes of the machine there, with the machine's process ids."""
-
-    @abstractmethod
-    def end(self, signal: str) -> None:
-        """Have its process end by KILL, or by request (TERM), and not be started again by itself.
-        Raises HarnessFailure."""
-        ...
-
-    @abstractmethod
-    def processes(self) -> frozenset[int]:
-        """The processes that are the node's; none when it does not run."""
-        ...
-
-    @abstractmethod
-    def begin(self, argv: Sequence[str]) -> None:
-        """Start a command where the target's process runs, and do not wait for its end. Raises
-        HarnessFailure."""
         ...
 
 

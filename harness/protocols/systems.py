@@ -140,16 +140,16 @@ class Target(ABC, Generic[PlanOf]):
 
     # Plans and settings.
 
-    def check(self, plan: PlanOf) -> None:  # noqa: ARG002
+    def check(self, plan: PlanOf) -> None:
         """Raise PlanError for what this system cannot do or a plan may not request."""
         return
 
-    def warnings(self, plan: PlanOf) -> list[str]:  # noqa: ARG002
+    def warnings(self, plan: PlanOf) -> list[str]:
         """What a plan may request but probably does not intend: one sentence each, with the key
         first."""
         return []
 
-    def unsupported(self, plan: PlanOf) -> list[Unsupported]:  # noqa: ARG002
+    def unsupported(self, plan: PlanOf) -> list[Unsupported]:
         """What the plan requests and its version does not honour. Pure: nothing is started or
         queried."""
         return []
@@ -158,11 +158,11 @@ class Target(ABC, Generic[PlanOf]):
         """Its own selectors and conditions."""
         return Vocabulary(owner=self.plugin)
 
-    def requested(self, plan: PlanOf) -> dict[str, Any]:  # noqa: ARG002
+    def requested(self, plan: PlanOf) -> dict[str, Any]:
         """What the plan requests, in the groups of `effective`."""
         return {"settings": {}}
 
-    def effective(self, cluster: Cluster, plan: PlanOf) -> dict[str, Any]:  # noqa: ARG002
+    def effective(self, cluster: Cluster, plan: PlanOf) -> dict[str, Any]:
         """Settings and features as the cluster itself reports them (`{"settings": {"broker": {...},
         ...}, "features": {...}}`), and `warnings` about what it cannot report, if there are any.
         Settings are in groups; a system without features leaves them out. It may add in the same
@@ -216,7 +216,7 @@ class Target(ABC, Generic[PlanOf]):
         too, with only the image in `ingredients`."""
         raise NotImplementedError
 
-    def levers(self, cluster: Cluster, plan: PlanOf) -> Mapping[str, Lever[Any]]:  # noqa: ARG002
+    def levers(self, cluster: Cluster, plan: PlanOf) -> Mapping[str, Lever[Any]]:
         """Its own levers on this cluster by name, and those of the cluster to which it adds what it
         knows (how it stores, for instance), which replace the cluster's."""
         return {}
@@ -238,7 +238,7 @@ class Target(ABC, Generic[PlanOf]):
         """This node's own view of the object of each cell's plan, in one look."""
         return [self.observe(node, plan, timeout_s=timeout_s) for plan in plans]
 
-    def logs(self, node: Node) -> dict[str, bytes]:  # noqa: ARG002
+    def logs(self, node: Node) -> dict[str, bytes]:
         """The node's log files worth keeping, by name."""
         return {}
 
@@ -248,7 +248,7 @@ class Target(ABC, Generic[PlanOf]):
     def client(self, cluster: Cluster, plan: PlanOf) -> Client:
         """A client for the workload."""
 
-    def why_no_crashes(self, plan: PlanOf) -> str | None:  # noqa: ARG002
+    def why_no_crashes(self, plan: PlanOf) -> str | None:
         """Why this plan's clients cannot crash one by one, as far as that is known before anything
         starts."""
         return None
@@ -269,7 +269,7 @@ class Target(ABC, Generic[PlanOf]):
         """The consumers of a group; none is started yet. For the model `group`."""
         raise NotImplementedError
 
-    def writer(self, plan: PlanOf) -> str:  # noqa: ARG002
+    def writer(self, plan: PlanOf) -> str:
         """The client library that writes, and its version."""
         return f"ackloss' client of {self.plugin}"
 
@@ -281,11 +281,11 @@ class Target(ABC, Generic[PlanOf]):
 
     def read_all(
         self,
-        cluster: Cluster,  # noqa: ARG002
-        plan: PlanOf,  # noqa: ARG002
+        cluster: Cluster,
+        plan: PlanOf,
         *,
-        reader: str,  # noqa: ARG002
-        timeout_s: float,  # noqa: ARG002
+        reader: str,
+        timeout_s: float,
     ) -> tuple[pa.Table, list[End]]:
         """Read every partition from its start to its end with the named client library.
 
@@ -322,7 +322,7 @@ class Target(ABC, Generic[PlanOf]):
         """
         raise NotImplementedError
 
-    def cluster_key(self, plan: PlanOf) -> str | None:  # noqa: ARG002
+    def cluster_key(self, plan: PlanOf) -> str | None:
         """Equal for plans that may be run on the same cluster, one after the other; `None`: it
         serves one run."""
         return None
@@ -331,7 +331,7 @@ class Target(ABC, Generic[PlanOf]):
         """The plan for the nth run on a cluster: nothing of it was there before."""
         raise NotImplementedError
 
-    def forget(self, cluster: Cluster, plans: Sequence[PlanOf]) -> None:  # noqa: ARG002
+    def forget(self, cluster: Cluster, plans: Sequence[PlanOf]) -> None:
         """Remove what a run has left: of each of its cells' plans, or of its own plan. Raises
         HarnessFailure if that fails."""
         return
@@ -349,11 +349,11 @@ class Target(ABC, Generic[PlanOf]):
         """The lines of its nodes' logs that report elections and lost data."""
         return None
 
-    def size(self, plan: Mapping[str, Any]) -> list[str]:  # noqa: ARG002
+    def size(self, plan: Mapping[str, Any]) -> list[str]:
         """The size of the cluster in words: `3 nodes`, `replication factor 3`."""
         return []
 
-    def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:  # noqa: ARG002
+    def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
         """The settings that a plan.json requests, in the groups of `requested` and in the order in
         which a page shows them."""
         return {}
@@ -365,7 +365,7 @@ class Target(ABC, Generic[PlanOf]):
 
     # What the command line offers for it.
 
-    def check_version(self, version: str, *, key: str) -> None:  # noqa: ARG002
+    def check_version(self, version: str, *, key: str) -> None:
         """Raise PlanError for a version that cannot be tested."""
         return
 
@@ -373,7 +373,7 @@ class Target(ABC, Generic[PlanOf]):
         """Build what runs of this version need, unless it exists; report what takes long."""
         raise NotImplementedError
 
-    def made(self, version: str) -> dict[str, bool]:  # noqa: ARG002
+    def made(self, version: str) -> dict[str, bool]:
         """Whether each thing that is made once for a version exists, by its name for `ackloss
         doctor`."""
         return {}
@@ -388,15 +388,15 @@ class Target(ABC, Generic[PlanOf]):
         read."""
         raise NotImplementedError
 
-    def real_timeouts(self, plan: PlanOf) -> list[OwnKey]:  # noqa: ARG002
+    def real_timeouts(self, plan: PlanOf) -> list[OwnKey]:
         """The system's own time-outs, where a plan or ackloss has shorter ones."""
         return []
 
-    def same_key(self, plan: PlanOf, parts: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG002
+    def same_key(self, plan: PlanOf, parts: tuple[str, ...]) -> tuple[str, ...]:
         """The name that `own_keys` has for a key of a plan that may be written in several ways."""
         return parts
 
-    def reacts_within_s(self, plan: PlanOf) -> float:  # noqa: ARG002
+    def reacts_within_s(self, plan: PlanOf) -> float:
         """How long, with the plan's time-outs, until what a fault leads to has happened."""
         return 0.0
 

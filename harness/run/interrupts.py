@@ -17,7 +17,7 @@ from types import FrameType
 from harness.errors import HarnessFailure, Interrupted
 from harness.history.run_folder import RunDir
 from harness.interruption import Interruption
-from harness.protocols import LosesHosts
+from harness.protocols import RunCluster
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -97,7 +97,7 @@ class Interrupts:
             self._repeatable = None
 
     @contextmanager
-    def unless_lost(self, cluster: object) -> Iterator[None]:
+    def unless_lost(self, cluster: RunCluster) -> Iterator[None]:
         """A run, which stops when a host of its cluster is lost: raises HarnessFailure at its end.
         Later runs are not stopped by that."""
         lost: list[str] = []
@@ -106,9 +106,6 @@ class Interrupts:
             lost.append(why)
             self.stop.set()
 
-        if not isinstance(cluster, LosesHosts):
-            yield
-            return
         cluster.when_lost(stop)
         try:
             yield

@@ -17,7 +17,7 @@ from harness.errors import HarnessFailure
 from harness.faults.records import to_document
 from harness.models import MODELS
 from harness.plan import FaultStep, Plan, plan_model
-from harness.protocols import CLIENT_ROLE, Act, Nemesis, NodeOutline, TakesClusterFile
+from harness.protocols import CLIENT_ROLE, Act, Nemesis, NodeOutline
 from harness.protocols.crashes import ClientNemesis, names_met
 from harness.protocols.vocabulary import Choice
 from harness.run.resolving import ResolvedPlan
@@ -129,7 +129,7 @@ def _measures(resolved: ResolvedPlan) -> dict[str, str]:
 
 def _ours(resolved: ResolvedPlan) -> bool:
     """Whether nodes are made of an image."""
-    return not (resolved.provider.simulated or isinstance(resolved.provider, TakesClusterFile))
+    return not (resolved.provider.simulated or resolved.provider.named_by == "cluster")
 
 
 def image_of(plan: Plan) -> str:

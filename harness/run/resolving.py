@@ -20,8 +20,6 @@ from harness.protocols import (
     Nemesis,
     Order,
     Provider,
-    TakesClusterFile,
-    TakesInventory,
     Target,
     Unsupported,
     Workload,
@@ -49,8 +47,8 @@ def cluster_provider(file: Path) -> Provider:
     secret."""
     kinds = {
         name: kind
-        for name in registry.usable("clusters")
-        if isinstance(kind := registry.make("clusters", name, {}, key="kind"), TakesClusterFile)
+        for name, kind in registry.plugins("clusters").items()
+        if kind.named_by == "cluster" and registry.why_unusable("clusters", name) is None
     }
     named, hint = kind_in(file), f"there are: {', '.join(kinds)}"
     if named is None:
@@ -60,7 +58,8 @@ def cluster_provider(file: Path) -> Provider:
         hint = f"did you mean {near!r}?" if near else hint
         what = f"{named!r} is not a kind of cluster that a file can describe"
         raise PlanError(what, file=str(file), key="kind", hint=hint)
-    return kinds[str(named)].with_cluster(file)
+    made: Provider = kinds[str(named)]().with_file(file)
+    return made
 
 
 def on_cluster(
@@ -69,7 +68,6 @@ def on_cluster(
     """A plan's document for the cluster of a file, with its place, and sentences about what is
     ignored. Raises PlanError."""
     provider = cluster_provider(cluster)
-    assert isinstance(provider, TakesClusterFile)
     access, section = provider.access, document.get("target", {})
     system = section.get("system") if isinstance(section, dict) else None
     system = system or registry.default_target()
@@ -236,9 +234,8 @@ HOSTS: Final = "ssh"
 
 def hosts_provider(inventory: Path) -> Provider:
     """The kind of cluster that is on the hosts of an inventory. Raises PlanError."""
-    kind = registry.make("clusters", HOSTS, {}, key="--inventory")
-    assert isinstance(kind, TakesInventory)
-    return kind.with_inventory(inventory)
+    kind: Provider = registry.make("clusters", HOSTS, {}, key="--inventory")
+    return kind.with_file(inventory)
 
 
 def with_client(

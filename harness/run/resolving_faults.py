@@ -28,8 +28,6 @@ from harness.protocols import (
     Provider,
     Select,
     Situation,
-    TakesClusterFile,
-    TakesInventory,
     Target,
     Vocabulary,
 )
@@ -193,9 +191,8 @@ class Here:
     @property
     def knows_nodes(self) -> bool:
         """Whether the nodes are known before the cluster is queried."""
-        return not isinstance(self.provider, TakesClusterFile) and (
-            not isinstance(self.provider, TakesInventory) or self.provider.inventory is not None
-        )
+        kind = self.provider
+        return kind.named_by == "" or (kind.named_by == "inventory" and kind.inventory is not None)
 
     def check_selector(self, text: str, *, key: str) -> None:
         """Refuse words that the target does not have, and names that the cluster does not have, as
@@ -275,9 +272,9 @@ def _check_levers(name: str, nemesis: Nemesis, here: Here, where: str) -> None:
     if not provider.simulated:
         offered.append(ManualLever.name)
     if missing := missing_levers(nemesis, offered):
-        if isinstance(provider, TakesClusterFile):
+        if why := provider.why_no_lever(missing[0]):
             raise PlanError(
-                f"{name} cannot be made: {provider.why_no_lever(missing[0])}",
+                f"{name} cannot be made: {why}",
                 key=f"{where}.nemesis",
                 hint='have an operator cause it, nemesis = "manual", or leave it out',
             )
@@ -292,7 +289,7 @@ def _check_levers(name: str, nemesis: Nemesis, here: Here, where: str) -> None:
 def _check_gateways(nodes: str, nemesis: Nemesis, here: Here, where: str) -> None:
     """No fault of the network may meet a node through whose host another one is reached."""
     kinds = {type(act.record) for act in required(nemesis, "any")}
-    if not kinds & {NetRecord, ShapingRecord} or not isinstance(here.provider, TakesInventory):
+    if not kinds & {NetRecord, ShapingRecord}:
         return
     gateways = here.provider.gateways(Order(plan=here.plan, target=here.target))
     met_by = {"nodes": nodes}

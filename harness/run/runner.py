@@ -34,16 +34,12 @@ from harness.machine.space import DISK_MIN_BYTES, free_bytes, gib
 from harness.models import MODELS
 from harness.plan import Plan
 from harness.protocols import (
-    EndsByItself,
     GuestTarget,
     HasFinal,
-    HasOwnDisk,
-    LeavesObjects,
     Node,
     Order,
     Provider,
     RunCluster,
-    TakesInventory,
     Target,
 )
 from harness.protocols.clock import RunClock
@@ -71,7 +67,7 @@ from harness.run.schedule import Schedule
 def clean_before(provider: Provider, say: Callable[[str], None]) -> None:
     """Remove what dead runs left and report it, if this kind of cluster can leave anything. A
     failure is reported and stops nothing."""
-    if not isinstance(provider, LeavesObjects):
+    if not provider.outlives:
         return
     from harness.clusters.cleaning import clean_all
 
@@ -86,7 +82,7 @@ def clean_before(provider: Provider, say: Callable[[str], None]) -> None:
         say(f"left by a dead run, removed: {name}")
     for name in cleaned.undone:
         say(f"in force until then: {name}")
-    for sentence in cleaned.left if isinstance(provider, TakesInventory) else ():
+    for sentence in cleaned.left if provider.named_by == "inventory" else ():
         say(sentence)
 
 
@@ -209,7 +205,7 @@ def run_plan(resolved: ResolvedPlan, how: RunOptions) -> RunDir:
 
 def registered(resolved: ResolvedPlan, run_id: str, folder: Path) -> AbstractContextManager[None]:
     """Register a run on this machine, if anything of it could outlive its process."""
-    if isinstance(resolved.provider, LeavesObjects):
+    if resolved.provider.outlives:
         return state.registered(run_id, folder, kind=resolved.provider.plugin)
     return nullcontext()
 
@@ -242,8 +238,7 @@ def _taken_down(cluster: RunCluster, how: RunOptions, *, phase: str) -> Iterator
         yield
     finally:
         if how.keep_cluster and cluster.nodes:
-            if isinstance(cluster, EndsByItself):
-                cluster.keep()
+            cluster.keep()
             state.keep(how.run_id)
         else:
             how.status.enter(phase)
@@ -289,7 +284,7 @@ def _flush(cluster: RunCluster) -> None:
     """Flush what was written so far to disks that can lose power: a system that was just created is
     not like one that has run for long."""
     for node in cluster.nodes.values():
-        if isinstance(node, HasOwnDisk) and node.own_disk is not None:
+        if node.own_disk is not None:
             node.own_disk.flush()
 
 

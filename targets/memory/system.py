@@ -69,7 +69,7 @@ class System:
         if not self.cluster.nodes:
             self.cluster.create(roles(self.settings))
         programs = dict.fromkeys(self.settings.names, self._replica)
-        self.cluster.start({**programs, CONTROLLER: self._controller})
+        self.cluster.start_programs({**programs, CONTROLLER: self._controller})
 
     def observe(self, name: str) -> list[Seen] | None:
         """A node's own view of every partition; None when it does not answer."""

@@ -67,7 +67,7 @@ def _in_docker(
         try:
             addresses = cluster.create_network(list(ROLES))
             specs = prepared(_specs(addresses, talk, beside), needs, holder_id=image.id)
-            cluster.start(specs, image.id, addresses)
+            cluster.start_pods(specs, image.id, addresses)
             yield cluster
         finally:
             cluster.down()
@@ -84,7 +84,7 @@ def _over_ssh(
         cluster = SshCluster(new_run_id(), by_node, needs)
         try:
             addresses = cluster.admit()
-            cluster.start(_specs(addresses, talk, beside), folders={}, programs={})
+            cluster.start_nodes(_specs(addresses, talk, beside), folders={}, programs={})
             yield cluster
         finally:
             cluster.down()

@@ -28,7 +28,7 @@ from harness.images.building import infra_image
 from harness.images.daemon import connect
 from harness.levers.commands import poll_until
 from harness.levers.pause import PauseLever
-from harness.protocols import Act, Managed, Node, UndoRecord
+from harness.protocols import Act, Node, UndoRecord
 from tests.fixtures.their_project import seen, talking_containers
 
 pytestmark = pytest.mark.docker
@@ -94,7 +94,7 @@ def peer(nodes: Nodes) -> tuple[Peer, ...]:
 
 
 def test_they_are_nodes(nodes: Nodes) -> None:
-    assert all(isinstance(node, Node) and isinstance(node, Managed) for node in nodes.values())
+    assert all(isinstance(node, Node) for node in nodes.values())
     assert set(attached_again(nodes)) == set(nodes)
 
 

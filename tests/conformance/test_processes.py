@@ -257,7 +257,7 @@ def test_a_paused_process_does_not_keep_its_cluster_from_being_taken_down(tmp_pa
     with known_runs.registered(run_id, tmp_path):
         try:
             spec = NodeSpec(name="b1", roles=frozenset({"broker"}), argv=["sleep", "600"])
-            cluster.start([spec], image.id, cluster.create_network(["b1"]))
+            cluster.start_pods([spec], image.id, cluster.create_network(["b1"]))
             node = cluster.nodes["b1"]
             assert poll_until(lambda: node.pid() is not None, within_s=5)
             record = pause(node, "still")

@@ -29,7 +29,6 @@ def clean(
     """
     from harness.clusters.cleaning import clean_all
     from harness.machine.state import registrations
-    from harness.protocols import TakesClusterFile
     from harness.run.resolving import cluster_provider, hosts_provider
 
     if inventory is not None and cluster is not None:
@@ -37,7 +36,7 @@ def clean(
     only = hosts_provider(inventory) if inventory is not None else None
     only = cluster_provider(cluster) if cluster is not None else only
     cleaned = clean_all(dry_run=dry_run, kept=kept, only=only)
-    if isinstance(only, TakesClusterFile):
+    if only is not None:
         cleaned.left += only.of_others({run.run_id for run in registrations()})
     out.document({"schema": 1, "dry_run": dry_run, **vars(cleaned)})
     if out.json:

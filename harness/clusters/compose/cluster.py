@@ -21,7 +21,7 @@ from harness.clusters.compose.undoing import leave_as_found
 from harness.clusters.external.cluster import ASK_S, ExternalCluster
 from harness.errors import EnvironmentFailure, PlanError
 from harness.machine import reach
-from harness.protocols import Lever, Member, Node
+from harness.protocols import Lever, Member
 
 # Which container is which node of the system: by the address at which the system says that clients
 # find it, or by the number that the cluster file gives. Both are compared where both are there: a
@@ -184,7 +184,7 @@ class ComposeCluster(ExternalCluster):
     @property
     def levers(self) -> Mapping[str, Lever[Any]]:
         """Those that a container of the user's allows."""
-        return levers_over(self.members)
+        return levers_over(self.nodes)
 
     def start(self) -> None:
         """Start the project if that is requested, find out which container is which node, and
@@ -195,7 +195,7 @@ class ComposeCluster(ExternalCluster):
         network, limits = shared_network(self.named, [node.container for node in nodes])
         with ThreadPoolExecutor(max_workers=12) as pool:
             for node, made in zip(nodes, pool.map(self._attached, nodes), strict=True):
-                self.members[node.name] = ComposeNode(
+                self.nodes[node.name] = ComposeNode(
                     node.name,
                     node.roles | {f"service:{node.container.service}"},
                     node.container.id,
@@ -205,10 +205,6 @@ class ComposeCluster(ExternalCluster):
                     limits=limits[node.container.id],
                 )
         self._note(noted, objects=list(self.guest.objects(self.order.plan)))
-
-    def output(self, node: Node) -> bytes | None:
-        """None: what the user's containers print is theirs."""
-        return None
 
     def down(self) -> list[str]:
         """Undo what is in force, remove what is ours, and leave the project as it was found."""

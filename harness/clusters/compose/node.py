@@ -30,7 +30,7 @@ from harness.clusters.docker.removal import INFRA_SUFFIX
 from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.images.daemon import LABEL, RUN_LABEL
 from harness.images.recipe import INFRA_MB
-from harness.protocols import Completed, ProcessState
+from harness.protocols import Completed, Node, ProcessState
 
 _NODE_LABEL: Final = "ackloss.node"
 _CONTAINER_LABEL: Final = "ackloss.container"
@@ -64,8 +64,8 @@ class _Joined:
 
 
 @dataclass
-class ComposeNode:
-    """See `harness.protocols.Node` and `Managed`. `container` is the user's, `infra` ours, and
+class ComposeNode(Node):
+    """See `harness.protocols.Node`. `container` is the user's, `infra` ours, and
     `network` the one in which nodes reach each other."""
 
     name: str
@@ -94,12 +94,13 @@ class ComposeNode:
         """Run a command in the user's container. Raises HarnessFailure when it does not run."""
         return execute(self.client, self.container, argv, node=self.name)
 
-    def begin(self, argv: Sequence[str]) -> None:
-        """Start a command there. Docker supervises it, so its end leaves nothing behind."""
+    def begin(self, argv: Sequence[str], *, count: int) -> None:
+        """Docker supervises them, so their end leaves nothing behind."""
         api = self.client.api
         try:
-            created = api.exec_create(self.container, list(argv), stdout=False, stderr=False)
-            api.exec_start(created["Id"], detach=True)
+            for _ in range(count):
+                created = api.exec_create(self.container, list(argv), stdout=False, stderr=False)
+                api.exec_start(created["Id"], detach=True)
         except APIError as error:
             raise HarnessFailure(f"{self.name}: {error.explanation or error}") from error
 
@@ -124,7 +125,7 @@ class ComposeNode:
         """All processes of the container, also those that were started in it later."""
         return frozenset(self._parents())
 
-    def end(self, signal: str) -> None:
+    def send_signal(self, signal: str, pid: int) -> None:
         """By Docker, which then does not start it again by a restart policy: TERM as `docker stop`
         does, which kills what has not stopped in time."""
         api = self.client.api

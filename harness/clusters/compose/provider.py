@@ -26,12 +26,7 @@ class Compose(External):
 
     plugin: ClassVar[str] = KIND
 
-    @property
-    def named(self) -> Named | None:
-        """The project that the file names."""
-        return None
-
-    def with_cluster(self, file: Path) -> Compose:
+    def with_file(self, file: Path) -> Compose:
         """The project of a file. Raises PlanError, EnvironmentFailure."""
         named = read_named(file)
         return _Compose(system_of(named.content, file), access_of(named.content, file), named)
@@ -69,12 +64,12 @@ class Compose(External):
         from harness.images.daemon import connect
 
         self._access()
-        assert self.named is not None
+        assert self.content is not None
         client = connect()
-        if not self.named.content.start:
-            Project(client, self.named).containers()
+        if not self.content.content.start:
+            Project(client, self.content).containers()
         elif compose_command() is None:
-            raise no_command(self.named)
+            raise no_command(self.content)
 
     def checkup(self) -> Sequence[Finding]:
         """Docker; with a file: its project, and what the system in it lets us do."""
@@ -84,10 +79,10 @@ class Compose(External):
         if info is None:
             return (docker,)
         found = [docker, infra_image()]
-        if self.named is None:
+        if self.content is None:
             fix = "ackloss doctor --cluster FILE"
             return *found, Finding("project", Status.WARN, "none named, none examined", fix)
-        project, runs = _examined(self.named)
+        project, runs = _examined(self.content)
         return *found, project, *(super().checkup() if runs else ())
 
     def prepare(self, order: Order, say: Callable[[str], None]) -> None:
@@ -104,13 +99,13 @@ class Compose(External):
 
         access, target = self._access(), order.target
         assert isinstance(target, GuestTarget)
-        assert self.named is not None
+        assert self.content is not None
         return ComposeCluster(
             order,
             access,
             target,
             run_id,
-            named=self.named,
+            named=self.content,
             client=connect(),
             infra_image=infra_image(say).id,
             say=say,
@@ -118,7 +113,7 @@ class Compose(External):
 
     def of_others(self, known: set[str]) -> list[str]:
         """What some other ackloss made there, while it runs: else nothing can be queried."""
-        if self.named is None or not _examined(self.named)[1]:
+        if self.content is None or not _examined(self.content)[1]:
             return []
         return super().of_others(known)
 
@@ -147,21 +142,9 @@ class Compose(External):
 class _Compose(Compose):
     """The kind `compose` with its file: not a separate plug-in."""
 
-    what: str
-    how: Access
-    which: Named
-
-    @property
-    def access(self) -> Access:
-        return self.how
-
-    @property
-    def system(self) -> str:
-        return self.what
-
-    @property
-    def named(self) -> Named:
-        return self.which
+    system: str
+    access: Access
+    content: Named
 
 
 def _examined(named: Named) -> tuple[Finding, bool]:

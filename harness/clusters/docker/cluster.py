@@ -52,7 +52,6 @@ from harness.protocols import (
     Order,
     RunCluster,
 )
-from harness.protocols.clock import Clock, RealClock
 
 SUBNETS = ipaddress.IPv4Network("198.18.0.0/16")
 _DRAWN = 150
@@ -85,7 +84,7 @@ class _Argv(NamedTuple):
 
 @dataclass
 class DockerCluster:
-    """The pods of one run and their network. Made by `create_network`, then `start`."""
+    """The pods of one run and their network. Made by `create_network`, then `start_pods`."""
 
     run_id: str
     client: docker.DockerClient
@@ -121,7 +120,9 @@ class DockerCluster:
             f"no /24 subnet of {SUBNETS} is free", hint="`ackloss clean` removes those of dead runs"
         )
 
-    def start(self, specs: Sequence[NodeSpec], image_id: str, addresses: Mapping[str, str]) -> None:
+    def start_pods(
+        self, specs: Sequence[NodeSpec], image_id: str, addresses: Mapping[str, str]
+    ) -> None:
         """Start every pod, all at once. Raises EnvironmentFailure when Docker refuses."""
 
         def start_pod(spec: NodeSpec) -> DockerNode:
@@ -230,9 +231,9 @@ class DockerCluster:
             mounted.append(f"{name}-{STORED}:{NODE_DATA}/{STORED}:rw")
         return mounted
 
-    def output(self, node: DockerNode) -> bytes:
+    def output(self, node: Node) -> bytes:
         """What the target's process has printed."""
-        return bytes(self.client.api.logs(node.container))
+        return bytes(self.client.api.logs(self.nodes[node.name].container))
 
     def down(self) -> list[str]:
         """Remove everything of this run; returns the names of what was removed."""
@@ -282,8 +283,6 @@ def _docker_failure(what: str, error: APIError) -> EnvironmentFailure:
     return EnvironmentFailure(f"{what}: Docker reports: {error.explanation or error}")
 
 
-# The pods of one run: a target's nodes, prepared for the faults of a plan, in Docker.
-
 # What nodes must have from their start for the faults of a plan, and only of such a plan.
 #
 # A nemesis that needs something says so by name (`Nemesis.needs`).
@@ -309,46 +308,20 @@ def prepared(specs: Sequence[NodeSpec], needs: frozenset[str], *, holder_id: str
 
 
 @dataclass
-class PodsOfRun(RunCluster):
-    """See `harness.protocols.RunCluster`."""
+class PodsOfRun(DockerCluster, RunCluster):
+    """The pods of a target's nodes, prepared for the faults of a plan."""
 
-    order: Order
-    ingredients: Ingredients
-    pods: DockerCluster
-    real_clock: Clock = field(default_factory=RealClock)
-
-    @property
-    def run_id(self) -> str:
-        return self.pods.run_id
-
-    @property
-    def clock(self) -> Clock:
-        return self.real_clock
+    order: Order = field(kw_only=True)
+    ingredients: Ingredients = field(kw_only=True)
 
     @property
     def image(self) -> ImageRef:
         return self.ingredients.image
 
-    @property
-    def nodes(self) -> Mapping[str, DockerNode]:
-        return self.pods.nodes
-
-    @property
-    def levers(self) -> Mapping[str, Lever[Any]]:
-        return self.pods.levers
-
     def start(self) -> None:
-        """Make the network and start every node, prepared for the plan's faults."""
+        """Make the network and start every node."""
         target, plan = self.order.target, self.order.plan
-        addresses = self.pods.create_network(target.names(plan))
+        addresses = self.create_network(target.names(plan))
         specs = specs_of(self.order, self.ingredients, addresses)
-        specs = prepared(specs, self.order.needs, holder_id=self.pods.infra_image)
-        self.pods.start(specs, self.ingredients.image.id, addresses)
-
-    def output(self, node: Node) -> bytes:
-        """What the target's process has printed."""
-        return self.pods.output(self.pods.nodes[node.name])
-
-    def down(self) -> list[str]:
-        """Remove everything of this run."""
-        return self.pods.down()
+        specs = prepared(specs, self.order.needs, holder_id=self.infra_image)
+        self.start_pods(specs, self.ingredients.image.id, addresses)

@@ -10,14 +10,14 @@ from docker.errors import NotFound
 
 from harness.clusters.docker.container import can_enter, enter, execute, process_of
 from harness.images.archives import packed, unpacked
-from harness.protocols import NODE_DATA, Completed, OwnDisk, ProcessState
+from harness.protocols import NODE_DATA, Completed, Node, OwnDisk, ProcessState
 
 PID_FILE = f"{NODE_DATA}/pid"
 BESIDE_PID_FILE = f"{NODE_DATA}/beside.pid"
 
 
 @dataclass(frozen=True)
-class DockerNode:
+class DockerNode(Node):
     """One pod. `infra` and `container` (the target's) are container ids; `infra_pid` is the process
     of the infrastructure container on the host, `own_disk` a disk that can lose power."""
 

@@ -22,7 +22,6 @@ from harness.protocols import (
     Finding,
     ImageRef,
     Ingredients,
-    LeavesObjects,
     NodeOutline,
     Order,
     Provider,
@@ -38,11 +37,11 @@ _FURTHER_CELL_S = 0.5
 
 
 @dataclass(frozen=True)
-class Docker(Provider, LeavesObjects):
+class Docker(Provider):
     """Real processes in containers of this machine, on a network of their own."""
 
     plugin: ClassVar[str] = "docker"
-    simulated: ClassVar[bool] = False
+    outlives: ClassVar[bool] = True
 
     @property
     def levers(self) -> Sequence[str]:
@@ -137,14 +136,14 @@ class Docker(Provider, LeavesObjects):
 
     def cluster(self, order: Order, run_id: str, say: Callable[[str], None]) -> RunCluster:
         """Pods that are not started yet; their images are there."""
-        from harness.clusters.docker.cluster import DockerCluster, PodsOfRun
+        from harness.clusters.docker.cluster import PodsOfRun
         from harness.images.building import infra_image
         from harness.images.daemon import connect
 
         client = connect()
         infra = infra_image(say)
         ingredients = order.target.prepare(order.plan, say)
-        return PodsOfRun(order, ingredients, DockerCluster(run_id, client, infra.id))
+        return PodsOfRun(run_id, client, infra.id, order=order, ingredients=ingredients)
 
     def remove(self, run_id: str, *, dry_run: bool = False) -> list[str]:
         """Containers, networks and volumes, by label, and disks."""

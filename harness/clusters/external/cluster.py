@@ -17,20 +17,18 @@ from harness.protocols import (
     Access,
     Completed,
     GuestTarget,
-    ImageRef,
     Lever,
     Node,
     Order,
     ProcessState,
     RunCluster,
 )
-from harness.protocols.clock import Clock, RealClock
 
 ASK_S = 20.0
 
 
 @dataclass(frozen=True)
-class ExternalNode:
+class ExternalNode(Node):
     """See `harness.protocols.Node`: one that is reached by clients alone."""
 
     name: str
@@ -80,27 +78,9 @@ class ExternalCluster(RunCluster):
     order: Order
     access: Access
     guest: GuestTarget[Any]
-    id: str
-    real_clock: Clock = field(default_factory=RealClock)
-    members: dict[str, Node] = field(default_factory=dict)
+    run_id: str
+    nodes: dict[str, Node] = field(default_factory=dict)
     _begun: bool = False
-
-    @property
-    def run_id(self) -> str:
-        return self.id
-
-    @property
-    def clock(self) -> Clock:
-        return self.real_clock
-
-    @property
-    def image(self) -> ImageRef | None:
-        """None: which software it runs is known to those who run it."""
-        return None
-
-    @property
-    def nodes(self) -> Mapping[str, Node]:
-        return self.members
 
     @property
     def levers(self) -> Mapping[str, Lever[Any]]:
@@ -109,8 +89,8 @@ class ExternalCluster(RunCluster):
 
     def start(self) -> None:
         """Ask the cluster who its nodes are; note what the run is about to make there."""
-        self.members |= nodes_there(self.guest, self.order.plan)
-        reach.remember(KIND, self.id, self.entry())
+        self.nodes |= nodes_there(self.guest, self.order.plan)
+        reach.remember(KIND, self.run_id, self.entry())
         self._begun = True
 
     def entry(self) -> dict[str, reach.Note]:
@@ -122,13 +102,10 @@ class ExternalCluster(RunCluster):
             "objects": list(self.guest.objects(self.order.plan)),
         }
 
-    def output(self, node: Node) -> bytes | None:
-        return None
-
     def undo_own(self) -> None:
         """Undo what the target's own levers have left in force. Raises HarnessFailure."""
-        if (left := own_acts(self.id, self.levers)) is not None:
-            undo_own(left, self.guest, lambda _: self.members, self.levers)
+        if (left := own_acts(self.run_id, self.levers)) is not None:
+            undo_own(left, self.guest, lambda _: self.nodes, self.levers)
 
     def down(self) -> list[str]:
         """Undo what the target's own levers have left in force, and remove what the run made there;
@@ -140,7 +117,7 @@ class ExternalCluster(RunCluster):
                 self.undo_own()
             finally:
                 removed = self.guest.remove(self.guest.objects(self.order.plan), dry_run=False)
-            reach.forget(KIND, self.id)
+            reach.forget(KIND, self.run_id)
             return removed
         finally:
             self.guest.close()

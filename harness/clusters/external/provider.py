@@ -22,14 +22,12 @@ from harness.protocols import (
     Cost,
     Finding,
     GuestTarget,
-    LeavesObjects,
     Lever,
     Node,
     NodeOutline,
     Order,
     Provider,
     RunCluster,
-    TakesClusterFile,
     Target,
 )
 
@@ -39,40 +37,21 @@ _CHECKUP_S = 10.0
 
 
 @dataclass(frozen=True)
-class External(Provider, LeavesObjects, TakesClusterFile):
+class External(Provider):
     """A cluster that ackloss did not start (`--cluster FILE`): nothing is started there."""
 
     plugin: ClassVar[str] = KIND
-    simulated: ClassVar[bool] = False
+    outlives: ClassVar[bool] = True
+    named_by: ClassVar[str] = "cluster"
 
-    @property
-    def access(self) -> Access | None:
-        """How it is reached."""
-        return None
-
-    @property
-    def system(self) -> str | None:
-        """The target that the file names."""
-        return None
-
-    def with_cluster(self, file: Path) -> External:
+    def with_file(self, file: Path) -> External:
         """The cluster of a file. Raises PlanError, EnvironmentFailure."""
         content = read_cluster_file(file, ClusterFile)
         return _External(system_of(content, file), access_of(content, file))
 
-    @property
-    def levers(self) -> Sequence[str]:
-        """None."""
-        return ()
-
     def why_no_lever(self, lever: str) -> str:
         """Why ackloss makes no faults there."""
         return "ackloss causes no faults on a cluster that it did not start"
-
-    @property
-    def trouble(self) -> tuple[type[Exception], ...]:
-        """None but those of ackloss itself."""
-        return ()
 
     def runs(self, target: type[Target[Any]]) -> bool:
         """A target that can be a guest, or is one."""
@@ -104,9 +83,6 @@ class External(Provider, LeavesObjects, TakesClusterFile):
             return guest.checkup(timeout_s=_CHECKUP_S)
         finally:
             guest.close()
-
-    def prepare(self, order: Order, say: Callable[[str], None]) -> None:
-        """Nothing takes long."""
 
     def cluster(self, order: Order, run_id: str, say: Callable[[str], None]) -> RunCluster:
         """The cluster, which has not been queried yet."""
@@ -170,10 +146,6 @@ class External(Provider, LeavesObjects, TakesClusterFile):
         finally:
             guest.close()
 
-    def unknown_runs(self, known: set[str]) -> set[str]:
-        """None: a cluster is queried only if a file names it."""
-        return set()
-
     def concerns(self, run_id: str) -> bool:
         """Its file was this one, or has an address of this one."""
         entry = reach.remembered(self.plugin, run_id)
@@ -201,7 +173,7 @@ class External(Provider, LeavesObjects, TakesClusterFile):
     def _access_of(self, file: Path, run_id: str) -> Access:
         """The access of the file that a dead run used. Raises HarnessFailure."""
         try:
-            access = self.with_cluster(file).access
+            access = self.with_file(file).access
         except (PlanError, EnvironmentFailure) as error:
             raise HarnessFailure(
                 f"what run {run_id} made on its cluster could not be removed: {error}",
@@ -224,16 +196,8 @@ class External(Provider, LeavesObjects, TakesClusterFile):
 class _External(External):
     """The kind `external` with its file: not a separate plug-in."""
 
-    what: str
-    how: Access
-
-    @property
-    def access(self) -> Access:
-        return self.how
-
-    @property
-    def system(self) -> str:
-        return self.what
+    system: str
+    access: Access
 
 
 def system_of(content: Reached, file: Path) -> str:

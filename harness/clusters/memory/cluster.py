@@ -310,7 +310,7 @@ class MemoryCluster:
             address = f"198.18.0.{10 + len(self.nodes)}"
             self.nodes[name] = MemoryNode(host, self.network, of_node, address)
 
-    def start(self, programs: Mapping[str, Program]) -> None:
+    def start_programs(self, programs: Mapping[str, Program]) -> None:
         """Install the nodes' programs and start them all."""
         with self.simulation.held():
             for name, program in programs.items():

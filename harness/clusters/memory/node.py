@@ -17,7 +17,7 @@ from harness.clusters.memory.network import Network
 from harness.clusters.memory.simulation import Host
 from harness.errors import EnvironmentFailure
 from harness.faults.records import CLIENTS
-from harness.protocols import Completed, ProcessState
+from harness.protocols import Completed, Node, ProcessState
 
 EXIT_CODES: Final = {"KILL": 137, "TERM": 143}
 
@@ -39,7 +39,7 @@ Program = Callable[["MemoryNode"], Process]
 
 
 @dataclass(eq=False)
-class MemoryNode:
+class MemoryNode(Node):
     """One simulated node. `stored` are the files that commands of the harness see (`put`, `get`);
     what the process itself stores lies on `disk`. `kept_dead_by` are the faults that ended the last
     life of its process; none while it runs."""

@@ -19,17 +19,12 @@ from harness.clusters.memory.world import World
 from harness.plan import Plan
 from harness.protocols import (
     Cost,
-    Finding,
-    ImageRef,
-    Lever,
-    Node,
     NodeOutline,
     Order,
     Provider,
     RunCluster,
     Target,
 )
-from harness.protocols.clock import Clock
 
 PlanOf = TypeVar("PlanOf", bound=Plan, contravariant=True)
 
@@ -71,11 +66,6 @@ class Memory(Provider):
         simulation = Simulation(0)
         return tuple(memory_levers(World(simulation, Network(simulation))))
 
-    @property
-    def trouble(self) -> tuple[type[Exception], ...]:
-        """Nothing here could fail temporarily."""
-        return ()
-
     def runs(self, target: type[Target[Any]]) -> bool:
         """A target that has programs for simulated nodes."""
         return issubclass(target, RunsSimulated)
@@ -95,70 +85,31 @@ class Memory(Provider):
         seconds = duration_s if self.real_time else duration_s / _SPEED
         return Cost(memory_mb=_MEMORY_MB, seconds=seconds + 1, whole_cores=not self.real_time)
 
-    def reach(self) -> None:
-        """It is always there."""
-
-    def require(self, order: Order) -> None:
-        """This machine lacks nothing."""
-
-    def checkup(self) -> Sequence[Finding]:
-        """This machine lacks nothing."""
-        return ()
-
-    def prepare(self, order: Order, say: Callable[[str], None]) -> None:
-        """Nothing has to be made."""
-
     def cluster(self, order: Order, run_id: str, say: Callable[[str], None]) -> RunCluster:
-        """Simulated nodes that do not run yet; the plan's seed decides all that happens there."""
-        cluster = MemoryCluster(order.plan.seed, real_time=self.real_time)
-        return SimulatedRun(order, run_id, cluster)
+        """Simulated nodes that do not run yet."""
+        return SimulatedRun(order, run_id, real_time=self.real_time)
 
 
-@dataclass
-class SimulatedRun(RunCluster):
-    """A simulated cluster with the system of one run; see `harness.protocols.RunCluster`."""
+class SimulatedRun(MemoryCluster, RunCluster):
+    """A simulated cluster with the system of one run: the plan's seed decides all that happens
+    there."""
 
-    order: Order
-    id_of_run: str
-    simulated: MemoryCluster
+    run_id: str = ""
 
-    @property
-    def run_id(self) -> str:
-        return self.id_of_run
-
-    @property
-    def clock(self) -> Clock:
-        return self.simulated.clock
-
-    @property
-    def image(self) -> ImageRef | None:
-        return None
-
-    @property
-    def nodes(self) -> Mapping[str, Node]:
-        return self.simulated.nodes
-
-    @property
-    def levers(self) -> Mapping[str, Lever[Any]]:
-        return self.simulated.levers
+    def __init__(self, order: Order, run_id: str, *, real_time: bool) -> None:
+        super().__init__(order.plan.seed, real_time=real_time)
+        self.order = order
+        self.run_id = run_id
 
     def start(self) -> None:
         """Have the target make its nodes and start their programs."""
-        _target(self.order).start(self.simulated, self.order.plan)
-
-    def output(self, node: Node) -> bytes | None:
-        """Simulated programs print nothing."""
-        return None
-
-    def down(self) -> list[str]:
-        """End all processes."""
-        return self.simulated.down()
+        _target(self.order).start(self, self.order.plan)
 
 
 def simulated_of(cluster: object) -> MemoryCluster:
     """The simulated cluster on which a run takes place."""
-    assert isinstance(cluster, SimulatedRun)
-    return cluster.simulated
+    assert isinstance(cluster, MemoryCluster)
+    return cluster
 
 
 def _target(order: Order) -> RunsSimulated[Any]:

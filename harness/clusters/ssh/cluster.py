@@ -14,18 +14,29 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from harness.clusters.specs import specs_of
 from harness.clusters.ssh import equipment, scripts
 from harness.clusters.ssh.host import Host
 from harness.clusters.ssh.installation import Installation
 from harness.clusters.ssh.levers import host_levers
 from harness.clusters.ssh.node import SshNode
-from harness.clusters.ssh.register import forget_hosts
+from harness.clusters.ssh.register import forget_hosts, remember_hosts
 from harness.clusters.ssh.scripts import UPLOADS
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
 from harness.images.archives import packed
 from harness.levers import clock
 from harness.machine.scratch import scratch
-from harness.protocols import BOUNDED_DISK, FAKETIME, Lever, NodeSpec
+from harness.protocols import (
+    BOUNDED_DISK,
+    FAKETIME,
+    ImageRef,
+    Ingredients,
+    Lever,
+    Node,
+    NodeSpec,
+    Order,
+    RunCluster,
+)
 
 # Folders and files that the nodes' image would hold, uploaded to a host once and kept there.
 
@@ -89,8 +100,8 @@ Thing = TypeVar("Thing")
 
 @dataclass
 class SshCluster:
-    """Nodes on hosts; `start` claims the hosts, `down` gives them back. `installed`: how the system
-    is there already."""
+    """Nodes on hosts; `start_nodes` claims the hosts, `down` gives them back. `installed`: how the
+    system is there already."""
 
     run_id: str
     hosts: Mapping[str, Host]
@@ -106,13 +117,17 @@ class SshCluster:
         """See `host_levers`."""
         return host_levers(self.nodes)
 
+    def when_lost(self, tell: Callable[[str], None]) -> None:
+        """Have `tell` called when a host could not be reached for the time of its lease."""
+        self.tell_lost = tell
+
     def admit(self) -> dict[str, str]:
         """Connect to all hosts and be root there; the nodes' addresses. Raises
         EnvironmentFailure."""
         side_by_side(lambda host: host.admit(), list(self.hosts.values()))
         return {name: host.address for name, host in self.hosts.items()}
 
-    def start(
+    def start_nodes(
         self,
         specs: Sequence[NodeSpec],
         *,
@@ -196,9 +211,9 @@ class SshCluster:
             lease.host.admin(["touch", f"{scripts.CLAIM}/kept"])
             lease.end()
 
-    def output(self, node: SshNode) -> bytes:
+    def output(self, node: Node) -> bytes:
         """What the system's process has printed."""
-        return node.console()
+        return self.nodes[node.name].console()
 
     def down(self) -> list[str]:
         """Remove everything of this run from every host that it has claimed; what was removed.
@@ -216,6 +231,28 @@ class SshCluster:
             )
         forget_hosts(self.run_id)
         return removed
+
+
+@dataclass
+class HostsOfRun(SshCluster, RunCluster):
+    """The nodes of a target, prepared for the faults of a plan, on hosts of the inventory
+    `file`."""
+
+    order: Order = field(kw_only=True)
+    ingredients: Ingredients = field(kw_only=True)
+    file: Path = field(kw_only=True)
+
+    @property
+    def image(self) -> ImageRef:
+        image, installed = self.ingredients.image, self.installed
+        return replace(image, reference=installed.image) if installed else image
+
+    def start(self) -> None:
+        """Claim the hosts and start every node."""
+        made, addresses = self.ingredients, self.admit()
+        remember_hosts(self.run_id, self.file)
+        specs = specs_of(self.order, made, addresses)
+        self.start_nodes(specs, folders=made.folders, programs=made.programs)
 
 
 @dataclass(eq=False)

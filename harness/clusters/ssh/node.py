@@ -11,7 +11,7 @@ from harness.clusters.ssh import scripts
 from harness.clusters.ssh.host import Host
 from harness.errors import HarnessFailure
 from harness.images.archives import packed, unpacked
-from harness.protocols import NODE_DATA, Completed, OwnConnection, ProcessState
+from harness.protocols import NODE_DATA, Completed, Node, OwnConnection, ProcessState
 
 _PROCESS: Final = ["sh", f"{scripts.CLAIM}/process.sh"]
 _CONSOLE: Final = f"{scripts.CLAIM}/out/console"
@@ -19,7 +19,7 @@ _CONSOLE_BYTES: Final = 16 << 20
 
 
 @dataclass(frozen=True)
-class SshNode:
+class SshNode(Node):
     """One node: the namespaces of a run on one host."""
 
     name: str

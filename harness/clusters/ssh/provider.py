@@ -8,43 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from harness import registry
-from harness.clusters.specs import specs_of
 from harness.clusters.ssh import equipment
-from harness.clusters.ssh.cluster import SshCluster, side_by_side, take_down
+from harness.clusters.ssh.cluster import HostsOfRun, side_by_side, take_down
 from harness.clusters.ssh.connection import MOST_CHANNELS
 from harness.clusters.ssh.host import Found, Host, hosts_of
 from harness.clusters.ssh.installation import installation
 from harness.clusters.ssh.inventory import HostEntry, Installed, Inventory, read_inventory
 from harness.clusters.ssh.levers import host_levers
-from harness.clusters.ssh.node import SshNode
-from harness.clusters.ssh.register import forget_hosts, inventory_of, remember_hosts
+from harness.clusters.ssh.register import forget_hosts, inventory_of
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure, PlanError
 from harness.machine.checks import maven
 from harness.machine.space import DISK_MIN_BYTES, gib
 from harness.protocols import (
     Cost,
-    EndsByItself,
     Finding,
     ImageRef,
     Ingredients,
-    LeavesObjects,
-    Lever,
-    LosesHosts,
-    Node,
     NodeOutline,
     Order,
     Provider,
     RunCluster,
     Status,
-    TakesInventory,
     Target,
 )
-from harness.protocols.clock import Clock, RealClock
 
 # What a host has and lacks for a node, for `ackloss doctor --inventory`. Tried, not guessed;
 # nothing stays changed there.
@@ -272,103 +263,24 @@ def _clean_host(host: Host, known: set[str], *, dry_run: bool) -> tuple[list[str
     return removed, left
 
 
-# The nodes of one run: a target's nodes, prepared for the faults of a plan, on hosts.
-
-
-@dataclass
-class HostsOfRun(RunCluster, EndsByItself, LosesHosts):
-    """See `harness.protocols.RunCluster`."""
-
-    order: Order
-    ingredients: Ingredients
-    file: Path
-    cluster: SshCluster
-    real_clock: Clock = field(default_factory=RealClock)
-
-    @classmethod
-    def on(
-        cls,
-        inventory: Inventory,
-        file: Path,
-        assigned: Mapping[str, HostEntry],
-        order: Order,
-        made: Ingredients,
-        run_id: str,
-    ) -> HostsOfRun:
-        """On these hosts, by node."""
-        by_name = {host.name: host for host in hosts_of(inventory)}
-        hosts = {node: by_name[entry.name] for node, entry in assigned.items()}
-        installed = installation(inventory, file, order.plan.target.system, made)
-        return cls(order, made, file, SshCluster(run_id, hosts, order.needs, installed))
-
-    @property
-    def run_id(self) -> str:
-        return self.cluster.run_id
-
-    @property
-    def clock(self) -> Clock:
-        return self.real_clock
-
-    @property
-    def image(self) -> ImageRef:
-        image, installed = self.ingredients.image, self.cluster.installed
-        return replace(image, reference=installed.image) if installed else image
-
-    @property
-    def nodes(self) -> Mapping[str, SshNode]:
-        return self.cluster.nodes
-
-    @property
-    def levers(self) -> Mapping[str, Lever[Any]]:
-        return self.cluster.levers
-
-    def when_lost(self, tell: Callable[[str], None]) -> None:
-        """Have `tell` called when a host could not be reached for the time of its lease."""
-        self.cluster.tell_lost = tell
-
-    def start(self) -> None:
-        """Claim the hosts and start every node, prepared for the plan's faults."""
-        made = self.ingredients
-        addresses = self.cluster.admit()
-        remember_hosts(self.run_id, self.file)
-        specs = specs_of(self.order, made, addresses)
-        self.cluster.start(specs, folders=made.folders, programs=made.programs)
-
-    def output(self, node: Node) -> bytes:
-        """What the system's process has printed."""
-        return self.cluster.output(self.cluster.nodes[node.name])
-
-    def keep(self) -> None:
-        """Have it go on without this process."""
-        self.cluster.keep()
-
-    def down(self) -> list[str]:
-        """Remove everything of this run."""
-        return self.cluster.down()
-
-
 # Beside its workload: uploads are kept, a JVM starts without class data.
 _KEPT_S, _NEW_S = 5.0, 30.0
 
 
 @dataclass(frozen=True)
-class Ssh(Provider, LeavesObjects, TakesInventory):
+class Ssh(Provider):
     """Real processes on hosts of an inventory (`--inventory FILE`), over SSH."""
 
     plugin: ClassVar[str] = "ssh"
-    simulated: ClassVar[bool] = False
+    outlives: ClassVar[bool] = True
+    named_by: ClassVar[str] = "inventory"
 
-    @property
-    def inventory(self) -> Path | None:
-        """The file that names the hosts."""
-        return None
-
-    def with_inventory(self, inventory: Path) -> Ssh:
+    def with_file(self, file: Path) -> Ssh:
         """This kind of cluster on the hosts of a file. Raises PlanError for a wrong one."""
-        content = read_inventory(inventory)
+        content = read_inventory(file)
         for name in content.systems:
-            registry.check_name("targets", name, key=f"systems.{name}", file=str(inventory))
-        return _OnHosts(inventory, content)
+            registry.check_name("targets", name, key=f"systems.{name}", file=str(file))
+        return _OnHosts(file, content)
 
     def gateways(self, order: Order) -> frozenset[str]:
         """The nodes on hosts that are jump hosts of others."""
@@ -382,11 +294,6 @@ class Ssh(Provider, LeavesObjects, TakesInventory):
     def levers(self) -> Sequence[str]:
         """See `host_levers`: a host is a Linux host."""
         return tuple(host_levers({}))
-
-    @property
-    def trouble(self) -> tuple[type[Exception], ...]:
-        """None but those of ackloss itself."""
-        return ()
 
     def runs(self, target: type[Target[Any]]) -> bool:
         """A target that says what a host needs to run it."""
@@ -443,19 +350,20 @@ class Ssh(Provider, LeavesObjects, TakesInventory):
     def cluster(self, order: Order, run_id: str, say: Callable[[str], None]) -> RunCluster:
         """Nodes that are not started yet; what is uploaded to their hosts is here."""
 
-        assigned, inventory = self._assigned(order), self._hosts()
+        assigned, inventory, file = self._assigned(order), self._hosts(), self.inventory
+        assert file is not None
         made = order.target.for_hosts(order.plan, say)
-        assert self.inventory is not None
-        return HostsOfRun.on(inventory, self.inventory, assigned, order, made, run_id)
+        by_name = {host.name: host for host in hosts_of(inventory)}
+        hosts = {node: by_name[entry.name] for node, entry in assigned.items()}
+        installed = installation(inventory, file, order.plan.target.system, made)
+        return HostsOfRun(
+            run_id, hosts, order.needs, installed, order=order, ingredients=made, file=file
+        )
 
     def remove(self, run_id: str, *, dry_run: bool = False) -> list[str]:
         """Processes, mounts, rules and folders, by the run's id, on the hosts that it used."""
 
         return remove_run(run_id, dry_run=dry_run)
-
-    def unknown_runs(self, known: set[str]) -> set[str]:
-        """None: hosts are queried only if an inventory names them."""
-        return set()
 
     def clean_hosts(self, known: set[str], *, dry_run: bool) -> tuple[list[str], list[str]]:
         """Remove what dead runs of any machine left on these hosts."""
@@ -465,11 +373,14 @@ class Ssh(Provider, LeavesObjects, TakesInventory):
         return clean_inventory(self.inventory, known, dry_run=dry_run)
 
     def _hosts(self) -> Inventory:
-        raise PlanError(
-            "a cluster of kind 'ssh' needs to know its hosts",
-            key="cluster.kind",
-            hint="name them with --inventory FILE",
-        )
+        content: Inventory | None = self.content
+        if content is None:
+            raise PlanError(
+                "a cluster of kind 'ssh' needs to know its hosts",
+                key="cluster.kind",
+                hint="name them with --inventory FILE",
+            )
+        return content
 
     def _assigned(self, order: Order) -> dict[str, HostEntry]:
         """The host of each node: the first that is free and takes its role."""
@@ -503,15 +414,8 @@ class Ssh(Provider, LeavesObjects, TakesInventory):
 class _OnHosts(Ssh):
     """The kind `ssh` with an inventory: not a separate plug-in."""
 
-    file: Path
+    inventory: Path
     content: Inventory
-
-    @property
-    def inventory(self) -> Path:
-        return self.file
-
-    def _hosts(self) -> Inventory:
-        return self.content
 
 
 def _roles(order: Order, names: Sequence[str]) -> Mapping[str, frozenset[str]]:

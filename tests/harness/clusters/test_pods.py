@@ -51,7 +51,7 @@ def started(**how: Any) -> tuple[Api, DockerCluster]:
     api = Api()
     cluster = DockerCluster("run", Client(api), "infra-image", network="net")  # type: ignore[arg-type]
     spec = NodeSpec(name="b1", roles=frozenset({"broker"}), argv=("run",), memory_mb=512, **how)
-    cluster.start([spec], "target-image", {"b1": "198.18.0.10"})
+    cluster.start_pods([spec], "target-image", {"b1": "198.18.0.10"})
     return api, cluster
 
 

@@ -12,7 +12,7 @@ import pytest
 from harness import registry
 from harness.errors import PlanError
 from harness.plan import Plan, parse_plan
-from harness.protocols import LeavesObjects, Order, Provider
+from harness.protocols import Order, Provider
 from harness.run.resolving import resolve
 
 KAFKA = {"schema": 1, "name": "p", "target": {"version": "4.3.1"}}
@@ -31,7 +31,7 @@ def test_every_kind_is_a_provider_and_has_a_name() -> None:
         assert provider(kind).plugin == kind
         assert provider(kind).levers or kind == "external"
     assert [kind for kind in kinds if provider(kind).simulated] == ["memory"]
-    assert [kind for kind in kinds if isinstance(provider(kind), LeavesObjects)] == [
+    assert [kind for kind in kinds if provider(kind).outlives] == [
         "compose",
         "docker",
         "external",

@@ -53,7 +53,7 @@ def pods(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
         cluster = DockerCluster(run_id, connect(), image.id)
         try:
             addresses = cluster.create_network([spec.name for spec in specs])
-            cluster.start(specs, image.id, addresses)
+            cluster.start_pods(specs, image.id, addresses)
             for name in cluster.nodes:
                 assert poll_until(lambda name=name: ahead_s(cluster, name) is not None, within_s=5)
             yield cluster

@@ -88,7 +88,7 @@ def placed(request: pytest.FixtureRequest) -> Placed:
     if request.param == "memory":
         cluster = MemoryCluster(1)
         cluster.create({"b1": frozenset({"broker"})})
-        cluster.start({"b1": chatter})
+        cluster.start_programs({"b1": chatter})
         return cluster.nodes["b1"], dict(cluster.levers)
     node = Storing("b1", frozenset({"broker"}), "198.18.0.11")
     return node, levers_over(node)

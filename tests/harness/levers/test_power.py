@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from harness import protocols
 from harness.errors import HarnessFailure
 from harness.faults.records import PowerRecord
 from harness.levers.power import PowerLever, described
@@ -57,7 +58,7 @@ class Disk(OwnDisk):
 
 
 @dataclass
-class Node:
+class Node(protocols.Node):
     own_disk: Disk | None
     name: str = "n1"
     number: int = 7
@@ -81,6 +82,8 @@ class Node:
     def start(self) -> None:
         self.alive, self.number = True, self.number + 1
 
+
+Node.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
 
 RECORD = PowerRecord(node="n1", signal="KILL", pid=7, fault="f")
 

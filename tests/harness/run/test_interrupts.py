@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from harness.errors import HarnessFailure, Interrupted
-from harness.protocols import LosesHosts
 from harness.run.interrupts import Interrupts
 
 
 @dataclass
-class Lossy(LosesHosts):
+class Lossy:
     """A cluster; `tell` says that a host is gone, as its own thread would."""
 
     tell: Callable[[str], None] = field(default=lambda _: None)

@@ -23,10 +23,8 @@ from typing import Any, ClassVar
 
 from ackloss.plugins import (
     NODE_DATA,
-    Clock,
     Completed,
     Cost,
-    Finding,
     ImageRef,
     Ingredients,
     Lever,
@@ -36,7 +34,6 @@ from ackloss.plugins import (
     Order,
     ProcessState,
     Provider,
-    RealClock,
     RunCluster,
     Target,
     all_levers,
@@ -54,17 +51,11 @@ class Local(Provider):
     """Processes of this machine: no Docker, no rights, and only kills."""
 
     plugin: ClassVar[str] = "local"
-    simulated: ClassVar[bool] = False
 
     @property
     def levers(self) -> Sequence[str]:
         """Signals that end a process."""
         return ("process",)
-
-    @property
-    def trouble(self) -> tuple[type[Exception], ...]:
-        """Nothing here can fail for a while."""
-        return ()
 
     def runs(self, target: type[Target[Any]]) -> bool:
         """Targets that state the commands of their nodes."""
@@ -84,23 +75,10 @@ class Local(Provider):
             for spec in specs_of(order, NONE, addresses)
         ]
 
-    def checkup(self) -> Sequence[Finding]:
-        """This machine lacks nothing that a plain Python has not."""
-        return ()
-
     def cost(self, order: Order, *, kept: bool) -> Cost:
         """A process for each node."""
         memory_mb = order.plan.target.memory_mb * len(addresses_of(order))
         return Cost(memory_mb=memory_mb, seconds=order.plan.workload.duration_s + 2)
-
-    def reach(self) -> None:
-        """It is always there."""
-
-    def require(self, order: Order) -> None:
-        """This machine lacks nothing."""
-
-    def prepare(self, order: Order, say: Callable[[str], None]) -> None:
-        """No image is needed: commands are those of this machine."""
 
     def cluster(self, order: Order, run_id: str, say: Callable[[str], None]) -> RunCluster:
         """Processes that are not started yet."""
@@ -118,27 +96,11 @@ class LocalCluster(RunCluster):
     """The processes of one run, each in its own folder below a temporary one. One thread
     starts them all, because a process dies with the thread that started it."""
 
-    id_of_run: str
+    run_id: str
     order: Order
     folder: TemporaryDirectory[str] = field(default_factory=scratch)
     starter: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
-    started: dict[str, LocalNode] = field(default_factory=dict)
-
-    @property
-    def run_id(self) -> str:
-        return self.id_of_run
-
-    @property
-    def clock(self) -> Clock:
-        return RealClock()
-
-    @property
-    def image(self) -> ImageRef | None:
-        return None
-
-    @property
-    def nodes(self) -> Mapping[str, Node]:
-        return self.started
+    nodes: dict[str, LocalNode] = field(default_factory=dict)
 
     @property
     def levers(self) -> Mapping[str, Lever[Any]]:
@@ -152,19 +114,19 @@ class LocalCluster(RunCluster):
             node = LocalNode(spec, addresses[spec.name], folder, self.starter)
             node.put(spec.files)
             node.start()
-            self.started[spec.name] = node
+            self.nodes[spec.name] = node
 
     def output(self, node: Node) -> bytes:
         """What the process has printed."""
-        return self.started[node.name].printed.read_bytes()
+        return self.nodes[node.name].printed.read_bytes()
 
     def down(self) -> list[str]:
         """Kill the processes and remove their folders."""
-        for node in self.started.values():
+        for node in self.nodes.values():
             node.end()
         self.starter.shutdown()
         self.folder.cleanup()
-        return list(self.started)
+        return list(self.nodes)
 
 
 @dataclass(eq=False)

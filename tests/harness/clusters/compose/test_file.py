@@ -115,7 +115,7 @@ def test_the_kind_decides_what_the_file_is(tmp_path: Path) -> None:
     file = tmp_path / "My_Shop.x" / "cluster.toml"
     provider = cluster_provider(file)
     assert isinstance(provider, Compose)
-    assert provider.named is not None
+    assert provider.content is not None
     for kind, what in (("compsoe", "did you mean 'compose'"), ("moon", "compose, external")):
         file.write_text(HEAD.replace('"compose"', f'"{kind}"', 1) + SERVICES)
         with pytest.raises(PlanError, match=what) as refused:

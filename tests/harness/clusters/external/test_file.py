@@ -113,7 +113,7 @@ def test_a_dead_run_concerns_the_cluster_that_it_was_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ACKLOSS_STATE", str(tmp_path / "state"))
-    kind = External().with_cluster(written(tmp_path, HEAD))
+    kind = External().with_file(written(tmp_path, HEAD))
 
     def remember(run_id: str, file: str, address: str) -> None:
         entry = {"cluster": file, "addresses": [address], "system": "kafka", "objects": []}

@@ -54,7 +54,7 @@ def chatter(node: MemoryNode) -> Process:
 def cluster() -> MemoryCluster:
     made = MemoryCluster(1)
     made.create(dict.fromkeys(NAMES, frozenset({"replica"})))
-    made.start(dict.fromkeys(NAMES, chatter))
+    made.start_programs(dict.fromkeys(NAMES, chatter))
     made.simulation.run_until(10 * MS)
     return made
 

@@ -20,7 +20,6 @@ from harness.protocols import (
     Ingredients,
     Order,
     Provider,
-    TakesInventory,
 )
 from harness.run.resolving import resolve
 
@@ -59,8 +58,8 @@ def write(folder: Path, text: str) -> Path:
 
 def provider(path: Path) -> Provider:
     kind = registry.make("clusters", "ssh", {}, key="k")
-    assert isinstance(kind, TakesInventory)
-    return kind.with_inventory(path)
+    assert isinstance(kind, Provider)
+    return kind.with_file(path)
 
 
 def order(**target: object) -> Order:
