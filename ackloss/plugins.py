@@ -19,7 +19,7 @@ documented where it is defined:
     harness.images              images of nodes: a recipe is built, or an image is pulled, once
     harness.levers              the levers over Linux hosts, and what some of them ask of a target:
                                 requests and proxies (`protocol`), how it stores (`disk`)
-    harness.clusters.specs      the nodes that a target wants, for a kind of cluster
+    harness.protocols.clusters      the nodes that a target wants, for a kind of cluster
     harness.clusters.memory     simulated nodes, for a target that runs on them
     harness.machine.scratch     a temporary folder that `ackloss clean` removes after a crash
     harness.errors              what a plug-in may raise
@@ -31,12 +31,9 @@ import importlib
 from typing import TYPE_CHECKING, Any, Generic
 
 from harness.clusters.memory.cluster import MemoryCluster
-from harness.clusters.memory.disk import Disk, File
-from harness.clusters.memory.network import Refused
-from harness.clusters.memory.node import MemoryNode, Process
+from harness.clusters.memory.node import Disk, File, MemoryNode, Process
 from harness.clusters.memory.provider import RunsSimulated, simulated_of
-from harness.clusters.memory.simulation import Host
-from harness.clusters.specs import specs_of
+from harness.clusters.memory.simulation import Host, Refused
 from harness.errors import (
     AcklossError,
     EnvironmentFailure,
@@ -103,6 +100,7 @@ from harness.protocols import *  # noqa: F403
 from harness.protocols import __all__ as _protocols
 from harness.protocols.checkers import LOST_WRITES, counted
 from harness.protocols.clock import Clock, RealClock
+from harness.protocols.clusters import specs_of
 from harness.protocols.crashes import ClientNemesis, ClientState, Crashes, Death
 from harness.protocols.groups import (
     CONSUMERS_MOST,

@@ -37,7 +37,6 @@ class Client(ClientNemesis):
 
     @property
     def lasts(self) -> bool:
-        """Unless another client takes its place immediately."""
         return self.replaced == "heal"
 
     def client_acts(self, clients: Sequence[str], draw: random.Random) -> list[Act]:

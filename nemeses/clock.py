@@ -51,7 +51,6 @@ class Clock(Nemesis):
         return None if self.form == "jump" else ("limit_s", self.limit_s)
 
     def requires(self, node: str) -> list[Act]:
-        """A process whose clock can be moved."""
         drifts = self.form == "drift"
         record = ClockRecord(
             node=node,
@@ -64,5 +63,4 @@ class Clock(Nemesis):
         return [Act("clock", record)]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
-        """One act per node."""
         return [act for node in nodes for act in self.requires(node.name)]

@@ -83,7 +83,6 @@ class Disk(Nemesis):
         return [self._act(node, None)]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
-        """One act per node."""
         return [self._act(node.name, node.pid()) for node in nodes]
 
     def _act(self, node: str, pid: int | None) -> Act:

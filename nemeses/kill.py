@@ -24,11 +24,9 @@ class Kill(Nemesis):
     signal: Literal["KILL", "TERM"] = "KILL"
 
     def requires(self, node: str) -> list[Act]:
-        """A process that can be signalled."""
         return [Act("process", ProcessRecord(node=node, signal=self.signal, pid=None))]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
-        """One act per node."""
         return [
             Act("process", ProcessRecord(node=node.name, signal=self.signal, pid=node.pid()))
             for node in nodes

@@ -78,7 +78,6 @@ class Lossy(Nemesis):
 
     @property
     def selectors(self) -> dict[str, str]:
-        """The peers, unless they are clients."""
         return {} if self.peers == CLIENTS else {"peers": self.peers}
 
     def requires(self, node: str) -> list[Act]:
@@ -89,7 +88,6 @@ class Lossy(Nemesis):
         return [Act("net", self._record(node, peers))]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
-        """One act per node."""
         if self._shapes:
             return [Act("shaping", self._shape(node.name)) for node in nodes]
         if self.peers == CLIENTS:

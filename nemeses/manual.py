@@ -42,7 +42,6 @@ class Manual(Nemesis):
             raise ValueError("at_most_s is more than 0 and at most 3600")
 
     def requires(self, node: str) -> list[Act]:
-        """An operator."""
         return [Act("manual", self._record(node, ()))]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:

@@ -28,7 +28,6 @@ class Membership(Nemesis):
 
     @property
     def lasts(self) -> bool:
-        """An election alone is not undone."""
         return self.form != "elect"
 
     def requires(self, node: str) -> list[Act]:

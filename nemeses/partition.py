@@ -61,7 +61,6 @@ class Partition(Nemesis):
         return named | {f"groups.{place}": group for place, group in enumerate(self.groups)}
 
     def requires(self, node: str) -> list[Act]:
-        """Packets that can be dropped."""
         return [self._cut(node, [Peer(name=CLIENTS)] if self._from_clients else [])]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:

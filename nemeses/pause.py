@@ -21,9 +21,7 @@ class Pause(Nemesis):
     plugin: ClassVar[str] = "pause"
 
     def requires(self, node: str) -> list[Act]:
-        """A process that can be signalled."""
         return [Act("pause", PauseRecord(node=node, pid=None))]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
-        """One act per node."""
         return [Act("pause", PauseRecord(node=node.name, pid=node.pid())) for node in nodes]

@@ -27,9 +27,7 @@ class PowerLoss(Nemesis):
     needs: ClassVar[frozenset[str]] = frozenset({OWN_DISK})
 
     def requires(self, node: str) -> list[Act]:
-        """A disk that can lose power."""
         return [Act("power", PowerRecord(node=node, signal="KILL", pid=None))]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
-        """One act per node."""
         return [Act("power", PowerRecord(node=n.name, signal="KILL", pid=n.pid())) for n in nodes]

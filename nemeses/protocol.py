@@ -83,15 +83,12 @@ class Protocol(Nemesis):
 
     @property
     def selectors(self) -> dict[str, str]:
-        """The peers, where they are nodes."""
         return {} if self.peers in (_ANYBODY, CLIENTS) else {"peers": self.peers}
 
     def requires(self, node: str) -> list[Act]:
-        """A proxy that knows the system's requests."""
         return [self._act(node)]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
-        """One act per node: its proxy's rule."""
         peers: list[Peer] = []
         others: list[Peer] = []
         if self.peers == CLIENTS:  # any peer that is not a node of the system

@@ -40,11 +40,9 @@ class Stress(Nemesis):
 
     @property
     def limit(self) -> tuple[str, float] | None:
-        """How long the load lasts."""
         return "at_most_s", self.at_most_s
 
     def requires(self, node: str) -> list[Act]:
-        """Processes beside the target's."""
         record = StressRecord(
             node=node,
             busy_count=self.busy_count,
@@ -54,5 +52,4 @@ class Stress(Nemesis):
         return [Act("stress", record)]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
-        """One act per node."""
         return [act for node in nodes for act in self.requires(node.name)]

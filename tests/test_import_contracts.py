@@ -38,7 +38,7 @@ INDEPENDENT = {
 }
 SIBLINGS = {
     ("harness.clusters.ssh", "harness.clusters.docker.removal"),
-    ("harness.clusters.docker", "harness.clusters.compose.file"),
+    ("harness.clusters.docker", "harness.clusters.compose.provider"),
     ("harness.clusters.external", "harness.clusters.docker.removal"),
     ("harness.clusters.compose", "harness.clusters.docker.removal"),
     ("targets.zookeeper", "targets.kafka.promises"),

@@ -1,7 +1,7 @@
 """Removes what dead runs left: the objects of registered runs, and temporary folders.
 
 The rules and processes of a fault live on its node, and are removed with it. On a cluster that
-ackloss did not start, its provider undoes what is in force (`harness.clusters.own_acts`).
+ackloss did not start, its provider undoes what is in force (`harness.clusters.external`).
 """
 
 from __future__ import annotations

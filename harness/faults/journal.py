@@ -73,7 +73,6 @@ def known_types(lever: str) -> list[type[UndoRecord]]:
 
 
 def _declared() -> Iterator[tuple[str, Mapping[str, type[UndoRecord]]]]:
-    """What each target declares, by its name."""
     for name in registry.usable("targets"):
         yield name, registry.plugins("targets")[name].record_types
 

@@ -410,7 +410,6 @@ class ClockLever(Lever[ClockRecord]):
             raise HarnessFailure(f"{node.name}: its clock was not moved: {done.output.strip()}")
 
     def undo(self, record: ClockRecord) -> None:
-        """Remove the fault's offset; its loop ends."""
         node = self.nodes[record.node]
         done = node.admin(command("drop", record.fault))
         if done.exit_code and node.admin(["test", "-e", path(SCRIPT)]).exit_code == 0:

@@ -138,7 +138,6 @@ def check_size(read: Sizes) -> None:
 
 
 def _truncated(path: str, cut_bytes: int, sizes: Sizes) -> Change:
-    """A file without its last bytes."""
     return Change(
         how="resize",
         path=path,
@@ -227,7 +226,6 @@ class DiskLever(Lever[DiskRecord]):
         return Proof(files.proven and process.proven, [*process.evidence, *files.evidence])
 
     def leftover_state(self, node: Node) -> list[str]:
-        """Our files that are on a node."""
         found = node.admin(["find", f"{NODE_DATA}/{_DAMAGES}", "-name", "*.json"])
         damages = found.output.splitlines() if found.exit_code == 0 else []
         return [f"{node.name}: files were damaged: {damage}" for damage in damages]
@@ -289,7 +287,6 @@ def _below(path: str, sizes: Mapping[str, int]) -> list[int]:
 
 
 def _make(node: Node, change: Change, size_bytes: int) -> None:
-    """Make one change, in place."""
     path = f"{NODE_DATA}/{change.path}"
     if change.how == "delete":
         must(node, ["rm", "-rf", "--", path])

@@ -87,7 +87,6 @@ class FullLever(Lever[FullRecord]):
         return Proof(proven, [evidence])
 
     def leftover_state(self, node: Node) -> list[str]:
-        """Our files."""
         return [f"{node.name}: its disk is filled by {fault}" for fault in _faults(node, STORED)]
 
 

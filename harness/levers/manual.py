@@ -67,7 +67,6 @@ class ManualLever(Lever[ManualRecord]):
             self._ask(record, record.undo_instruction, begun=False)
 
     def probe(self, record: ManualRecord, *, applied: bool) -> Proof:
-        """What the operator claims: never a proof."""
         if applied:
             claimed = self._claims.get((record.fault, True), False)
             evidence = f"{CLAIMED}: {record.instruction}"

@@ -42,11 +42,9 @@ class PauseLever(Lever[PauseRecord]):
     record_type: ClassVar[type[UndoRecord]] = PauseRecord
 
     def unavailable(self, node: Node, record: PauseRecord) -> str | None:
-        """Where its process cannot be signalled."""
         return unsignalled(node)
 
     def capture_prior_state(self, record: PauseRecord) -> PauseRecord:
-        """Whether something else has stopped the process already."""
         node, stopped = self.nodes[record.node], False
         with suppress(HarnessFailure):
             by_other = not _stopped_by(node, record.pid)
@@ -90,7 +88,6 @@ class PauseLever(Lever[PauseRecord]):
         return Proof(proven, evidence, 0 if applied and record.stopped is True else None)
 
     def leftover_state(self, node: Node) -> list[str]:
-        """A process that is stopped, whatever stopped it."""
         pid = node.pid()
         states = _states(node, pid)
         return [f"{node.name}: process {pid} {_described(states)}"] if _STOPPED in states else []
@@ -125,7 +122,6 @@ def _marks(node: Node) -> list[_Mark]:
 
 
 def _stopped_by(node: Node, pid: int | None) -> list[str]:
-    """The faults that stop this process."""
     life, marks = _life(node, pid), _marks(node)
     return [mark.fault for mark in marks if (mark.pid, mark.life) == (pid, life)]
 

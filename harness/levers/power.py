@@ -71,7 +71,6 @@ class PowerLever(Lever[PowerRecord]):
         return Proof(gone and dead, [*process.evidence, *lines])
 
     def leftover_state(self, node: Node) -> list[str]:
-        """Losses of power that were not undone."""
         disk = node.own_disk
         faults = disk.power_losses() if disk is not None else []
         return [f"{node.name}: its disk has lost power by {fault}" for fault in faults]

@@ -46,7 +46,6 @@ class ProcessLever(Lever[ProcessRecord]):
     record_type: ClassVar[type[UndoRecord]] = ProcessRecord
 
     def unavailable(self, node: Node, record: ProcessRecord) -> str | None:
-        """Where its process cannot be signalled."""
         return unsignalled(node)
 
     def apply(self, record: ProcessRecord) -> None:
@@ -64,7 +63,6 @@ class ProcessLever(Lever[ProcessRecord]):
         return ended(node, record) if applied else runs_again(node, record)
 
     def leftover_state(self, node: Node) -> list[str]:
-        """A process that does not run."""
         return [] if node.process().running else [f"{node.name}: its process does not run"]
 
 

@@ -94,7 +94,6 @@ def _faults(node: Node) -> list[str]:
 
 
 def _chmod(node: Node, folder: str, mode: Literal["u-w", "u+w"]) -> None:
-    """Change every folder whose mode differs."""
     due = ["-perm", "-u+w"] if mode == "u-w" else ["!", "-perm", "-u+w"]
     argv = ["find", f"{NODE_DATA}/{folder}", "-type", "d", *due, "-exec", "chmod", mode, "{}", "+"]
     must(node, argv)

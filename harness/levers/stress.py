@@ -54,7 +54,6 @@ class StressLever(Lever[StressRecord]):
     record_type: ClassVar[type[UndoRecord]] = StressRecord
 
     def unavailable(self, node: Node, record: StressRecord) -> str | None:
-        """Without a shell and `sleep` beside its process."""
         answer = node.run(["/bin/sh", "-c", "read up _ < /proc/uptime && sleep 0"])
         if answer.exit_code == 0:
             return None
@@ -71,7 +70,6 @@ class StressLever(Lever[StressRecord]):
         return record
 
     def apply(self, record: StressRecord) -> None:
-        """Start what does not run already."""
         node = self.nodes[record.node]
         for kind, script, count in (
             ("cpu", _BURN, record.busy_count),

@@ -75,7 +75,6 @@ class LoopDisk(OwnDisk):
 
     @property
     def image(self) -> Path:
-        """The file that holds the file system."""
         return self.folder / "disk.img"
 
     @property
@@ -228,7 +227,6 @@ def _shut_down(at: Path) -> None:
 
 
 def _stored(folder: Path) -> dict[str, Stored]:
-    """Every file below a folder, without ours."""
     found = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.is_symlink() and path.name != CANARY:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from harness.errors import HarnessFailure
 from harness.plan import Plan
 from harness.protocols.clock import Clock, RealClock
 from harness.protocols.external import Access, Finding
 from harness.protocols.faults import Lever
-from harness.protocols.nodes import ImageRef, Node
+from harness.protocols.nodes import ImageRef, Ingredients, Node, NodeSpec
 from harness.protocols.systems import Target
 
 Say = Callable[[str], None]
@@ -33,6 +34,21 @@ class Order:
     plan: Plan
     target: Target[Any]
     needs: frozenset[str] = frozenset()
+
+
+def specs_of(
+    order: Order, ingredients: Ingredients, addresses: Mapping[str, str]
+) -> list[NodeSpec]:
+    """The nodes of an order, one for each name of its target. Raises HarnessFailure for others."""
+    target = order.target
+    specs = target.nodes(order.plan, ingredients, addresses)
+    named = [each.name for each in specs or () if isinstance(each, NodeSpec)]
+    if sorted(named) != sorted(addresses):
+        raise HarnessFailure(
+            f"the target {order.target.plugin!r}: nodes() returns {named or specs!r:.80}, not a "
+            f"NodeSpec for each of its names(): {', '.join(addresses)}"
+        )
+    return list(specs)
 
 
 @dataclass(frozen=True, kw_only=True)

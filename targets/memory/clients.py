@@ -24,7 +24,7 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 from zlib import crc32
 
 from harness.clusters.memory.cluster import MemoryCluster
-from harness.clusters.memory.network import Refused
+from harness.clusters.memory.simulation import Refused
 from harness.protocols import (
     NULL,
     OK,

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.clusters.compose.levers import levers_over
-from harness.clusters.compose.node import ComposeNode, Limits, attach, attached
+from harness.clusters.compose.node import ComposeNode, Limits, attach, attached, levers_over
 from harness.clusters.docker.removal import remove_run
 from harness.faults.injection import announced
 from harness.faults.records import (

@@ -13,12 +13,11 @@ from typing import Any, Final
 
 import docker
 
-from harness.clusters.compose.file import KIND, Named
-from harness.clusters.compose.levers import levers_over
-from harness.clusters.compose.node import ComposeNode, Limits, attach
+from harness.clusters.compose.node import ComposeNode, Limits, attach, levers_over
 from harness.clusters.compose.project import Container, Project, made_by_start, state_of
+from harness.clusters.compose.provider import KIND, Named
 from harness.clusters.compose.undoing import leave_as_found
-from harness.clusters.external.cluster import ASK_S, ExternalCluster
+from harness.clusters.external import ASK_S, ExternalCluster
 from harness.errors import EnvironmentFailure, PlanError
 from harness.machine import reach
 from harness.protocols import Lever, Member
@@ -77,7 +76,6 @@ def matched(
 
 
 def _service_of(named: Named, containers: Mapping[str, Container], member: Member) -> str:
-    """The service whose container a member is."""
     by_number = [
         service
         for service, each in named.content.services.items()
@@ -183,7 +181,6 @@ class ComposeCluster(ExternalCluster):
 
     @property
     def levers(self) -> Mapping[str, Lever[Any]]:
-        """Those that a container of the user's allows."""
         return levers_over(self.nodes)
 
     def start(self) -> None:

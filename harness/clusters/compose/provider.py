@@ -6,18 +6,183 @@ a container of ours beside each of theirs. What ackloss has not made it does not
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from harness.clusters.cluster_file import access_of
-from harness.clusters.compose.file import KIND, Named, read_named
-from harness.clusters.external.provider import External, system_of
-from harness.errors import AcklossError, EnvironmentFailure
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from harness.clusters.cluster_file import Reached, access_of, read_cluster_file
+from harness.clusters.external import External, system_of
+from harness.errors import AcklossError, EnvironmentFailure, PlanError, nearest
 from harness.machine import reach
 from harness.protocols import Access, Finding, GuestTarget, Order, RunCluster, Status
+
+# The file that names a compose project of the user's, and the compose file that it names.
+#
+#     kind = "compose"
+#     file = "docker-compose.yml"
+#     bootstrap = ["127.0.0.1:9092"]
+#
+#     [services]
+#     server-1 = { node = 1 }
+#     server-2 = { node = 2 }
+#
+# The compose file is read only to refuse early what cannot be: Docker says what is there.
+
+KIND: Final = "compose"
+_PROJECT: Final = r"^[a-z0-9][a-z0-9_-]{0,127}$"
+_SERVICE: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
+_ROLE: Final = r"^[a-z][a-z0-9-]{0,31}$"
+_MOST_BYTES: Final = 4 << 20
+
+
+class Service(BaseModel):
+    """A service that is a node."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    roles: list[Annotated[str, StringConstraints(pattern=_ROLE)]] = Field(
+        default_factory=list,
+        description="Its roles. Without any, it is one of those that the system itself reports.",
+    )
+    node: int | None = Field(
+        None, ge=0, description="Its number in the system; by default found by its address."
+    )
+
+
+class ComposeFile(Reached):
+    """The complete file."""
+
+    kind: Literal["compose"] = Field(description="A compose project of yours.")
+    file: Path = Field(description="The compose file, relative to this file.")
+    project: str | None = Field(
+        None, pattern=_PROJECT, description="The project's name; by default as compose makes it."
+    )
+    start: bool = Field(False, description="true: ackloss starts it, and stops it afterwards.")
+    services: dict[Annotated[str, StringConstraints(pattern=_SERVICE)], Service] = Field(
+        min_length=1, max_length=64, description="Which services are nodes."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Named:
+    """A project as a file names it. `file` is that file, `compose` the compose file."""
+
+    file: Path
+    compose: Path
+    project: str
+    content: ComposeFile
+
+
+def read_named(path: Path) -> Named:
+    """The project that a file names. Raises PlanError that says which key is wrong."""
+    content = read_cluster_file(path, ComposeFile)
+    compose = (path.resolve().parent / content.file.expanduser()).resolve()
+    document = _compose_document(compose, path)
+    _check_services(content, document, compose, path)
+    project = content.project or _project_of(document, compose)
+    if not re.fullmatch(_PROJECT, project):
+        raise PlanError(
+            "is missing, and the compose file's folder gives no name",
+            file=str(path),
+            key="project",
+            hint="name the project as `docker compose ls` shows it",
+        )
+    return Named(file=path, compose=compose, project=project, content=content)
+
+
+def _compose_document(compose: Path, path: Path) -> dict[str, Any]:
+    import yaml
+
+    def wrong(what: str) -> PlanError:
+        hint = "name the compose file of the project"
+        return PlanError(f"{compose} {what}", file=str(path), key="file", hint=hint)
+
+    try:
+        with compose.open("rb") as file:
+            document = yaml.load(file.read(_MOST_BYTES), Loader=_loader())  # noqa: S506
+    except OSError as error:
+        raise wrong(f"cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark is not None else ""
+        raise wrong(f"is not a compose file: it is not YAML{where}") from error
+    if not isinstance(document, dict) or not isinstance(document.get("services"), dict):
+        if isinstance(document, dict) and "include" in document:
+            return {**document, "services": {}}
+        raise wrong("is not a compose file: it has no section `services`")
+    return document
+
+
+def _loader() -> Any:
+    """A safe loader that reads over tags of compose, such as `!reset`."""
+    import yaml
+
+    def untagged(loader: Any, _: str, node: Any) -> Any:
+        if isinstance(node, yaml.MappingNode):
+            return loader.construct_mapping(node, deep=True)
+        if isinstance(node, yaml.SequenceNode):
+            return loader.construct_sequence(node, deep=True)
+        return loader.construct_scalar(node)
+
+    own: Any = type("Loader", (yaml.SafeLoader,), {})
+    own.add_multi_constructor("!", untagged)
+    return own
+
+
+def _check_services(
+    content: ComposeFile, document: dict[str, Any], compose: Path, path: Path
+) -> None:
+    """Refuse services that are not there, or have no network of their own."""
+    known = document["services"]
+    for name in content.services:
+        if name not in known:
+            if "include" in document:
+                continue  # it may be in a file that this one includes: Docker knows
+            near = nearest(name, list(known))
+            raise PlanError(
+                f"{compose} has no service {name!r}",
+                file=str(path),
+                key=f"services.{name}",
+                hint=f"did you mean {near!r}?" if near else f"it has: {', '.join(known) or 'none'}",
+            )
+        mode = known[name].get("network_mode") if isinstance(known[name], dict) else None
+        if why := why_no_own_network(str(mode)):
+            raise PlanError(f"{name} {why}", file=str(path), key=f"services.{name}", hint=_OWN)
+    numbers = [each.node for each in content.services.values() if each.node is not None]
+    for name, each in content.services.items():
+        if each.node is not None and numbers.count(each.node) > 1:
+            raise PlanError(
+                f"the number {each.node} is given to several services",
+                file=str(path),
+                key=f"services.{name}.node",
+                hint="leave it out: it is found by the address",
+            )
+
+
+_OWN: Final = "give the service its own network"
+
+
+def why_no_own_network(mode: str) -> str | None:
+    """None, or why a service with this network mode is refused, a predicate."""
+    if mode == "host":
+        return "has the network of this machine (network_mode host): a cut there would cut it off"
+    if mode == "none":
+        return "has no network (network_mode none)"
+    if mode.startswith(("service:", "container:")):
+        return f"shares the network of another (network_mode {mode}): a cut would meet both"
+    return None
+
+
+def _project_of(document: dict[str, Any], compose: Path) -> str:
+    """The name that compose gives a project which has none in the command."""
+    name = os.environ.get("COMPOSE_PROJECT_NAME") or document.get("name") or compose.parent.name
+    return re.sub(r"[^-_a-z0-9]", "", str(name).lower()).lstrip("_-")
 
 
 @dataclass(frozen=True)
@@ -27,32 +192,29 @@ class Compose(External):
     plugin: ClassVar[str] = KIND
 
     def with_file(self, file: Path) -> Compose:
-        """The project of a file. Raises PlanError, EnvironmentFailure."""
         named = read_named(file)
         return _Compose(system_of(named.content, file), access_of(named.content, file), named)
 
     @property
     def levers(self) -> Sequence[str]:
         """Those that need nothing of the user's containers but that they run."""
-        from harness.clusters.compose.levers import levers_over
+        from harness.clusters.compose.node import levers_over
 
         return tuple(levers_over({}))
 
     def why_no_lever(self, lever: str) -> str:
         """Why ackloss does not do this to a container of the user's."""
-        from harness.clusters.compose.levers import WHY_NOT
+        from harness.clusters.compose.node import WHY_NOT
 
         return WHY_NOT.get(lever, f"a project of yours does not offer the lever {lever!r}")
 
     @property
     def trouble(self) -> tuple[type[Exception], ...]:
-        """What Docker's client raises."""
         from harness.images.daemon import DAEMON_TROUBLE
 
         return DAEMON_TROUBLE
 
     def reach(self) -> None:
-        """Connect to the daemon."""
         from harness.images.daemon import connect
 
         self._access()
@@ -86,7 +248,6 @@ class Compose(External):
         return *found, project, *(super().checkup() if runs else ())
 
     def prepare(self, order: Order, say: Callable[[str], None]) -> None:
-        """The infrastructure image."""
         from harness.images.building import infra_image
 
         infra_image(say)
@@ -119,7 +280,7 @@ class Compose(External):
 
     def remove(self, run_id: str, *, dry_run: bool = False) -> list[str]:
         """What a dead run left in force and made, in the project and beside it."""
-        from harness.clusters.compose.levers import levers_over
+        from harness.clusters.compose.node import levers_over
         from harness.clusters.compose.undoing import leave_as_found, with_roles
         from harness.images.daemon import connect
 

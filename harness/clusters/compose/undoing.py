@@ -10,10 +10,9 @@ from typing import Final
 
 import docker
 
-from harness.clusters.compose.file import KIND
-from harness.clusters.compose.levers import levers_over
-from harness.clusters.compose.node import ComposeNode, attached
+from harness.clusters.compose.node import ComposeNode, attached, levers_over
 from harness.clusters.compose.project import made_by_start, state_of, stop_again
+from harness.clusters.compose.provider import KIND
 from harness.clusters.docker.removal import remove_run
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
 from harness.failures import as_failure

@@ -26,10 +26,8 @@ import docker
 from docker.errors import APIError
 from docker.types import IPAMConfig, IPAMPool, LogConfig
 
-from harness.clusters.docker.container import infra_host_config
-from harness.clusters.docker.pod import BESIDE_PID_FILE, PID_FILE, DockerNode
+from harness.clusters.docker.pod import BESIDE_PID_FILE, PID_FILE, DockerNode, infra_host_config
 from harness.clusters.docker.removal import BESIDE_SUFFIX, INFRA_SUFFIX, remove_run
-from harness.clusters.specs import specs_of
 from harness.errors import EnvironmentFailure
 from harness.images import faketime
 from harness.images.archives import packed
@@ -52,6 +50,7 @@ from harness.protocols import (
     Order,
     RunCluster,
 )
+from harness.protocols.clusters import specs_of
 
 SUBNETS = ipaddress.IPv4Network("198.18.0.0/16")
 _DRAWN = 150
@@ -319,7 +318,6 @@ class PodsOfRun(DockerCluster, RunCluster):
         return self.ingredients.image
 
     def start(self) -> None:
-        """Make the network and start every node."""
         target, plan = self.order.target, self.order.plan
         addresses = self.create_network(target.names(plan))
         specs = specs_of(self.order, self.ingredients, addresses)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from harness.clusters.specs import specs_of
 from harness.errors import EnvironmentFailure
 from harness.images.recipe import INFRA_MB
 from harness.levers import all_levers
@@ -28,6 +27,7 @@ from harness.protocols import (
     RunCluster,
     Target,
 )
+from harness.protocols.clusters import specs_of
 
 EXAMPLE_SUBNET = "198.18.0"
 # Measured on two cores: the time of a run beside its workload, on a kept and on a new cluster.
@@ -50,7 +50,6 @@ class Docker(Provider):
 
     @property
     def trouble(self) -> tuple[type[Exception], ...]:
-        """What Docker's client raises."""
         from harness.images.daemon import DAEMON_TROUBLE
 
         return DAEMON_TROUBLE
@@ -79,7 +78,6 @@ class Docker(Provider):
         ]
 
     def cost(self, order: Order, *, kept: bool) -> Cost:
-        """Memory limits of both containers of each node."""
         nodes = len(order.target.names(order.plan))
         return Cost(
             memory_mb=nodes * (order.plan.target.memory_mb + INFRA_MB),
@@ -88,7 +86,6 @@ class Docker(Provider):
         )
 
     def reach(self) -> None:
-        """Connect to the daemon."""
         from harness.images.daemon import connect
 
         connect()
@@ -122,13 +119,11 @@ class Docker(Provider):
             )
 
     def checkup(self) -> Sequence[Finding]:
-        """See `harness.clusters.docker.checkup`."""
         from harness.clusters.docker import checkup
 
         return checkup.examine()
 
     def prepare(self, order: Order, say: Callable[[str], None]) -> None:
-        """The infrastructure image, and the target's."""
         from harness.images.building import infra_image
 
         infra_image(say)
@@ -146,7 +141,6 @@ class Docker(Provider):
         return PodsOfRun(run_id, client, infra.id, order=order, ingredients=ingredients)
 
     def remove(self, run_id: str, *, dry_run: bool = False) -> list[str]:
-        """Containers, networks and volumes, by label, and disks."""
         from harness.clusters.docker.removal import remove_run
         from harness.images.daemon import connect
 

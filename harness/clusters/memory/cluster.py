@@ -12,11 +12,9 @@ from functools import partial
 from time import monotonic_ns
 from typing import Any, Final, Protocol
 
-from harness.clusters.memory.levers import memory_levers
-from harness.clusters.memory.network import Network
+from harness.clusters.memory.levers import World, memory_levers
 from harness.clusters.memory.node import MemoryNode, Program
-from harness.clusters.memory.simulation import Host, Simulation
-from harness.clusters.memory.world import World
+from harness.clusters.memory.simulation import Host, Network, Simulation
 from harness.errors import HarnessFailure, Interrupted
 from harness.faults.records import CLIENTS
 from harness.protocols import Lever

@@ -8,24 +8,161 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Any, ClassVar, Final, Literal
 
-from harness.clusters.memory.disk import Disk
-from harness.clusters.memory.network import Rule
-from harness.clusters.memory.process_levers import (
-    MemoryPauseLever,
-    MemoryProcessLever,
-    end_process,
-    ended,
-    not_running,
-    runs_again,
-    start_again,
-)
-from harness.clusters.memory.world import World
-from harness.faults.records import CLIENTS, DiskRecord, NetRecord
+from harness.clusters.memory.node import EXIT_CODES, Disk, MemoryNode
+from harness.clusters.memory.simulation import Network, Rule, Simulation
+from harness.faults.records import CLIENTS, DiskRecord, NetRecord, PauseRecord, ProcessRecord
 from harness.protocols import Lever, Node, Proof, UndoRecord
+
+# The pause and the process lever of simulated nodes, with the real levers' undo records.
+
+Ends = ProcessRecord | DiskRecord
+"""The records of the levers that end a process."""
+
+
+@dataclass(frozen=True)
+class MemoryPauseLever(Lever[PauseRecord]):
+    """Stops a node's process where it is: what arrives for it waits until it resumes."""
+
+    world: World
+    name: ClassVar[str] = "pause"
+    record_type: ClassVar[type[UndoRecord]] = PauseRecord
+
+    def unavailable(self, node: Node, record: PauseRecord) -> str | None:
+        return not_running(node)
+
+    def capture_prior_state(self, record: PauseRecord) -> PauseRecord:
+        return replace(record, stopped=False)
+
+    def apply(self, record: PauseRecord) -> None:
+        """Stop the process, if it is still the one that the record names."""
+        node = self.world.nodes[record.node]
+        with self.world.simulation.held():
+            if record.pid is not None and node.pid() == record.pid:
+                node.pause(record.fault)
+
+    def undo(self, record: PauseRecord) -> None:
+        """Let it go on unless another fault wants it stopped."""
+        node = self.world.nodes.get(record.node)
+        if node is not None and node.pid() == record.pid:
+            with self.world.simulation.held():
+                node.resume(record.fault)
+
+    def probe(self, record: PauseRecord, *, applied: bool) -> Proof:
+        """In force: it is stopped by this fault. Undone: it runs, or another fault stops it."""
+        node, fault = self.world.nodes[record.node], record.fault
+        same = node.pid() is not None and node.pid() == record.pid
+        ours = same and fault in node.paused_by
+        others = [each for each in node.paused_by if each != fault]
+        state = "is stopped" if node.paused_by else "runs"
+        if not same:
+            state = "is not there"
+        also = f", also paused by {', '.join(others)}" if others else ""
+        waits = f", {len(node.host.backlog):,} events wait for it" if node.paused_by else ""
+        evidence = [f"{node.name}: process {record.pid} {state}{waits}{also}"]
+        return Proof(ours if applied else same and not ours, evidence)
+
+    def leftover_state(self, node: Node) -> list[str]:
+        by = self.world.nodes[node.name].paused_by
+        return [f"{node.name}: its process is stopped by {', '.join(by)}"] if by else []
+
+
+@dataclass(frozen=True)
+class MemoryProcessLever(Lever[ProcessRecord]):
+    """Ends a node's process; undone by starting it again."""
+
+    world: World
+    name: ClassVar[str] = "process"
+    record_type: ClassVar[type[UndoRecord]] = ProcessRecord
+
+    def unavailable(self, node: Node, record: ProcessRecord) -> str | None:
+        return not_running(node)
+
+    def apply(self, record: ProcessRecord) -> None:
+        end_process(self.world, record)
+
+    def undo(self, record: ProcessRecord) -> None:
+        """Start the process again, unless it was dead before or another fault keeps it dead."""
+        start_again(self.world, record)
+
+    def probe(self, record: ProcessRecord, *, applied: bool) -> Proof:
+        """In force: it ended with the signal's exit code and was not started since. Undone: another
+        process runs, or another fault keeps it dead."""
+        node = self.world.nodes[record.node]
+        return ended(node, record) if applied else runs_again(node, record)
+
+    def leftover_state(self, node: Node) -> list[str]:
+        return [] if node.process().running else [f"{node.name}: its process does not run"]
+
+
+def not_running(node: Node) -> str | None:
+    """None, or that no process runs on a node."""
+    return None if node.process().running else f"{node.name}: its process does not run"
+
+
+def end_process(world: World, record: Ends) -> None:
+    """End the process of a record by its signal, if it still runs, and note which fault it was."""
+    node = world.nodes[record.node]
+    with world.simulation.held():
+        if record.pid is not None and node.pid() == record.pid:
+            node.kill(record.signal)
+            node.kept_dead_by.append(record.fault)
+
+
+def start_again(world: World, record: Ends) -> None:
+    """Start the process of a record's node, unless it was dead before or another fault keeps it
+    dead; nothing when it runs, or when the node is gone."""
+    node = world.nodes.get(record.node)
+    if node is None:
+        return
+    with world.simulation.held():
+        node.kept_dead_by = [fault for fault in node.kept_dead_by if fault != record.fault]
+        if record.pid is not None and not node.kept_dead_by:
+            node.start()
+
+
+def ended(node: MemoryNode, record: Ends) -> Proof:
+    """Whether a node's process ended by the record's signal and fault, and was not started
+    since."""
+    if record.pid is None:
+        return Proof(False, [f"{node.name}: its process was dead before"])
+    state, by_it = node.process(), record.fault in node.kept_dead_by
+    outcome = (
+        "still runs"
+        if state.running
+        else f"ended with exit code {state.exit_code} at {state.finished_at}"
+        f"{'' if by_it else ', but not by this fault'}"
+    )
+    proven = by_it and state.exit_code == EXIT_CODES[record.signal]
+    return Proof(proven, [f"{node.name}: process {record.pid} {outcome}"])
+
+
+def runs_again(node: MemoryNode, record: Ends) -> Proof:
+    """Whether a node has another process than the record's, had none before, or is kept dead by
+    another fault."""
+    if record.pid is None:
+        return Proof(True, [f"{node.name}: its process was dead before"])
+    if others := node.kept_dead_by:
+        evidence = f"{node.name}: its process is kept dead by {', '.join(others)}"
+        return Proof(record.fault not in others, [evidence])
+    evidence = f"{node.name}: process {node.pid()} runs since {node.process().started_at}"
+    return Proof(node.pid() not in (None, record.pid), [evidence])
+
+
+# What the levers of simulated nodes act on: nodes, the network between them, and time.
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """One simulated world."""
+
+    simulation: Simulation
+    network: Network
+    nodes: dict[str, MemoryNode] = field(default_factory=dict)
+
 
 # The net lever of simulated nodes: rules that drop or reset messages between a node and its peers.
 #
@@ -64,7 +201,6 @@ class MemoryNetLever(Lever[NetRecord]):
                     self.world.network.add(record.node, rule)
 
     def undo(self, record: NetRecord) -> None:
-        """Remove the record's rules."""
         with self.world.simulation.held():
             peers = {peer.name for peer in record.peers}
             self.world.network.remove(record.node, record.fault, peers)
@@ -84,7 +220,6 @@ class MemoryNetLever(Lever[NetRecord]):
         )
 
     def leftover_state(self, node: Node) -> list[str]:
-        """The rules that stand at a node."""
         rules = self.world.network.rules.get(node.name, ())
         return [f"{node.name}: a rule of {rule.fault} against {rule.peer}" for rule in rules]
 
@@ -193,7 +328,6 @@ class MemoryDiskLever(Lever[DiskRecord]):
         return Proof(process.proven and bool(changes), [*process.evidence, *evidence])
 
     def leftover_state(self, node: Node) -> list[str]:
-        """Damage that was not undone."""
         faults = self.world.nodes[node.name].damage
         return [f"{node.name}: files were damaged by {fault}" for fault in faults]
 

@@ -12,19 +12,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from harness.clusters.memory.cluster import MemoryCluster
-from harness.clusters.memory.levers import memory_levers
-from harness.clusters.memory.network import Network
-from harness.clusters.memory.simulation import Simulation
-from harness.clusters.memory.world import World
+from harness.clusters.memory.levers import World, memory_levers
+from harness.clusters.memory.simulation import Network, Simulation
 from harness.plan import Plan
-from harness.protocols import (
-    Cost,
-    NodeOutline,
-    Order,
-    Provider,
-    RunCluster,
-    Target,
-)
+from harness.protocols import Cost, NodeOutline, Order, Provider, RunCluster, Target
 
 PlanOf = TypeVar("PlanOf", bound=Plan, contravariant=True)
 
@@ -62,16 +53,13 @@ class Memory(Provider):
 
     @property
     def levers(self) -> Sequence[str]:
-        """Network, processes, pauses and disks."""
         simulation = Simulation(0)
         return tuple(memory_levers(World(simulation, Network(simulation))))
 
     def runs(self, target: type[Target[Any]]) -> bool:
-        """A target that has programs for simulated nodes."""
         return issubclass(target, RunsSimulated)
 
     def outline(self, order: Order) -> list[NodeOutline]:
-        """The target's nodes, as `MemoryCluster.create` makes them."""
         cluster = MemoryCluster(0)
         cluster.create(_target(order).roles(order.plan))
         return [
@@ -86,7 +74,6 @@ class Memory(Provider):
         return Cost(memory_mb=_MEMORY_MB, seconds=seconds + 1, whole_cores=not self.real_time)
 
     def cluster(self, order: Order, run_id: str, say: Callable[[str], None]) -> RunCluster:
-        """Simulated nodes that do not run yet."""
         return SimulatedRun(order, run_id, real_time=self.real_time)
 
 

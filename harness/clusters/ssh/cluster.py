@@ -14,17 +14,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from harness.clusters.specs import specs_of
 from harness.clusters.ssh import equipment, scripts
+from harness.clusters.ssh.equipment import Installation
 from harness.clusters.ssh.host import Host
-from harness.clusters.ssh.installation import Installation
-from harness.clusters.ssh.levers import host_levers
 from harness.clusters.ssh.node import SshNode
-from harness.clusters.ssh.register import forget_hosts, remember_hosts
 from harness.clusters.ssh.scripts import UPLOADS
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
 from harness.images.archives import packed
-from harness.levers import clock
+from harness.levers import all_levers, clock
+from harness.levers.power import PowerLever
+from harness.machine import reach
 from harness.machine.scratch import scratch
 from harness.protocols import (
     BOUNDED_DISK,
@@ -37,6 +36,40 @@ from harness.protocols import (
     Order,
     RunCluster,
 )
+from harness.protocols.clusters import specs_of
+
+# The levers over nodes on hosts.
+
+
+def host_levers(nodes: Mapping[str, Node]) -> dict[str, Lever[Any]]:
+    """Every lever of the core, by name, but the loss of power: a node on a host has no disk that
+    can lose it."""
+    levers = all_levers(nodes)
+    return {name: lever for name, lever in levers.items() if name != PowerLever.name}
+
+
+# Which inventory a run of this machine uses, so that its hosts are found when it is dead.
+
+_KIND: Final = "ssh"
+
+
+def remember_hosts(run_id: str, inventory: Path) -> None:
+    """Note the inventory of a run, before anything of it is on a host. Raises
+    EnvironmentFailure."""
+    reach.remember(_KIND, run_id, {"inventory": str(inventory.resolve())})
+
+
+def inventory_of(run_id: str) -> Path | None:
+    """The inventory of a run; `None` for a run that has none."""
+    entry = reach.remembered(_KIND, run_id)
+    path = entry.get("inventory") if entry is not None else None
+    return Path(path) if isinstance(path, str) else None
+
+
+def forget_hosts(run_id: str) -> None:
+    """Nothing of the run is on any host."""
+    reach.forget(_KIND, run_id)
+
 
 # Folders and files that the nodes' image would hold, uploaded to a host once and kept there.
 
@@ -248,7 +281,6 @@ class HostsOfRun(SshCluster, RunCluster):
         return replace(image, reference=installed.image) if installed else image
 
     def start(self) -> None:
-        """Claim the hosts and start every node."""
         made, addresses = self.ingredients, self.admit()
         remember_hosts(self.run_id, self.file)
         specs = specs_of(self.order, made, addresses)

@@ -13,9 +13,8 @@ from typing import Final, NamedTuple
 import paramiko
 
 from harness.clusters.ssh import scripts
-from harness.clusters.ssh.connection import TROUBLE, Connection
+from harness.clusters.ssh.connection import TROUBLE, Connection, Shells
 from harness.clusters.ssh.inventory import HostEntry, Inventory
-from harness.clusters.ssh.shell import Shells
 from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.protocols import Completed
 

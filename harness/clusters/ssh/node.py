@@ -29,7 +29,6 @@ class SshNode(Node):
 
     @property
     def own_connection(self) -> OwnConnection:
-        """Our SSH connection, as the host sees it."""
         seen = self.host.seen
         return OwnConnection(peer=seen.peer, port=seen.port)
 
@@ -53,7 +52,6 @@ class SshNode(Node):
         return done
 
     def put(self, files: Mapping[str, bytes]) -> None:
-        """Write files below the node's data folder."""
         self.host.write(NODE_DATA, packed(files), in_node=True)
 
     def get(self, name: str) -> dict[str, bytes]:

@@ -14,13 +14,18 @@ from typing import Any, ClassVar, Final
 
 from harness import registry
 from harness.clusters.ssh import equipment
-from harness.clusters.ssh.cluster import HostsOfRun, side_by_side, take_down
+from harness.clusters.ssh.cluster import (
+    HostsOfRun,
+    forget_hosts,
+    host_levers,
+    inventory_of,
+    side_by_side,
+    take_down,
+)
 from harness.clusters.ssh.connection import MOST_CHANNELS
+from harness.clusters.ssh.equipment import installation
 from harness.clusters.ssh.host import Found, Host, hosts_of
-from harness.clusters.ssh.installation import installation
 from harness.clusters.ssh.inventory import HostEntry, Installed, Inventory, read_inventory
-from harness.clusters.ssh.levers import host_levers
-from harness.clusters.ssh.register import forget_hosts, inventory_of
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure, PlanError
 from harness.machine.checks import maven
 from harness.machine.space import DISK_MIN_BYTES, gib
@@ -128,7 +133,6 @@ def _rules(host: Host) -> Finding:
 
 
 def _sessions(host: Host) -> Finding:
-    """Beside the one that is kept."""
     others = MOST_CHANNELS - 1
     try:
         with ExitStack() as stack:
@@ -292,7 +296,6 @@ class Ssh(Provider):
 
     @property
     def levers(self) -> Sequence[str]:
-        """See `host_levers`: a host is a Linux host."""
         return tuple(host_levers({}))
 
     def runs(self, target: type[Target[Any]]) -> bool:
@@ -300,7 +303,6 @@ class Ssh(Provider):
         return target.does("for_hosts")
 
     def outline(self, order: Order) -> list[NodeOutline]:
-        """The nodes, each with its host."""
         hosts = self._assigned(order)
         addresses = {name: host.cluster_address or host.address for name, host in hosts.items()}
         return [
@@ -315,12 +317,10 @@ class Ssh(Provider):
         ]
 
     def cost(self, order: Order, *, kept: bool) -> Cost:
-        """Nothing of this machine's memory."""
         seconds = order.plan.workload.duration_s + (_KEPT_S if kept else _NEW_S)
         return Cost(memory_mb=0, seconds=seconds)
 
     def reach(self) -> None:
-        """Connect to every host."""
         from harness.clusters.ssh.cluster import side_by_side
         from harness.clusters.ssh.host import hosts_of
 

@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from harness.clusters.specs import specs_of
 from harness.errors import HarnessFailure
 from harness.history import READS
 from harness.plan import parse_plan

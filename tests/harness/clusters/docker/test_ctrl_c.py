@@ -11,7 +11,7 @@ import pytest
 
 PRESSED = """
 import os, signal, threading
-from harness.clusters.docker.container import enter
+from harness.clusters.docker.pod import enter
 from harness.machine import loop_disks
 signal.signal(signal.SIGINT, lambda *_: print("pressed"))
 threading.Timer(0.5, lambda: os.killpg(0, signal.SIGINT)).start()

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.clusters.cluster_file import access_of, read_cluster_file
-from harness.clusters.external.file import ClusterFile
-from harness.clusters.external.provider import External
+from harness.clusters.external import ClusterFile, External
 from harness.errors import EnvironmentFailure, PlanError
 from harness.machine import reach
 from harness.run.resolving import cluster_provider

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness import registry
+from harness.clusters.ssh.equipment import installation
 from harness.clusters.ssh.host import hosts_of
-from harness.clusters.ssh.installation import installation
 from harness.clusters.ssh.inventory import read_inventory
 from harness.errors import EnvironmentFailure, PlanError
 from harness.plan import Plan, parse_plan

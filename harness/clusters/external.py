@@ -1,0 +1,421 @@
+"""`cluster.kind = "external"`: a cluster that ackloss did not start, named by `--cluster FILE`.
+
+Load, observation and final read are as ever. ackloss makes no faults there: it has no rights over
+the nodes, and others use them. What a run makes is a separate object, which it removes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal, NoReturn
+
+from pydantic import Field, ValidationError
+
+from harness import failures, registry
+from harness.clusters.cluster_file import Reached, access_of, read_cluster_file
+from harness.errors import (
+    AcklossError,
+    EnvironmentFailure,
+    HarnessFailure,
+    HistoryError,
+    PlanError,
+)
+from harness.faults.journal import OpenAct, open_acts
+from harness.history.run_folder import RunDir
+from harness.levers.client import ClientLever
+from harness.levers.consumer import ConsumerLever
+from harness.levers.manual import ManualLever
+from harness.machine import reach, state
+from harness.plan import Plan
+from harness.plan.explanations import explain
+from harness.plan.model import plan_model
+from harness.protocols import (
+    Access,
+    Completed,
+    Cost,
+    Finding,
+    GuestTarget,
+    Lever,
+    Node,
+    NodeOutline,
+    Order,
+    ProcessState,
+    Provider,
+    RunCluster,
+    Target,
+)
+
+# Undoes what the own levers of a target did, on a cluster that is still there when the process of
+# the run is gone: from the journal and the plan in the folder of the run. Where a kind of cluster
+# removes its nodes, what was done on them is gone with them.
+
+NodesOf = Callable[[Plan], Mapping[str, Node]]
+"""The nodes of the cluster by name, once the plan is known."""
+
+_OF_THE_RUN: Final = frozenset({ClientLever.name, ConsumerLever.name, ManualLever.name})
+"""Levers over what ended with the process of the run, or what only the operator can undo."""
+_AGAIN: Final = "run `ackloss clean` again"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnActs:
+    """What the journal of a run does not report as undone, and only its target can undo: `acts`,
+    the latest first, and why those of levers that nothing here has cannot be read (`foreign`)."""
+
+    rundir: RunDir
+    acts: Sequence[OpenAct]
+    foreign: Sequence[HistoryError]
+
+
+@dataclass(frozen=True)
+class StillThere:
+    """See `harness.protocols.Cluster`: that of a run whose process is gone."""
+
+    nodes: Mapping[str, Node]
+    levers: Mapping[str, Lever[Any]]
+
+
+def own_acts(run_id: str, offered: Collection[str]) -> OwnActs | None:
+    """What only the target of a run can undo, by its journal; `None` if there is nothing.
+    `offered` are the levers of the cluster."""
+    if (folder := state.folder_of(run_id)) is None:
+        return None
+    rundir = RunDir(folder)
+    left = open_acts(rundir.faults)
+    others = _OF_THE_RUN.union(offered)
+    acts = [act for act in reversed(left.acts) if act.lever not in others]
+    if not acts and not left.foreign:
+        return None
+    return OwnActs(rundir=rundir, acts=acts, foreign=left.foreign)
+
+
+def undo_own(
+    left: OwnActs, target: Target[Any] | None, nodes_of: NodesOf, levers: Mapping[str, Lever[Any]]
+) -> None:
+    """Undo it by the target's own levers; `levers` are those of the cluster.
+
+    Tries all of it. Raises HarnessFailure for what could not be undone, EnvironmentFailure if the
+    cluster cannot be reached, HistoryError for a lever that the target does not have.
+    """
+    own = frozenset[str]() if target is None else target.own_levers
+    if target and (acts := [act for act in left.acts if act.lever in own]):
+        plan = _stored_plan(left.rundir)
+        _undo(acts, target.levers(StillThere(nodes_of(plan), levers), plan))
+    for error in left.foreign:
+        hint = f"{error.hint}, then {_AGAIN}" if error.hint else _AGAIN
+        raise HistoryError(
+            f"{error.what}: its fault may still be in force", file=error.file, hint=hint
+        )
+    for act in left.acts:
+        if act.lever not in own:
+            raise HistoryError(
+                f"the fault {act.fault!r} may still be in force: its lever {act.lever!r} is not "
+                "one that the run's target has on this cluster",
+                file=str(left.rundir.faults),
+                hint=f"use the ackloss and the packages of the run, then {_AGAIN}",
+            )
+
+
+def _undo(acts: Sequence[OpenAct], levers: Mapping[str, Lever[Any]]) -> None:
+    failed = []
+    for act in acts:
+        try:
+            levers[act.lever].undo(act.record)
+        except Exception as error:  # a plug-in's own mistake too: the others are still undone
+            why = error if isinstance(error, AcklossError) else failures.what(error)
+            failed.append(f"{act.lever} of fault {act.fault!r} on {act.record.node} ({why})")
+    if failed:
+        raise HarnessFailure(f"is still in force: {'; '.join(failed)}", hint=_AGAIN)
+
+
+def _stored_plan(rundir: RunDir) -> Plan:
+    """The plan of a run, as its target declares it. Raises HistoryError, PlanError."""
+    document = rundir.read_json(rundir.plan)
+    section = document.get("target")
+    system = section.get("system") if isinstance(section, dict) else None
+    model = plan_model(system, file=str(rundir.plan))
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        raise explain(error, model, file=str(rundir.plan)) from error
+
+
+ASK_S = 20.0
+
+
+@dataclass(frozen=True)
+class ExternalNode(Node):
+    """A node that is reached by clients alone: nothing can be done on it."""
+
+    name: str
+    roles: frozenset[str]
+    address: str
+
+    def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
+        self._refuse()
+
+    def run(self, argv: Sequence[str], *, timeout_s: float = 30) -> Completed:
+        self._refuse()
+
+    def pid(self) -> int | None:
+        return None
+
+    def put(self, files: Mapping[str, bytes]) -> None:
+        self._refuse()
+
+    def get(self, name: str) -> dict[str, bytes]:
+        return {}
+
+    def start(self) -> None:
+        self._refuse()
+
+    def process(self) -> ProcessState:
+        return ProcessState(running=True)
+
+    def _refuse(self) -> NoReturn:
+        raise HarnessFailure(f"{self.name} at {self.address} is not ours: nothing is done on it")
+
+
+def nodes_there(guest: GuestTarget[Any], plan: Plan) -> dict[str, Node]:
+    """The nodes, as the cluster itself names them. Raises EnvironmentFailure."""
+    return {
+        each.name: ExternalNode(each.name, each.roles, each.address)
+        for each in guest.members(plan, timeout_s=ASK_S)
+    }
+
+
+@dataclass
+class ExternalCluster(RunCluster):
+    """Nodes that ackloss did not start: what a run makes there are objects of the system, by its
+    clients alone."""
+
+    order: Order
+    access: Access
+    guest: GuestTarget[Any]
+    run_id: str
+    nodes: dict[str, Node] = field(default_factory=dict)
+    _begun: bool = False
+
+    @property
+    def levers(self) -> Mapping[str, Lever[Any]]:
+        return {}
+
+    def start(self) -> None:
+        """Ask the cluster who its nodes are; note what the run is about to make there."""
+        self.nodes |= nodes_there(self.guest, self.order.plan)
+        reach.remember(KIND, self.run_id, self.entry())
+        self._begun = True
+
+    def entry(self) -> dict[str, reach.Note]:
+        """What another process must know to remove what the run makes there."""
+        return {
+            "cluster": str(self.access.file.resolve()),
+            "addresses": list(self.access.addresses),
+            "system": self.order.plan.target.system,
+            "objects": list(self.guest.objects(self.order.plan)),
+        }
+
+    def undo_own(self) -> None:
+        """Undo what the target's own levers have left in force. Raises HarnessFailure."""
+        if (left := own_acts(self.run_id, self.levers)) is not None:
+            undo_own(left, self.guest, lambda _: self.nodes, self.levers)
+
+    def down(self) -> list[str]:
+        """Undo what the target's own levers have left in force, and remove what the run made there;
+        nothing else."""
+        try:
+            if not self._begun:
+                return []
+            try:
+                self.undo_own()
+            finally:
+                removed = self.guest.remove(self.guest.objects(self.order.plan), dry_run=False)
+            reach.forget(KIND, self.run_id)
+            return removed
+        finally:
+            self.guest.close()
+
+
+# The file of a cluster that ackloss did not start: how it is reached, and nothing more.
+
+KIND: Final = "external"
+
+
+class ClusterFile(Reached):
+    """The complete file."""
+
+    kind: Literal["external"] = Field(description="ackloss did not start it.")
+
+
+_BESIDE_S = 8.0
+"""The time of a run beside its workload."""
+_CHECKUP_S = 10.0
+
+
+@dataclass(frozen=True)
+class External(Provider):
+    """A cluster that ackloss did not start (`--cluster FILE`): nothing is started there."""
+
+    plugin: ClassVar[str] = KIND
+    outlives: ClassVar[bool] = True
+    named_by: ClassVar[str] = "cluster"
+
+    def with_file(self, file: Path) -> External:
+        content = read_cluster_file(file, ClusterFile)
+        return _External(system_of(content, file), access_of(content, file))
+
+    def why_no_lever(self, lever: str) -> str:
+        return "ackloss causes no faults on a cluster that it did not start"
+
+    def runs(self, target: type[Target[Any]]) -> bool:
+        """A target that can be a guest, or is one."""
+        return target.does("reached_by") or issubclass(target, GuestTarget)
+
+    def outline(self, order: Order) -> list[NodeOutline]:
+        """None: nothing would start, and the nodes are known only once the cluster has been
+        queried."""
+        return []
+
+    def cost(self, order: Order, *, kept: bool) -> Cost:
+        return Cost(memory_mb=0, seconds=order.plan.workload.duration_s + _BESIDE_S)
+
+    def reach(self) -> None:
+        """Nothing but the file: the cluster is queried when a run begins."""
+        self._access()
+
+    def require(self, order: Order) -> None:
+        self._access()
+
+    def checkup(self) -> Sequence[Finding]:
+        """This machine needs nothing; with a file: what the cluster lets us do."""
+        if self.access is None or self.system is None:
+            return ()
+        with closing(guest_on(self.system, self.access, kind=self.plugin)) as guest:
+            return guest.checkup(timeout_s=_CHECKUP_S)
+
+    def cluster(self, order: Order, run_id: str, say: Callable[[str], None]) -> RunCluster:
+        access, target = self._access(), order.target
+        assert isinstance(target, GuestTarget)
+        return ExternalCluster(order, access, target, run_id)
+
+    def remove(self, run_id: str, *, dry_run: bool = False) -> list[str]:
+        """What a dead run of this machine made on its cluster, and what the target's own levers did
+        there. What is needed to try again is kept until nothing is left."""
+        entry = reach.remembered(self.plugin, run_id)
+        if entry is None:
+            return []
+        try:
+            if not dry_run:
+                self._undo_own(entry, run_id)
+        finally:
+            removed = self._remove_objects(entry, run_id, dry_run=dry_run)
+        if not dry_run:
+            reach.forget(self.plugin, run_id)
+        return removed
+
+    def _undo_own(
+        self,
+        entry: Mapping[str, Any],
+        run_id: str,
+        nodes: Callable[[Mapping[str, Node]], Mapping[str, Node]] = lambda members: members,
+        levers: Mapping[str, Lever[Any]] | None = None,
+    ) -> None:
+        """Undo what the target's own levers did, on the nodes that stand for these members of the
+        cluster; `levers` are those over them. Raises HarnessFailure, HistoryError."""
+        levers = levers or {}
+        if (left := own_acts(run_id, levers)) is None:
+            return
+        with self._guest(entry, run_id) as guest:
+            undo_own(left, guest, lambda plan: nodes(nodes_there(guest, plan)), levers)
+
+    def _remove_objects(self, entry: Mapping[str, Any], run_id: str, *, dry_run: bool) -> list[str]:
+        """Remove what clients of ours have made there. Raises HarnessFailure."""
+        with self._guest(entry, run_id) as guest:
+            return guest.remove(tuple(entry["objects"]), dry_run=dry_run)
+
+    @contextmanager
+    def _guest(self, entry: Mapping[str, Any], run_id: str) -> Iterator[GuestTarget[Any]]:
+        """The target of a dead run on its cluster. Raises HarnessFailure if that cannot be
+        reached."""
+        access = self.access or self._access_of(Path(entry["cluster"]), run_id)
+        with closing(guest_on(str(entry["system"]), access, kind=self.plugin)) as guest:
+            try:
+                yield guest
+            except EnvironmentFailure as error:
+                raise HarnessFailure(
+                    f"not everything of run {run_id} could be removed: {error}",
+                    hint="run `ackloss clean --cluster FILE` again once the cluster can be reached",
+                ) from error
+
+    def concerns(self, run_id: str) -> bool:
+        """Its file was this one, or has an address of this one."""
+        entry = reach.remembered(self.plugin, run_id)
+        if entry is None or self.access is None:
+            return True
+        same_file = entry["cluster"] == str(self.access.file.resolve())
+        return same_file or bool({*entry["addresses"]} & {*self.access.addresses})
+
+    def of_others(self, known: set[str]) -> list[str]:
+        """What some other ackloss made there: it may be in use."""
+        if self.access is None or self.system is None:
+            return []
+        entries = (reach.remembered(self.plugin, run_id) for run_id in known)
+        own = {name for entry in entries if entry is not None for name in entry["objects"]}
+        with closing(guest_on(self.system, self.access, kind=self.plugin)) as guest:
+            return [
+                f"{name} is of no run in this machine's state folder: left alone"
+                for name in guest.ours()
+                if name not in own
+            ]
+
+    def _access_of(self, file: Path, run_id: str) -> Access:
+        """The access of the file that a dead run used. Raises HarnessFailure."""
+        try:
+            access = self.with_file(file).access
+        except (PlanError, EnvironmentFailure) as error:
+            raise HarnessFailure(
+                f"what run {run_id} made on its cluster could not be removed: {error}",
+                hint="name the cluster's file: `ackloss clean --cluster FILE`",
+            ) from error
+        assert access is not None
+        return access
+
+    def _access(self) -> Access:
+        if self.access is None:
+            raise PlanError(
+                f"a cluster of kind {self.plugin!r} needs to know how it is reached",
+                key="cluster.kind",
+                hint="name its file with --cluster FILE",
+            )
+        return self.access
+
+
+@dataclass(frozen=True)
+class _External(External):
+    """The kind `external` with its file: not a separate plug-in."""
+
+    system: str
+    access: Access
+
+
+def system_of(content: Reached, file: Path) -> str:
+    """The target that a cluster file names, or the default one. Raises PlanError."""
+    system = content.system or registry.default_target()
+    registry.check_name("targets", system, key="system", file=str(file))
+    return str(system)
+
+
+def guest_on(system: str, access: Access, *, kind: str) -> GuestTarget[Any]:
+    """The target on a cluster of the user's. Opens no connection. Raises PlanError."""
+    target = registry.make("targets", system, {}, key="system", file=str(access.file))
+    if not target.does("reached_by"):
+        raise PlanError(
+            f"{system} cannot run on a cluster of kind {kind!r}",
+            file=str(access.file),
+            key="system",
+        )
+    guest: GuestTarget[Any] = target.reached_by(access)
+    return guest
