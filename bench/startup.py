@@ -25,10 +25,10 @@ from pathlib import Path
 from harness.clusters.docker.cluster import DockerCluster
 from harness.clusters.docker.pod import DockerNode
 from harness.history.run_folder import new_run_id
-from harness.images.archives import packed
 from harness.images.building import infra_image
 from harness.images.daemon import connect
 from harness.machine import state
+from harness.machine.files import packed
 from harness.protocols import NODE_DATA, NodeSpec
 from targets.kafka import Kafka
 from targets.kafka.plan import KafkaPlan

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from harness.errors import EnvironmentFailure
 from harness.machine.checks import disk, output, prepared
-from harness.machine.paths import cache_dir, state_dir
+from harness.machine.state import cache_dir, state_dir
 from harness.machine.user_config import user_config
 from harness.protocols import Finding, Provider, Status
 

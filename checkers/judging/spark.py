@@ -58,8 +58,8 @@ from pyspark.java_gateway import launch_gateway
 
 from checkers.judging.isolation import WorkerDied
 from harness.errors import EnvironmentFailure, HarnessFailure, PlanError
-from harness.machine.paths import cache_dir
 from harness.machine.scratch import scratch
+from harness.machine.state import cache_dir
 from harness.registry import GROUP, PACKAGES
 
 NEEDS: Final = ("numpy", "pyarrow", "orjson", "pydantic")

@@ -4,10 +4,9 @@
     building  builds an image: a base (by mmdebstrap, or the user's own), packages, jars
     maven     the jars of a version, fetched by the ordinary Maven client
     oneoff    runs one command in a throw-away container of an image and returns its files
-    archives  packs and unpacks the files that Docker copies into and out of containers
     faketime  the libfaketime library of the infrastructure image
     daemon    the Docker daemon of this machine
-    steps     progress messages for long steps
+    keeping   what is made once per machine: its locks, its place, progress messages
 
 What depends on an image and takes long to make (class-data archives, formatted checkpoints) is made
 once per image by its target and kept in the cache folder.

@@ -17,9 +17,8 @@ from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from harness.errors import EnvironmentFailure
 from harness.images import maven
 from harness.images.daemon import connect
-from harness.images.locks import alone
+from harness.images.keeping import Say, alone, quietly, step
 from harness.images.recipe import DEBIAN, INFRA, MMDEBSTRAP, Recipe, made_base
-from harness.images.steps import Say, quietly, step
 from harness.machine.scratch import scratch
 from harness.machine.user_config import user_config
 from harness.protocols import ImageRef

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from harness.errors import EnvironmentFailure
-from harness.images.locks import alone
+from harness.images.keeping import alone
 from harness.images.oneoff import one_off
 from harness.images.recipe import FILES
-from harness.machine.paths import cache_dir
+from harness.machine.state import cache_dir
 
 _NAME = "libfaketimeMT.so.1"
 _COPY_S = 30

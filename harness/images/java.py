@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from harness.errors import EnvironmentFailure, PlanError
-from harness.images.keeping import kept
+from harness.images.keeping import Say, kept, step
 from harness.images.recipe import FILES
-from harness.images.steps import Say, step
 from harness.machine.scratch import scratch
 from harness.protocols import ImageRef
 

@@ -4,12 +4,57 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from harness.images.locks import alone
-from harness.machine.paths import cache_dir
+from filelock import FileLock
+
+from harness.errors import EnvironmentFailure
+from harness.machine.state import cache_dir
 from harness.protocols import ImageRef
+
+# Progress messages for long steps: each is named before it begins and timed when it ends.
+
+Say = Callable[[str], None]
+"""Shows one line to the user; called from any thread."""
+
+
+def quietly(line: str) -> None:
+    """Shows nothing."""
+
+
+@contextmanager
+def step(say: Say, what: str) -> Iterator[None]:
+    """Report a step before it begins and when it is done. The caller reports a failure."""
+    say(f"{what} ...")
+    begun_s = time.monotonic()
+    yield
+    say(f"{what}: {time.monotonic() - begun_s:.1f} s")
+
+
+# Locks of things that are made once per machine, whichever process makes them.
+
+
+@contextmanager
+def alone(what: str) -> Iterator[None]:
+    """Hold the lock of something made once per machine: other processes wait, then find it."""
+    folder = cache_dir() / "locks"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / f"{what.replace('/', '_').replace(':', '_')}.lock")
+        lock.acquire()
+    except OSError as error:
+        raise EnvironmentFailure(
+            f"cannot write the cache folder: {error.strerror}",
+            file=str(cache_dir()),
+            hint="set ACKLOSS_CACHE to a writable folder",
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def kept(image: ImageRef, name: str, depends_on: str, make: Callable[[], bytes]) -> Path:

@@ -11,11 +11,10 @@ from xml.sax.saxutils import escape
 
 from harness.errors import EnvironmentFailure, PlanError
 from harness.images.java import BRIEF
-from harness.images.locks import alone
+from harness.images.keeping import Say, alone, quietly, step
 from harness.images.recipe import Recipe
-from harness.images.steps import Say, quietly, step
-from harness.machine.paths import cache_dir
 from harness.machine.scratch import scratch
+from harness.machine.state import cache_dir
 
 _LIMIT_S = 900
 

@@ -16,11 +16,11 @@ import requests
 from docker.errors import APIError, NotFound
 
 from harness.errors import EnvironmentFailure
-from harness.images.archives import packed, unpacked
 from harness.images.daemon import LABEL, RUN_LABEL, connect
 from harness.images.recipe import FILES
 from harness.machine import state
-from harness.machine.paths import cache_dir
+from harness.machine.files import packed, unpacked
+from harness.machine.state import cache_dir
 
 _STOP_S = 60
 

@@ -36,7 +36,7 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from harness.errors import EnvironmentFailure, HarnessFailure
-from harness.machine.paths import state_dir
+from harness.machine.state import state_dir
 from harness.protocols import OwnDisk, PowerLoss, Stored
 
 CANARY: Final = "ackloss-power.synced"

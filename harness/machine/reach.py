@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from harness.machine.files import replace_state
-from harness.machine.paths import state_dir
+from harness.machine.state import state_dir
 
 
 def _entry(kind: str, run_id: str) -> Path:

@@ -15,10 +15,23 @@ from pathlib import Path
 
 import orjson
 from filelock import FileLock, Timeout
+from platformdirs import user_cache_dir, user_state_dir
 
 from harness.errors import EnvironmentFailure
 from harness.machine.files import replace_state
-from harness.machine.paths import state_dir
+
+# The folders of ackloss on this machine, outside any run: a cache and a state folder.
+
+
+def cache_dir() -> Path:
+    """Jars and class-data archives: may be deleted at any time, rebuilt when needed."""
+    return Path(os.environ.get("ACKLOSS_CACHE") or user_cache_dir("ackloss"))
+
+
+def state_dir() -> Path:
+    """The register of this machine's runs, which `ackloss clean` works from. Without symbolic
+    links: the kernel names mounts and the files of loop devices so."""
+    return Path(os.environ.get("ACKLOSS_STATE") or user_state_dir("ackloss")).resolve()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,11 +17,9 @@ from pathlib import Path
 
 from harness.errors import EnvironmentFailure, PlanError
 from harness.images.building import base_reference, ensure, find, pulled
-from harness.images.keeping import keep, kept, place
-from harness.images.locks import alone
+from harness.images.keeping import Say, alone, keep, kept, place, quietly, step
 from harness.images.oneoff import OneOff, one_off
 from harness.images.recipe import FILES
-from harness.images.steps import Say, quietly, step
 from harness.protocols import ImageRef
 from targets.kafka.jars import formatted_here, is_jars, last_line
 from targets.kafka.plan import KafkaTargetPlan

@@ -15,8 +15,8 @@ from typing import Final
 from harness.errors import EnvironmentFailure, PlanError
 from harness.images import maven
 from harness.images.java import jar, java_here
+from harness.images.keeping import Say
 from harness.images.recipe import FILES
-from harness.images.steps import Say
 from harness.machine.scratch import scratch
 from harness.protocols import Distribution, ImageRef
 from targets.kafka.plan import KafkaPlan

@@ -20,7 +20,7 @@ from kafka.protocol.api_key import ApiKey
 from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
 
 from harness.errors import PlanError
-from harness.images.steps import Say
+from harness.images.keeping import Say
 from harness.levers.protocol import Requests
 from harness.levers.proxied import (
     ANY,

@@ -26,7 +26,7 @@ def prepare(out: Output, system: str | None, versions: tuple[str, ...]) -> None:
     """
     from checkers.judging.spark import archive_ready, prepare_archive
     from harness.images.building import infra_image
-    from harness.images.steps import quietly, step
+    from harness.images.keeping import quietly, step
 
     def spark() -> None:
         if not archive_ready():

@@ -15,8 +15,7 @@ from harness.errors import EnvironmentFailure
 from harness.images.building import base_reference, find
 from harness.images.daemon import DockerInfo, docker_info
 from harness.images.recipe import INFRA, made_base
-from harness.machine.checks import disk, maven, prepared, program, version
-from harness.machine.space import gib, memory_available
+from harness.machine.checks import disk, gib, maven, memory_available, prepared, program, version
 from harness.protocols import Finding, Status
 
 OK, MISSING, OLD, WARN = Status.OK, Status.MISSING, Status.OLD, Status.WARN

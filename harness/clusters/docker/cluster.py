@@ -30,11 +30,11 @@ from harness.clusters.docker.pod import BESIDE_PID_FILE, PID_FILE, DockerNode, i
 from harness.clusters.docker.removal import BESIDE_SUFFIX, INFRA_SUFFIX, remove_run
 from harness.errors import EnvironmentFailure
 from harness.images import faketime
-from harness.images.archives import packed
 from harness.images.daemon import LABEL, RUN_LABEL
 from harness.images.recipe import INFRA_MB
 from harness.levers import all_levers, clock
 from harness.machine import loop_disks
+from harness.machine.files import packed
 from harness.machine.loop_disks import LoopDisk
 from harness.protocols import (
     BOUNDED_DISK,

@@ -13,7 +13,7 @@ import docker
 from docker.errors import APIError, NotFound
 
 from harness.errors import HarnessFailure
-from harness.images.archives import packed, unpacked
+from harness.machine.files import packed, unpacked
 from harness.protocols import NODE_DATA, Completed, Node, OwnDisk, ProcessState
 
 # Commands in containers and in their namespaces, and what Docker reports of their processes.

@@ -14,7 +14,7 @@ from harness.errors import EnvironmentFailure
 from harness.images.recipe import INFRA_MB
 from harness.levers import all_levers
 from harness.machine import loop_disks
-from harness.machine.space import DISK_MIN_BYTES, free_bytes, gib, memory_available
+from harness.machine.checks import DISK_MIN_BYTES, free_bytes, gib, memory_available
 from harness.protocols import (
     OWN_DISK,
     Cost,

@@ -20,10 +20,10 @@ from harness.clusters.ssh.host import Host
 from harness.clusters.ssh.node import SshNode
 from harness.clusters.ssh.scripts import UPLOADS
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
-from harness.images.archives import packed
 from harness.levers import all_levers, clock
 from harness.levers.power import PowerLever
 from harness.machine import reach
+from harness.machine.files import packed
 from harness.machine.scratch import scratch
 from harness.protocols import (
     BOUNDED_DISK,

@@ -14,7 +14,7 @@ from harness.clusters.ssh.connection import PATH
 from harness.clusters.ssh.host import Host
 from harness.clusters.ssh.inventory import Installed, Inventory
 from harness.errors import EnvironmentFailure, HarnessFailure, PlanError
-from harness.machine.space import DISK_MIN_BYTES, gib
+from harness.machine.checks import DISK_MIN_BYTES, gib
 from harness.protocols import Distribution, Ingredients
 
 # A system that hosts have already, used as it is installed there: nothing of it is uploaded, and

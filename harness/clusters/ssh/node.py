@@ -10,7 +10,7 @@ from typing import Final
 from harness.clusters.ssh import scripts
 from harness.clusters.ssh.host import Host
 from harness.errors import HarnessFailure
-from harness.images.archives import packed, unpacked
+from harness.machine.files import packed, unpacked
 from harness.protocols import NODE_DATA, Completed, Node, OwnConnection, ProcessState
 
 _PROCESS: Final = ["sh", f"{scripts.CLAIM}/process.sh"]

@@ -27,8 +27,7 @@ from harness.clusters.ssh.equipment import installation
 from harness.clusters.ssh.host import Found, Host, hosts_of
 from harness.clusters.ssh.inventory import HostEntry, Installed, Inventory, read_inventory
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure, PlanError
-from harness.machine.checks import maven
-from harness.machine.space import DISK_MIN_BYTES, gib
+from harness.machine.checks import DISK_MIN_BYTES, gib, maven
 from harness.protocols import (
     Cost,
     Finding,

@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 from urllib.parse import quote
 
 from harness.errors import HarnessFailure, PlanError
-from harness.images.steps import Say
+from harness.images.keeping import Say
 from harness.plan import number_of
 from harness.protocols import (
     CLIENT_ROLE,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol
 
 from harness.errors import HarnessFailure
-from harness.images.steps import Say
+from harness.images.keeping import Say
 from harness.protocols import Client, Cluster, ImageRef, Ingredients, NodeSpec, with_role
 from harness.protocols.systems import COMMAND, EXEC, JSON
 from targets.kafka import definitions

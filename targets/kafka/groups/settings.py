@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.errors import PlanError
-from harness.images.steps import Say
+from harness.images.keeping import Say
 from harness.plan import number_of
 from harness.plan.steps import Family, FaultStep
 from harness.protocols import CLIENT_ROLE, ImageRef, Ingredients, NodeSpec

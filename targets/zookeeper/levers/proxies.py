@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.images.java import jar
-from harness.images.steps import Say
+from harness.images.keeping import Say
 from harness.levers.proxied import HEAP_MB, JAR, SOURCES, proxied, with_proxy
 from harness.protocols import ImageRef, Ingredients, NodeSpec
 from targets.zookeeper.configuration import CLIENT_PORT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import tarfile
 
-from harness.images.archives import packed, unpacked
+from harness.machine.files import packed, unpacked
 
 
 def test_files_are_unpacked_as_they_were_packed() -> None:

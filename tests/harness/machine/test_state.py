@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import EnvironmentFailure
 from harness.machine import reach, state
-from harness.machine.paths import state_dir
+from harness.machine.state import state_dir
 from tests.fixtures.small_disk import no_file_above
 
 

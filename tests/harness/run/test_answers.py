@@ -12,6 +12,7 @@ from harness.errors import HarnessFailure
 from harness.history import READS
 from harness.plan import parse_plan
 from harness.protocols import End, ImageRef, Ingredients, NodeSpec, Order
+from harness.protocols.clusters import specs_of
 from harness.run.final_read import read_by, readers_of
 from targets.kafka.target import Kafka
 from targets.zookeeper.target import ZooKeeper
