@@ -59,7 +59,7 @@ class Disk(OwnDisk):
 
 @dataclass
 class Node(protocols.Node):
-    own_disk: Disk | None
+    own_disk: Disk | None = None
     name: str = "n1"
     number: int = 7
     alive: bool = True

@@ -20,7 +20,7 @@ from harness.clusters.external import ExternalNode
 from harness.errors import HarnessFailure
 from harness.faults.journal import OpenAct
 from harness.machine import reach, state
-from harness.protocols import Completed, ProcessState, UndoRecord
+from harness.protocols import Completed, Node, ProcessState, UndoRecord
 
 CLIENT: Any = SimpleNamespace(api=SimpleNamespace(containers=lambda **_: []))
 """A daemon on which nothing of ours is any more."""
@@ -75,7 +75,7 @@ def test_a_dry_run_requests_nothing(removed: list[str]) -> None:
 
 
 @dataclass
-class Paused:
+class Paused(Node):
     """A node of a container of the user's, as its infrastructure container shows it."""
 
     name: str = "b1"
@@ -97,6 +97,9 @@ class Paused:
             self.marks.remove(Path(argv[-1]).name)
         self.sent += [" ".join(argv)] if argv[0] == "kill" else []
         return Completed(0, "")
+
+
+Paused.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("running", [True, False])
