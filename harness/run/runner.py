@@ -29,8 +29,8 @@ from harness.faults.injection import Faults
 from harness.faults.journal import Journal
 from harness.history.run_folder import RunDir, write_atomically
 from harness.machine import state
-from harness.machine.priority import larger_share
 from harness.machine.checks import DISK_MIN_BYTES, free_bytes, gib
+from harness.machine.priority import larger_share
 from harness.models import MODELS
 from harness.plan import Plan
 from harness.protocols import (
