@@ -13,17 +13,93 @@ through at least one of its acts: two followers may have nothing to say to each 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
 from harness.failures import as_failure, reason
+from harness.faults import selectors
 from harness.faults.journal import Journal
-from harness.protocols import Act, Lever, Proof, UndoRecord
+from harness.protocols import Act, Lever, Nemesis, Node, Proof, Select, UndoRecord, Vocabulary
+
+# The acts of a nemesis, as far as they can be refused before one is journalled: a plug-in that
+# returns something else is named, with what it returned. Whether they can be done on a cluster is
+# answered by its levers, so a nemesis runs no command.
+
+_AT_ONCE: Final = 12
+"""Nodes that are queried at the same time."""
+
+
+def missing_levers(nemesis: Nemesis, offered: Collection[str]) -> list[str]:
+    """The levers that a fault needs and that are not among those offered."""
+    needed = dict.fromkeys(act.lever for act in required(nemesis, "any"))
+    return [lever for lever in needed if lever not in offered]
+
+
+def unavailable(
+    nemesis: Nemesis, nodes: Mapping[str, Node], levers: Mapping[str, Lever[Any]]
+) -> str | None:
+    """None, or why this fault cannot be made on these nodes with these levers."""
+    if missing := missing_levers(nemesis, levers):
+        offered = ", ".join(levers) or "none"
+        return f"the cluster does not offer the lever {missing[0]!r}; it offers {offered}"
+
+    def on(node: Node) -> str | None:
+        for act in required(nemesis, node.name):
+            if why := levers[act.lever].unavailable(node, act.record):
+                return why
+        return None
+
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        return next((why for why in pool.map(on, nodes.values()) if why), None)
+
+
+Levers = Mapping[str, Lever[Any]]
+
+
+def required(nemesis: Nemesis, node: str) -> list[Act]:
+    """What a fault needs on a node."""
+    return list(nemesis.requires(node))
+
+
+def chosen(
+    nemesis: Nemesis,
+    nodes: Sequence[Node],
+    select: Select,
+    *,
+    levers: Levers,
+    among: Collection[str],
+    vocabulary: Vocabulary,
+) -> list[Act]:
+    """The acts of a fault on these nodes, `among` all that there are. Raises HarnessFailure for a
+    selector that the target does not have, and for acts that no lever here can do."""
+    name = f"the nemesis {nemesis.plugin!r}"
+
+    def selected(text: str) -> Sequence[Node]:
+        try:
+            selectors.check(text, vocabulary, key="")
+        except AcklossError as error:
+            raise HarnessFailure(f"{name}: select(): {error.what}", hint=error.hint) from error
+        return select(text)
+
+    acts = list(nemesis.acts(nodes, selected))
+    for act in acts:
+        why = None
+        if not isinstance(act, Act):
+            why = f"a {type(act).__name__} is not an Act(lever, record)"
+        elif act.lever not in levers:
+            offered = ", ".join(levers) or "none"
+            why = f"there is no lever {act.lever!r} here; there are: {offered}"
+        elif strange := [each for each in act.record.node.split(",") if each not in among]:
+            why = f"there is no node {strange[0]!r}"
+        if why:
+            raise HarnessFailure(f"{name}: acts(): {why}")
+    return acts
+
 
 T = TypeVar("T")
 

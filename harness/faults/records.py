@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from enum import Enum
 from typing import Annotated, ClassVar, Final, Literal, TypeVar
 
 import orjson
@@ -42,17 +41,6 @@ CLIENTS: Final = "clients"
 
 LEFT_OUT: Final = {"left_out": True}
 """Marks a field that the JSON leaves out while it has its default."""
-
-
-class NotCaptured(Enum):
-    """The type of `NOT_CAPTURED`."""
-
-    NOT_CAPTURED = "not captured"
-
-
-NOT_CAPTURED: Final = NotCaptured.NOT_CAPTURED
-"""The prior state was not captured: not yet, or by a version that did not. None means that it was
-looked for and could not be found."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +100,7 @@ class PauseRecord(UndoRecord):
     fault of ours had stopped it already."""
 
     pid: Pid | None
-    stopped: bool | NotCaptured = field(default=NOT_CAPTURED, metadata=LEFT_OUT)
+    stopped: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +108,7 @@ class StressRecord(UndoRecord):
     """Busy loops run and memory is held beside the target's process, at most for `at_most_s`.
 
     Captured before: the target's `pid`, for how long its threads had waited for a CPU, and how
-    often the node's memory was at its limit.
+    often the node's memory was at its limit; None: it was not seen.
     """
 
     counts: ClassVar[bool] = True
@@ -128,9 +116,9 @@ class StressRecord(UndoRecord):
     busy_count: int
     memory_mb: int
     at_most_s: float
-    pid: Pid | NotCaptured | None = field(default=NOT_CAPTURED, metadata=LEFT_OUT)
-    waited_ns: int | NotCaptured | None = field(default=NOT_CAPTURED, metadata=LEFT_OUT)
-    reclaims: int | NotCaptured | None = field(default=NOT_CAPTURED, metadata=LEFT_OUT)
+    pid: Pid | None = None
+    waited_ns: int | None = None
+    reclaims: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,7 +173,7 @@ class StorageRecord(UndoRecord):
 
     folder: Folder
     pid: Pid | None
-    refusals: int | NotCaptured | None = field(default=NOT_CAPTURED, metadata=LEFT_OUT)
+    refusals: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,9 +213,7 @@ class ConsumerRecord(UndoRecord):
 
     consumer: Annotated[int, Field(gt=0)]
     action: Literal["crash", "pause", "leave", "join"]
-    found: tuple[FoundConsumer, ...] | NotCaptured | None = field(
-        default=NOT_CAPTURED, metadata=LEFT_OUT
-    )
+    found: tuple[FoundConsumer, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,11 +20,48 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import Final
 
 from harness.errors import PlanError, nearest
-from harness.protocols import CLIENT_ROLE
-from harness.protocols.vocabulary import Choice, Vocabulary
+from harness.protocols import CLIENT_ROLE, Situation
+from harness.protocols.vocabulary import Choice, ConditionForm, Groups, Since, Vocabulary
+
+# Conditions that a step of the schedule can wait for: each target has its own. A condition about a
+# change, such as that of a leader, compares with the moment when the last fault began. A plan with
+# one that its target does not have, or that can never hold, is refused when it is read.
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A parsed condition; `holds` compares the situation now with that of the last fault."""
+
+    text: str
+    form: ConditionForm
+    groups: Groups
+
+    def holds(self, now: Situation, since: Since) -> bool:
+        """Whether it holds. What was not observed never satisfies it."""
+        return self.form.holds(self.groups, now, since)
+
+    def why_never(self, partitions: int, replicas: int) -> str | None:
+        """Why it can never hold with so many partitions of so many replicas; `None`: it can."""
+        return self.form.why_never(self.groups, partitions, replicas)
+
+
+def parse_condition(text: str, vocabulary: Vocabulary, *, key: str) -> Condition:
+    """A condition from its text. Raises PlanError that lists the target's forms."""
+    normal = " ".join(text.split())
+    for form in vocabulary.conditions:
+        if match := form.pattern.fullmatch(normal):
+            return Condition(normal, form, match.groupdict())
+    hint = "it has none: use at_s"
+    if forms := [form.form for form in vocabulary.conditions]:
+        near = nearest(normal, forms)
+        question = f"did you mean {near!r}? " if near else ""
+        hint = f"{question}it has: {', '.join(forms)}"
+    raise PlanError(f"{text!r} is not a condition of {vocabulary.owner}", key=key, hint=hint)
+
 
 _TERM = r"[a-z-]+(?:\(\d+\)|:[a-z0-9][a-z0-9._]*(?:-[a-z0-9._]+)*)?"
 _EXPRESSION = re.compile(rf"\s*({_TERM})\s*((?:[+&-]\s+{_TERM}\s*)*)$")

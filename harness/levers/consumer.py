@@ -73,7 +73,7 @@ class ConsumerLever(Lever[ConsumerRecord]):
         return Proof(as_wanted(), [each.described(record.node) for each in places])
 
     def _places(self, record: ConsumerRecord) -> list[_Place]:
-        found = record.found if isinstance(record.found, tuple) else [None] * len(self.groups)
+        found = record.found if record.found is not None else [None] * len(self.groups)
         return [
             _Place(group, record, each, self._ended_by.setdefault((nth, record.consumer), set()))
             for nth, (group, each) in enumerate(zip(self.groups, found, strict=True))

@@ -30,17 +30,78 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from math import sqrt
 from typing import ClassVar, NamedTuple, TypeVar
 
-from harness.faults.own_traffic import FIRST_PORT, LAST_PORT, own_port, own_ports
+from harness.errors import HarnessFailure
+from harness.faults.own_traffic import FIRST_PORT, LAST_PORT, own_connection, own_port, own_ports
 from harness.faults.records import CLIENTS, NetRecord, Peer
-from harness.levers import clients
-from harness.levers.clients import refuse_gateway, why_no_clients
 from harness.levers.commands import must
 from harness.levers.protocol import redirected
 from harness.protocols import Lever, Node, Proof, UndoRecord
+
+# Clients as a node sees them: they run where ackloss does, and are not nodes of the cluster. The
+# observer and the final reader are clients too: a fault that cuts off clients also blinds them. But
+# their packets prove no fault: the observer sends from ports of `harness.faults.own_traffic`.
+
+
+def why_no_clients(node: Node) -> str | None:
+    """None, or why it is not known where the clients' packets come from."""
+    if node.clients_address is not None:
+        return None
+    if node.own_connection is not None:
+        return (
+            f"where the packets of clients come from is not known at {node.name}, which is reached "
+            "through a jump host or has another address in the cluster"
+        )
+    return f"{node.name} has no default route, so the address of its clients is not known"
+
+
+def refuse_gateway(node: Node, nodes: Mapping[str, Node]) -> None:
+    """Raise HarnessFailure if others are reached through a node, according to what they themselves
+    see: its rules and queues let only our connection to itself pass."""
+    behind = [
+        other.name
+        for other in nodes.values()
+        if other.name != node.name
+        and (own := other.own_connection) is not None
+        and own.peer == node.address
+    ]
+    if behind:
+        raise HarnessFailure(
+            f"{', '.join(behind)} can be reached only through {node.name}: a fault of its network "
+            "would cut us off",
+            hint="choose another jump host, which is not a node",
+        )
+
+
+def device(node: Node) -> str | None:
+    """The network device through which a node reaches its clients, or others at all."""
+    address = node.clients_address if node.own_connection is not None else None
+    to = ["get", address] if address else ["show", "default"]
+    routes = node.admin(["ip", "-4", "route", *to]).output
+    match = re.search(r"\bdev (\S+)", routes)
+    return match[1] if match else None
+
+
+def connect(address: str, port: int, *, timeout_s: float) -> str:
+    """Try a connection from where clients are: `passed`, `was refused` or `got no answer`."""
+    try:
+        own_connection(address, port, timeout_s=timeout_s).close()
+    except ConnectionError:
+        return "was refused"
+    except OSError:
+        return "got no answer"
+    return "passed"
+
+
+def connect_often(address: str, port: int, *, times: int, timeout_s: float) -> None:
+    """Try many connections, most of them in parallel."""
+    with ThreadPoolExecutor(max_workers=64) as pool:
+        list(pool.map(partial(connect, timeout_s=timeout_s), [address] * times, [port] * times))
+
 
 OURS = "ACKLOSS-"
 """How the names of our chains begin."""
@@ -288,7 +349,7 @@ def exchange(node: Node, peer_node: Node | None, peer: Peer, record: NetRecord) 
         return Tried(f"an echo request {source.name} to {name}", came)
     port = _port(record)
     if peer_node is None and (record.ports or record.direction != "out"):
-        came = clients.connect(node.address, port, timeout_s=_ANSWER_S)
+        came = connect(node.address, port, timeout_s=_ANSWER_S)
         return Tried(f"a client's connection to {node.name}:{port}", came)
     source, goal, name = _ends(node, peer_node, peer, record)
     argv = ["nc", "-nvz", "-w", str(_ANSWER_S), "-p", str(own_port()), goal, str(port)]
@@ -309,7 +370,7 @@ def many(node: Node, peer_node: Node | None, peer: Peer, record: NetRecord) -> N
         source.admin([*ping, goal], timeout_s=2 * _MANY_S)
     elif peer_node is None:
         port = _port(record)
-        clients.connect_often(node.address, port, times=_AT_ONCE, timeout_s=_ANSWER_S)
+        connect_often(node.address, port, times=_AT_ONCE, timeout_s=_ANSWER_S)
     else:
         argv = ["sh", "-c", _OFTEN, goal, str(_port(record)), str(own_ports(_AT_ONCE))]
         source.admin(argv, timeout_s=2 * _MANY_S)

@@ -83,9 +83,9 @@ class PauseLever(Lever[PauseRecord]):
 
         proven = poll_until(as_expected, within_s=_SEEN_S)
         also = f", also paused by {', '.join(others)}" if others else ""
-        also += ", as it was before, by something else" if record.stopped is True else ""
+        also += ", as it was before, by something else" if record.stopped else ""
         evidence = [f"{node.name}: process {pid} {_described(_states(node, pid))}{also}"]
-        return Proof(proven, evidence, 0 if applied and record.stopped is True else None)
+        return Proof(proven, evidence, 0 if applied and record.stopped else None)
 
     def leftover_state(self, node: Node) -> list[str]:
         pid = node.pid()

@@ -25,8 +25,8 @@ from zlib import crc32
 
 from harness.errors import HarnessFailure
 from harness.faults.records import ShapingRecord
-from harness.levers.clients import device, refuse_gateway, why_no_clients
 from harness.levers.commands import must, poll_until
+from harness.levers.net import device, refuse_gateway, why_no_clients
 from harness.protocols import Lever, Node, OwnConnection, Proof, UndoRecord
 
 _QUEUE_MS = 400

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from harness.errors import HarnessFailure
-from harness.faults.records import NOT_CAPTURED, StressRecord
+from harness.faults.records import StressRecord
 from harness.levers.commands import must, poll_until
 from harness.protocols import Lever, Node, Proof, UndoRecord
 
@@ -62,7 +62,6 @@ class StressLever(Lever[StressRecord]):
     def capture_prior_state(self, record: StressRecord) -> StressRecord:
         """How long the process has waited for a CPU so far, and how many times memory was short."""
         node = self.nodes[record.node]
-        record = replace(record, pid=None, waited_ns=None, reclaims=None)
         with suppress(HarnessFailure):
             record = replace(record, pid=(pid := node.pid()))
             record = replace(record, waited_ns=_waited_ns(node, pid))
@@ -182,8 +181,6 @@ def _waited_ns(node: Node, pid: int | None) -> int | None:
 
 def _taken_cpu(node: Node, record: StressRecord) -> Proof:
     """CPU time that the system wanted and did not get, in ms: by the same process, since before."""
-    if record.waited_ns is NOT_CAPTURED or record.pid is NOT_CAPTURED:
-        return Proof(True, [])
     if record.waited_ns is None:
         evidence = f"{node.name}: how long its process waits for a CPU is not known"
         return Proof(True, [evidence], 0)
@@ -202,8 +199,6 @@ def _reclaims(node: Node) -> int | None:
 
 
 def _taken_memory(node: Node, record: StressRecord) -> Proof:
-    if record.reclaims is NOT_CAPTURED:
-        return Proof(True, [])
     if record.reclaims is None:
         evidence = f"{node.name}: how many times its memory was short is not known"
         return Proof(True, [evidence], 0)

@@ -8,7 +8,7 @@ disk) has more lines than before with the kernel's words for the refusal.
 
 from __future__ import annotations
 
-from harness.faults.records import NOT_CAPTURED, StorageRecord
+from harness.faults.records import StorageRecord
 from harness.levers.process import kept_dead_by
 from harness.protocols import NODE_DATA, STORED, Completed, Node
 
@@ -65,12 +65,10 @@ def refusals(node: Node, words: str) -> int | None:
     return sum(map(int, found))
 
 
-def tried(node: Node, record: StorageRecord, words: str) -> tuple[int | None, str]:
+def tried(node: Node, record: StorageRecord, words: str) -> tuple[int, str]:
     """How many times the process itself was refused since the fault began, its end included unless
-    a signal or another fault ended it, and the same in words. None for a record without the count
-    from before; where that could not be seen, no line counts."""
-    if record.refusals is NOT_CAPTURED:
-        return None, "whether it tried is not known"
+    a signal or another fault ended it, and the same in words. Where the count from before could
+    not be seen, no line counts."""
     lines = 0
     if record.refusals is not None:
         lines = max(0, (refusals(node, words) or 0) - record.refusals)

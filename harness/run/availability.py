@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from harness.errors import EnvironmentFailure, HarnessFailure, HistoryError
-from harness.faults.acts import required, unavailable
+from harness.faults.injection import required, unavailable
 from harness.faults.journal import record_type
 from harness.levers.client import ClientLever
 from harness.levers.consumer import ConsumerLever

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from harness.errors import PlanError
-from harness.faults.acts import required
+from harness.faults.injection import required
 from harness.levers.manual import ManualLever, Operator
 from harness.protocols.crashes import ClientNemesis
 from harness.run.resolving import ResolvedPlan

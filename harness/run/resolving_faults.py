@@ -12,8 +12,8 @@ from typing import Any, Final, cast
 
 from harness import registry
 from harness.errors import Mistakes, PlanError
-from harness.faults import conditions, selectors
-from harness.faults.acts import missing_levers, required
+from harness.faults import selectors
+from harness.faults.injection import missing_levers, required
 from harness.faults.records import NetRecord, ShapingRecord
 from harness.levers.manual import ManualLever
 from harness.models import GROUP
@@ -205,7 +205,7 @@ class Here:
 def _resolve_step(here: Here, where: str, step: FaultStep) -> ResolvedStep:
     condition, words = None, here.target.vocabulary()
     if step.when is not None:
-        condition = conditions.parse(step.when, words, key=f"{where}.when")
+        condition = selectors.parse_condition(step.when, words, key=f"{where}.when")
         _check_condition(condition, here, where)
     if step.nemesis is None:
         return ResolvedStep(step=step, condition=condition, nemesis=None)
@@ -236,7 +236,7 @@ def _nemesis(
     return nemesis
 
 
-def _check_condition(condition: conditions.Condition, here: Here, where: str) -> None:
+def _check_condition(condition: selectors.Condition, here: Here, where: str) -> None:
     """It can hold, in a cell at least."""
     partitions = max(plan.partitions for plan in here.plans)
     replicas = max(plan.replicas for plan in here.plans)

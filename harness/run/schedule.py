@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from harness.faults import selectors
-from harness.faults.acts import chosen
-from harness.faults.conditions import Condition
-from harness.faults.injection import Faults
+from harness.faults.injection import Faults, chosen
+from harness.faults.selectors import Condition
 from harness.plan import FaultStep, Plan
 from harness.protocols import Act, Nemesis, Node, Situation
 from harness.protocols.clock import Clock, Task

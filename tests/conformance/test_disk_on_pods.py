@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.faults.acts import unavailable
+from harness.faults.injection import unavailable
 from harness.faults.records import DiskRecord
 from harness.levers.disk import DiskLever
 from harness.protocols import Completed, Node

@@ -12,8 +12,7 @@ import pytest
 
 from harness import registry
 from harness.errors import HarnessFailure
-from harness.faults.acts import unavailable
-from harness.faults.injection import Faults
+from harness.faults.injection import Faults, unavailable
 from harness.faults.journal import Journal, OpenActs, entries, open_acts, windows
 from harness.faults.records import LeadershipRecord, ProcessRecord, from_document, to_document
 from harness.history.run_folder import new_run_id

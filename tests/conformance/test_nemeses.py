@@ -21,8 +21,7 @@ import pytest
 
 from harness import registry
 from harness.faults import selectors
-from harness.faults.acts import missing_levers, unavailable
-from harness.faults.injection import NOTHING_MET, Faults
+from harness.faults.injection import NOTHING_MET, Faults, missing_levers, unavailable
 from harness.faults.journal import Journal, OpenActs, entries, open_acts, windows
 from harness.faults.records import from_document, to_document
 from harness.levers import all_levers

@@ -10,7 +10,7 @@ import pytest
 
 from harness import registry
 from harness.errors import HarnessFailure
-from harness.faults.acts import unavailable
+from harness.faults.injection import unavailable
 from harness.faults.records import NetRecord, Peer, ShapingRecord
 from harness.levers.net import NetLever
 from harness.levers.shaping import ShapingLever, refused

@@ -12,8 +12,7 @@ import pytest
 from harness.clusters.ssh.cluster import SshCluster
 from harness.faults.records import NetRecord, Peer, ProcessRecord
 from harness.levers import net
-from harness.levers.clients import connect
-from harness.levers.net import NetLever
+from harness.levers.net import NetLever, connect
 from harness.levers.process import ProcessLever
 from harness.levers.protocol import CHAIN, redirect, redirected
 from harness.protocols import Node

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import PlanError
-from harness.faults.conditions import Condition
-from harness.faults.conditions import parse as parse_in
+from harness.faults.selectors import Condition
+from harness.faults.selectors import parse_condition as parse_in
 from harness.protocols import PartitionView, Situation, Vocabulary
 from harness.protocols.vocabulary import Since
 from targets.kafka.vocabulary import VOCABULARY as KAFKA

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,11 @@ import pytest
 from harness.errors import HistoryError
 from harness.faults.journal import OpenActs, entries, open_acts
 from harness.faults.records import (
-    NOT_CAPTURED,
     RECORD_TYPES,
     ClockRecord,
     NetRecord,
     PauseRecord,
     Peer,
-    StressRecord,
     from_document,
     to_document,
 )
@@ -172,15 +170,6 @@ def test_what_does_not_apply_is_left_out_and_what_is_unknown_is_null(
 ) -> None:
     assert as_journalled(record) == document
     assert from_document(type(record), document) == record
-
-
-def test_what_was_not_captured_is_not_what_could_not_be_found() -> None:
-    asked = StressRecord(node="b1", fault="x", busy_count=1, memory_mb=0, at_most_s=1)
-    unknown = replace(asked, pid=None, waited_ns=None, reclaims=None)
-    assert asked.waited_ns is NOT_CAPTURED
-    assert "waited_ns" not in to_document(asked)
-    assert from_document(StressRecord, as_journalled(asked)) == asked
-    assert from_document(StressRecord, as_journalled(unknown)) == unknown != asked
 
 
 def token(**changes: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 
 from harness import registry
 from harness.clusters.docker.cluster import DockerCluster
-from harness.faults.acts import unavailable
+from harness.faults.injection import unavailable
 from harness.faults.records import ClockRecord
 from harness.history.run_folder import new_run_id
 from harness.images.building import infra_image

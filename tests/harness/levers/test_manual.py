@@ -11,8 +11,7 @@ import pytest
 
 from harness import registry
 from harness.errors import PlanError
-from harness.faults.acts import chosen
-from harness.faults.injection import Faults
+from harness.faults.injection import Faults, chosen
 from harness.faults.journal import Journal, windows
 from harness.levers.manual import ManualLever, Operator
 from harness.plan import parse_plan

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import pytest
 
 from harness.errors import HarnessFailure
-from harness.faults import conditions
+from harness.faults import selectors
 from harness.faults.injection import Faults
 from harness.faults.journal import Journal, entries
 from harness.plan import parse_plan
@@ -157,7 +157,9 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         resolved = [
             ResolvedStep(
                 step=step,
-                condition=conditions.parse(step.when, KAFKA, key="when") if step.when else None,
+                condition=selectors.parse_condition(step.when, KAFKA, key="when")
+                if step.when
+                else None,
                 nemesis=NotingNemesis(step.options.get("also")) if step.nemesis else None,
             )
             for step in plan.faults

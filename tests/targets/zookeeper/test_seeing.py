@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.faults import conditions
+from harness.faults import selectors
 from harness.plan import parse_plan
 from harness.protocols import PartitionView
 from harness.protocols.vocabulary import Since
@@ -145,7 +145,7 @@ def test_unknown_members_satisfy_no_condition(
         ),
     ]
     seen = [merge(0, [(0, view)]) for view in views]
-    wanted = conditions.parse(condition, VOCABULARY, key="when")
+    wanted = selectors.parse_condition(condition, VOCABULARY, key="when")
     held = [
         wanted.holds(now, Since(nodes=("z5",), situation=now, replication_factor=5)) for now in seen
     ]

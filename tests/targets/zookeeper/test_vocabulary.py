@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.faults import conditions, selectors
+from harness.faults import selectors
 from harness.protocols import PartitionView, Situation
 from harness.protocols.vocabulary import Choice, Since
 from targets.zookeeper.target import VOCABULARY
@@ -73,4 +73,4 @@ def test_nobody_follows_nobody() -> None:
 )
 def test_a_condition_compares_with_before(condition: str, now: Situation, holds: bool) -> None:
     since = Since(nodes=("z1",), situation=situation("z1", ALL), replication_factor=5)
-    assert conditions.parse(condition, VOCABULARY, key="when").holds(now, since) is holds
+    assert selectors.parse_condition(condition, VOCABULARY, key="when").holds(now, since) is holds
