@@ -25,8 +25,8 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from harness.errors import HarnessFailure, PlanError
 from harness.faults.own_traffic import NoAnswer
-from harness.images.recipe import FILES
 from harness.images.keeping import Say
+from harness.images.recipe import FILES
 from harness.protocols import (
     NODE_DATA,
     STORED,
