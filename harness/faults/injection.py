@@ -50,7 +50,8 @@ def unavailable(
 
     def on(node: Node) -> str | None:
         for act in required(nemesis, node.name):
-            if why := levers[act.lever].unavailable(node, act.record):
+            why = node.why_not(act.record) or levers[act.lever].unavailable(node, act.record)
+            if why:
                 return why
         return None
 

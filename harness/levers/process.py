@@ -15,7 +15,7 @@ fault that found the process dead has ended nothing and starts nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
@@ -100,12 +100,13 @@ def kept_dead_by(node: Node) -> list[str]:
     return [death.partition(".")[2] for death in deaths]
 
 
-def ended(node: Node, record: Ends) -> Proof:
+def ended(node: Node, record: Ends, by: Sequence[str] | None = None) -> Proof:
     """Whether the process of a record has ended with the exit code of its signal, by this fault,
-    and was not started since."""
+    and was not started since. `by` are the faults that keep it dead, where the node does not hold
+    that in files."""
     if record.pid is None:
         return Proof(False, [f"{node.name}: its process was dead before"])
-    state, by_it = node.process(), record.fault in kept_dead_by(node)
+    state, by_it = node.process(), record.fault in (kept_dead_by(node) if by is None else by)
     outcome = (
         "still runs"
         if state.running
@@ -116,16 +117,18 @@ def ended(node: Node, record: Ends) -> Proof:
     return Proof(proven, [f"{node.name}: process {record.pid} {outcome}"])
 
 
-def runs_again(node: Node, record: Restarts, *, another: bool = True) -> Proof:
+def runs_again(
+    node: Node, record: Restarts, by: Sequence[str] | None = None, *, another: bool = True
+) -> Proof:
     """Waits until the process runs, `another` one than the record's; whether it does, was dead
-    before, or is kept dead by another fault."""
+    before, or is kept dead by another fault (`by`, as in `ended`)."""
     if record.pid is None:
         return Proof(True, [f"{node.name}: its process was dead before"])
-    if others := kept_dead_by(node):
+    if others := (kept_dead_by(node) if by is None else by):
         evidence = f"{node.name}: its process is kept dead by {', '.join(others)}"
         return Proof(record.fault not in others, [evidence])
     not_it = (None, record.pid) if another else (None,)
-    runs = poll_until(lambda: node.pid() not in not_it, within_s=_DEATH_S)
+    runs = poll_until(lambda: node.pid() not in not_it, within_s=_DEATH_S if by is None else 0)
     evidence = f"{node.name}: process {node.pid()} runs since {node.process().started_at}"
     return Proof(runs, [evidence])
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from harness.errors import HarnessFailure
 
 if TYPE_CHECKING:
-    from harness.protocols.faults import Lever
+    from harness.protocols.faults import Lever, UndoRecord
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,11 @@ class Node(ABC):
     @abstractmethod
     def process(self) -> ProcessState:
         """The state of the target's process."""
+
+    def why_not(self, record: UndoRecord) -> str | None:
+        """None, or why an act such as the record's is not done to this node, whatever its lever
+        can do."""
+        return None
 
     def send_signal(self, signal: str, pid: int) -> None:
         """Send its process KILL or TERM; whatever supervises it does not start it again. Raises

@@ -181,7 +181,7 @@ def test_loops_of_one_node_are_not_those_of_another(nodes: Nodes) -> None:
 def test_what_cannot_be_done_to_them_is_refused_with_the_reason(nodes: Nodes) -> None:
     levers, node = levers_over(nodes), nodes["b1"]
     clients = NetRecord(node="b1", peers=(Peer(name=CLIENTS),))
-    assert "port forwarding" in (levers["net"].unavailable(node, clients) or "")
+    assert "port forwarding" in (node.why_not(clients) or "")
     limited = ComposeNode(
         "b1",
         node.roles,
@@ -198,5 +198,5 @@ def test_what_cannot_be_done_to_them_is_refused_with_the_reason(nodes: Nodes) ->
         "stress": (StressRecord(node="b1", busy_count=0, memory_mb=9, at_most_s=1), "b1 M"),
     }
     for name, (record, why) in cases.items():
-        assert levers[name].unavailable(limited, record) == why
-        assert levers[name].unavailable(node, record) is None
+        assert limited.why_not(record) == why
+        assert (node.why_not(record), levers[name].unavailable(node, record)) == (None, None)

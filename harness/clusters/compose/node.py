@@ -12,7 +12,7 @@ Its labels say which run and container it is for, so that another process can un
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -32,12 +32,9 @@ from harness.faults.records import (
 )
 from harness.images.daemon import LABEL, RUN_LABEL
 from harness.images.recipe import INFRA_MB
+from harness.levers import all_levers
 from harness.levers.net import NetLever
-from harness.levers.pause import PauseLever
-from harness.levers.process import ProcessLever
-from harness.levers.shaping import ShapingLever
-from harness.levers.stress import StressLever
-from harness.protocols import Completed, Lever, Node, ProcessState
+from harness.protocols import Completed, Lever, Node, ProcessState, UndoRecord
 
 # The levers over containers of the user's: those of the core, and what they refuse there.
 
@@ -52,22 +49,8 @@ WHY_NOT: Final[Mapping[str, str]] = {
 """The levers that there are not, each with the reason."""
 
 
-def _limit(node: Node, of: Callable[[Limits], str | None]) -> str | None:
-    why = of(node.limits) if isinstance(node, ComposeNode) else None
-    return f"{node.name} {why}" if why else None
-
-
 @dataclass(frozen=True)
 class _Net(NetLever):
-    def unavailable(self, node: Node, record: NetRecord) -> str | None:
-        """Also where a cut would leave a path, or it would be unknown what was cut."""
-        if any(peer.name == CLIENTS for peer in record.peers):
-            return (
-                f"{node.name} is reached through Docker's port forwarding, where the workload's "
-                "packets cannot be distinguished from the observer's"
-            )
-        return _limit(node, lambda limits: limits.cut) or super().unavailable(node, record)
-
     def _other_fault(self, node: Node, peer: str) -> str | None:
         """Also that the peer's network ended with its container."""
         other = self.nodes.get(peer)
@@ -76,46 +59,10 @@ class _Net(NetLever):
         return super()._other_fault(node, peer)
 
 
-@dataclass(frozen=True)
-class _Shaping(ShapingLever):
-    def unavailable(self, node: Node, record: ShapingRecord) -> str | None:
-        return _limit(node, lambda limits: limits.shape) or super().unavailable(node, record)
-
-
-@dataclass(frozen=True)
-class _Process(ProcessLever):
-    def unavailable(self, node: Node, record: ProcessRecord) -> str | None:
-        """Also where the container would be gone with its process."""
-        return _limit(node, lambda limits: limits.kill) or super().unavailable(node, record)
-
-
-@dataclass(frozen=True)
-class _Pause(PauseLever):
-    def unavailable(self, node: Node, record: PauseRecord) -> str | None:
-        """Also where it is not known which process is the system's."""
-        if isinstance(node, ComposeNode) and node.several():
-            return f"{node.name} has several processes in its container: which is the system?"
-        return super().unavailable(node, record)
-
-
-@dataclass(frozen=True)
-class _Stress(StressLever):
-    def unavailable(self, node: Node, record: StressRecord) -> str | None:
-        """Also where memory that is held would be the machine's."""
-        why = _limit(node, lambda limits: limits.memory) if record.memory_mb else None
-        return why or super().unavailable(node, record)
-
-
 def levers_over(nodes: Mapping[str, Node]) -> dict[str, Lever[Any]]:
     """Every lever that there is over these nodes, by name."""
-    levers: list[Lever[Any]] = [
-        _Net(nodes),
-        _Shaping(nodes),
-        _Process(nodes),
-        _Pause(nodes),
-        _Stress(nodes),
-    ]
-    return {lever.name: lever for lever in levers}
+    levers = {**all_levers(nodes), NetLever.name: _Net(nodes)}
+    return {name: lever for name, lever in levers.items() if name not in WHY_NOT}
 
 
 _NODE_LABEL: Final = "ackloss.node"
@@ -179,6 +126,29 @@ class ComposeNode(Node):
     def run(self, argv: Sequence[str], *, timeout_s: float = 30) -> Completed:
         """Run a command in the user's container. Raises HarnessFailure when it does not run."""
         return execute(self.client, self.container, argv, node=self.name)
+
+    def why_not(self, record: UndoRecord) -> str | None:
+        """Where a cut would leave a path, or it would be unknown what was cut; where the container
+        would be gone with its process, or it is not known which process is the system's; where
+        memory that is held would be the machine's."""
+        why = None
+        match record:
+            case NetRecord() if any(peer.name == CLIENTS for peer in record.peers):
+                why = (
+                    "is reached through Docker's port forwarding, where the workload's packets "
+                    "cannot be distinguished from the observer's"
+                )
+            case NetRecord():
+                why = self.limits.cut
+            case ShapingRecord():
+                why = self.limits.shape
+            case ProcessRecord():
+                why = self.limits.kill
+            case PauseRecord() if self.several():
+                why = "has several processes in its container: which is the system?"
+            case StressRecord() if record.memory_mb:
+                why = self.limits.memory
+        return f"{self.name} {why}" if why else None
 
     def begin(self, argv: Sequence[str], *, count: int) -> None:
         """Docker supervises them, so their end leaves nothing behind."""

@@ -12,12 +12,21 @@ from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Any, ClassVar, Final, Literal
 
-from harness.clusters.memory.node import EXIT_CODES, Disk, MemoryNode
+from harness.clusters.memory.node import Disk, MemoryNode
 from harness.clusters.memory.simulation import Network, Rule, Simulation
 from harness.faults.records import CLIENTS, DiskRecord, NetRecord, PauseRecord, ProcessRecord
+from harness.levers.process import ended, runs_again
 from harness.protocols import Lever, Node, Proof, UndoRecord
 
-# The pause and the process lever of simulated nodes, with the real levers' undo records.
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """What the levers act on: nodes, the network between them, and time."""
+
+    simulation: Simulation
+    network: Network
+    nodes: dict[str, MemoryNode] = field(default_factory=dict)
+
 
 Ends = ProcessRecord | DiskRecord
 """The records of the levers that end a process."""
@@ -92,7 +101,8 @@ class MemoryProcessLever(Lever[ProcessRecord]):
         """In force: it ended with the signal's exit code and was not started since. Undone: another
         process runs, or another fault keeps it dead."""
         node = self.world.nodes[record.node]
-        return ended(node, record) if applied else runs_again(node, record)
+        by = node.kept_dead_by
+        return ended(node, record, by) if applied else runs_again(node, record, by)
 
     def leftover_state(self, node: Node) -> list[str]:
         return [] if node.process().running else [f"{node.name}: its process does not run"]
@@ -122,46 +132,6 @@ def start_again(world: World, record: Ends) -> None:
         node.kept_dead_by = [fault for fault in node.kept_dead_by if fault != record.fault]
         if record.pid is not None and not node.kept_dead_by:
             node.start()
-
-
-def ended(node: MemoryNode, record: Ends) -> Proof:
-    """Whether a node's process ended by the record's signal and fault, and was not started
-    since."""
-    if record.pid is None:
-        return Proof(False, [f"{node.name}: its process was dead before"])
-    state, by_it = node.process(), record.fault in node.kept_dead_by
-    outcome = (
-        "still runs"
-        if state.running
-        else f"ended with exit code {state.exit_code} at {state.finished_at}"
-        f"{'' if by_it else ', but not by this fault'}"
-    )
-    proven = by_it and state.exit_code == EXIT_CODES[record.signal]
-    return Proof(proven, [f"{node.name}: process {record.pid} {outcome}"])
-
-
-def runs_again(node: MemoryNode, record: Ends) -> Proof:
-    """Whether a node has another process than the record's, had none before, or is kept dead by
-    another fault."""
-    if record.pid is None:
-        return Proof(True, [f"{node.name}: its process was dead before"])
-    if others := node.kept_dead_by:
-        evidence = f"{node.name}: its process is kept dead by {', '.join(others)}"
-        return Proof(record.fault not in others, [evidence])
-    evidence = f"{node.name}: process {node.pid()} runs since {node.process().started_at}"
-    return Proof(node.pid() not in (None, record.pid), [evidence])
-
-
-# What the levers of simulated nodes act on: nodes, the network between them, and time.
-
-
-@dataclass(frozen=True, eq=False)
-class World:
-    """One simulated world."""
-
-    simulation: Simulation
-    network: Network
-    nodes: dict[str, MemoryNode] = field(default_factory=dict)
 
 
 # The net lever of simulated nodes: rules that drop or reset messages between a node and its peers.
@@ -319,9 +289,9 @@ class MemoryDiskLever(Lever[DiskRecord]):
         or another fault keeps it dead."""
         node = self.world.nodes[record.node]
         if not applied:
-            return runs_again(node, record)
+            return runs_again(node, record, node.kept_dead_by)
         changes = node.damage.get(record.fault, [])
-        process = ended(node, record)
+        process = ended(node, record, node.kept_dead_by)
         evidence = [f"{node.name}: {change}" for change in changes]
         if not changes:
             evidence = [f"{node.name}: there was nothing to change ({record.form})"]

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 from harness import registry
 from harness.clusters.ssh import equipment
@@ -44,13 +45,61 @@ from harness.protocols import (
 # What a host has and lacks for a node, for `ackloss doctor --inventory`. Tried, not guessed;
 # nothing stays changed there.
 
-_NAMESPACES: Final = ["unshare", "--mount", "--pid", "--fork", "--propagation", "private", "true"]
-_RULES: Final = (
-    "iptables -w 5 -N ACKLOSS-TRIAL && iptables -w 5 -A ACKLOSS-TRIAL -p tcp -m comment "
-    "--comment ackloss:trial -j DROP; code=$?; iptables -w 5 -F ACKLOSS-TRIAL; "
-    "iptables -w 5 -X ACKLOSS-TRIAL; exit $code"
+
+class _Trial(NamedTuple):
+    """A command on a host that succeeds if it has something, what `good` and `bad` mean, and what
+    corrects it; `needed` for every run."""
+
+    name: str
+    script: str
+    good: str
+    bad: str
+    fix: str
+    needed: bool = True
+
+
+_TRIALS: Final = (
+    _Trial(
+        "java",
+        "java -version 2>&1",
+        "{}",
+        "none; systems that run on it need one",
+        "apt-get install openjdk-17-jre-headless",
+        needed=False,
+    ),
+    _Trial(
+        "namespaces",
+        "unshare --mount --pid --fork --propagation private true",
+        "of processes and mounts can be made",
+        "{}",
+        "in a container: the right CAP_SYS_ADMIN",
+    ),
+    _Trial(
+        "rules",
+        "iptables -w 5 -N ACKLOSS-TRIAL && iptables -w 5 -A ACKLOSS-TRIAL -p tcp -m comment "
+        "--comment ackloss:trial -j DROP; code=$?; iptables -w 5 -F ACKLOSS-TRIAL; "
+        "iptables -w 5 -X ACKLOSS-TRIAL; exit $code",
+        "can be made and removed",
+        "none can be made: {}",
+        "load the modules of iptables",
+    ),
+    _Trial(
+        "libfaketime",
+        "ls /usr/lib/*/faketime/libfaketimeMT.so.1",
+        "for clock faults",
+        "none: clock faults are refused",
+        "apt-get install libfaketime",
+        needed=False,
+    ),
 )
-_FAKETIME: Final = "ls /usr/lib/*/faketime/libfaketimeMT.so.1"
+
+
+def _tried(host: Host, trial: _Trial) -> Finding:
+    done = host.admin(["sh", "-c", trial.script], timeout_s=30)
+    if done.exit_code:
+        detail = trial.bad.format(done.output.strip()[:200])
+        return _finding(host, trial.name, detail, fix=trial.fix, missing=trial.needed)
+    return _finding(host, trial.name, trial.good.format(*done.output.splitlines()[:1]))
 
 
 def examine(inventory: Path) -> list[Finding]:
@@ -68,16 +117,8 @@ def _examined(host: Host, systems: Mapping[str, Installed]) -> list[Finding]:
     except AcklossError as error:
         return [_finding(host, "root over SSH", str(error.what), fix=error.hint, missing=True)]
     findings = [_finding(host, "root over SSH", f"as {host.entry.user}, from {host.seen.peer}")]
-    checks: Sequence[Callable[[Host], Finding]] = (
-        _programs,
-        _java,
-        _namespaces,
-        _rules,
-        _sessions,
-        _room,
-        _faketime,
-        _runs,
-    )
+    tried = [partial(_tried, trial=each) for each in _TRIALS]
+    checks: list[Callable[[Host], Finding]] = [_programs, *tried, _sessions, _room, _runs]
     try:
         for check in checks:
             findings.append(check(host))
@@ -105,32 +146,6 @@ def _programs(host: Host) -> Finding:
     return _finding(host, "programs", detail, fix=f"apt-get install {packages}", missing=True)
 
 
-def _java(host: Host) -> Finding:
-    done = host.admin(["sh", "-c", "java -version 2>&1"], timeout_s=30)
-    if done.exit_code:
-        fix = "apt-get install openjdk-17-jre-headless"
-        return _finding(host, "java", "none; systems that run on it need one", fix=fix)
-    return _finding(host, "java", done.output.splitlines()[0])
-
-
-def _namespaces(host: Host) -> Finding:
-    done = host.admin(_NAMESPACES)
-    if done.exit_code:
-        why = done.output.strip()[:200]
-        fix = "in a container: the right CAP_SYS_ADMIN"
-        return _finding(host, "namespaces", why, fix=fix, missing=True)
-    return _finding(host, "namespaces", "of processes and mounts can be made")
-
-
-def _rules(host: Host) -> Finding:
-    done = host.admin(["sh", "-c", _RULES])
-    if done.exit_code:
-        why = done.output.strip()[:200]
-        fix = "load the modules of iptables"
-        return _finding(host, "rules", f"none can be made: {why}", fix=fix, missing=True)
-    return _finding(host, "rules", "can be made and removed")
-
-
 def _sessions(host: Host) -> Finding:
     others = MOST_CHANNELS - 1
     try:
@@ -149,13 +164,6 @@ def _room(host: Host) -> Finding:
         detail = f"{gib(free)} free; a run needs {gib(DISK_MIN_BYTES)}"
         return _finding(host, "disk", detail, fix="df -h", missing=True)
     return _finding(host, "disk", f"{gib(free)} free")
-
-
-def _faketime(host: Host) -> Finding:
-    if host.admin(["sh", "-c", _FAKETIME]).exit_code:
-        fix = "apt-get install libfaketime"
-        return _finding(host, "libfaketime", "none: clock faults are refused", fix=fix)
-    return _finding(host, "libfaketime", "for clock faults")
 
 
 def _system(host: Host, name: str, paths: Installed) -> Finding:
