@@ -10,13 +10,12 @@ from typing import Any
 
 from harness.levers.clock import ClockLever
 from harness.levers.disk import DiskLever
-from harness.levers.full import FullLever
 from harness.levers.net import NetLever
 from harness.levers.pause import PauseLever
 from harness.levers.power import PowerLever
 from harness.levers.process import ProcessLever
-from harness.levers.read_only import ReadOnlyLever
 from harness.levers.shaping import ShapingLever
+from harness.levers.storage import FullLever, ReadOnlyLever
 from harness.levers.stress import StressLever
 from harness.protocols import Lever, Node
 

@@ -29,7 +29,7 @@ from harness.errors import HarnessFailure
 from harness.faults.records import DiskRecord
 from harness.levers.commands import must
 from harness.levers.process import end_process, ended, runs_again, start_again
-from harness.levers.writing import unequipped
+from harness.levers.storage import unequipped
 from harness.protocols import NODE_DATA, Lever, Node, Proof, UndoRecord
 
 MOST_BYTES = 256 * 2**20

@@ -192,7 +192,7 @@ FAKETIME = "faketime"
 """A need: the target's process starts with libfaketime loaded (see `harness.levers.clock`)."""
 
 BOUNDED_DISK = "bounded disk"
-"""A need: the target stores on its own small disk (see `harness.levers.full`)."""
+"""A need: the target stores on its own small disk (see `harness.levers.storage`)."""
 
 OWN_DISK = "own disk"
 """A need: the target stores on a disk that can lose power (see `harness.levers.power`)."""

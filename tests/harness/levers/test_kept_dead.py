@@ -23,10 +23,9 @@ from harness.faults.records import (
     ReadOnlyRecord,
 )
 from harness.levers.disk import DiskLever
-from harness.levers.full import FullLever
 from harness.levers.power import PowerLever
 from harness.levers.process import ProcessLever
-from harness.levers.read_only import ReadOnlyLever
+from harness.levers.storage import FullLever, ReadOnlyLever
 from harness.protocols import STORED, Act, Completed, FaultWindow, Lever, Node, UndoRecord
 from tests.fixtures.noted_deaths import KilledNode
 from tests.harness.clusters.memory.test_levers import chatter

@@ -20,10 +20,9 @@ from harness.faults.records import (
 )
 from harness.levers import shaping
 from harness.levers.clock import Reading, Written, newest, written_lines
-from harness.levers.full import FullLever
 from harness.levers.pause import PauseLever
-from harness.levers.read_only import ReadOnlyLever
 from harness.levers.shaping import ShapingLever
+from harness.levers.storage import FullLever, ReadOnlyLever
 from harness.levers.stress import StressLever
 from harness.protocols import Completed, ProcessState
 from tests.fixtures.dry_run import DryRunNode

@@ -9,7 +9,7 @@ import pytest
 
 from harness.errors import HarnessFailure
 from harness.faults.records import ReadOnlyRecord
-from harness.levers.read_only import ReadOnlyLever
+from harness.levers.storage import ReadOnlyLever
 from harness.protocols import Completed
 from nemeses.disk import Disk
 from tests.fixtures.dry_run import DryRunNode
