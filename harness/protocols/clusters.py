@@ -66,6 +66,32 @@ class NodeOutline:
         return None
 
 
+EXAMPLE_SUBNET: Final = "198.18.0"
+
+
+def example_addresses(order: Order) -> dict[str, str]:
+    """Addresses such as the nodes of an order could have."""
+    names = order.target.names(order.plan)
+    return {name: f"{EXAMPLE_SUBNET}.{11 + n}" for n, name in enumerate(names)}
+
+
+def outlined(order: Order, addresses: Mapping[str, str]) -> list[NodeOutline]:
+    """The nodes that would start at these addresses; nothing that they need is made."""
+    target = order.plan.target
+    reference = target.image or f"{target.system} {target.version}"
+    image = ImageRef(reference=reference, id="", version=target.version)
+    return [
+        NodeOutline(
+            name=spec.name,
+            roles=spec.roles,
+            address=addresses[spec.name],
+            command=" ".join(spec.argv),
+            files=tuple(sorted(spec.files)),
+        )
+        for spec in specs_of(order, Ingredients(image=image), addresses)
+    ]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Cost:
     """What a run costs: memory of its nodes, and time, on a cluster that is kept or on a new one.
@@ -180,10 +206,6 @@ class Provider(ABC):
         """Whether this target's class states how it runs on such nodes."""
 
     @abstractmethod
-    def outline(self, order: Order) -> list[NodeOutline]:
-        """The nodes that would start. Pure."""
-
-    @abstractmethod
     def cost(self, order: Order, *, kept: bool) -> Cost:
         """What one run takes; `kept`: on a cluster that serves several runs."""
 
@@ -193,6 +215,10 @@ class Provider(ABC):
 
         Raises PlanError (no such version), EnvironmentFailure (cannot be built or reached).
         """
+
+    def outline(self, order: Order) -> list[NodeOutline]:
+        """The nodes that would start. Pure."""
+        return outlined(order, example_addresses(order))
 
     def why_no_lever(self, lever: str) -> str | None:
         """Why this lever cannot cause faults there, a sentence without a full stop; `None`: there

@@ -19,17 +19,12 @@ from harness.protocols import (
     OWN_DISK,
     Cost,
     Finding,
-    ImageRef,
-    Ingredients,
-    NodeOutline,
     Order,
     Provider,
     RunCluster,
     Target,
 )
-from harness.protocols.clusters import specs_of
 
-EXAMPLE_SUBNET = "198.18.0"
 # Measured on two cores: the time of a run beside its workload, on a kept and on a new cluster.
 _KEPT_S, _NEW_S = 5.0, 22.0
 _FURTHER_CELL_S = 0.5
@@ -57,25 +52,6 @@ class Docker(Provider):
     def runs(self, target: type[Target[Any]]) -> bool:
         """A target that names its nodes and prepares their image."""
         return target.does("prepare")
-
-    def outline(self, order: Order) -> list[NodeOutline]:
-        """The target's nodes, at the addresses of an example subnet."""
-        target, plan = order.target, order.plan
-        version = plan.target.version
-        reference = plan.target.image or f"{plan.target.system} {version}"
-        image = ImageRef(reference=reference, id="", version=version)
-        names = target.names(plan)
-        addresses = {name: f"{EXAMPLE_SUBNET}.{11 + n}" for n, name in enumerate(names)}
-        return [
-            NodeOutline(
-                name=spec.name,
-                roles=spec.roles,
-                address=addresses[spec.name],
-                command=" ".join(spec.argv),
-                files=tuple(sorted(spec.files)),
-            )
-            for spec in specs_of(order, Ingredients(image=image), addresses)
-        ]
 
     def cost(self, order: Order, *, kept: bool) -> Cost:
         nodes = len(order.target.names(order.plan))

@@ -32,8 +32,6 @@ from harness.machine.checks import DISK_MIN_BYTES, gib, maven
 from harness.protocols import (
     Cost,
     Finding,
-    ImageRef,
-    Ingredients,
     NodeOutline,
     Order,
     Provider,
@@ -41,6 +39,7 @@ from harness.protocols import (
     Status,
     Target,
 )
+from harness.protocols.clusters import example_addresses, outlined
 
 # What a host has and lacks for a node, for `ackloss doctor --inventory`. Tried, not guessed;
 # nothing stays changed there.
@@ -312,16 +311,7 @@ class Ssh(Provider):
     def outline(self, order: Order) -> list[NodeOutline]:
         hosts = self._assigned(order)
         addresses = {name: host.cluster_address or host.address for name, host in hosts.items()}
-        return [
-            NodeOutline(
-                name=spec.name,
-                roles=spec.roles,
-                address=addresses[spec.name],
-                command=" ".join(spec.argv),
-                files=tuple(sorted(spec.files)),
-            )
-            for spec in order.target.nodes(order.plan, _ingredients(order), addresses)
-        ]
+        return outlined(order, addresses)
 
     def cost(self, order: Order, *, kept: bool) -> Cost:
         seconds = order.plan.workload.duration_s + (_KEPT_S if kept else _NEW_S)
@@ -400,7 +390,8 @@ class Ssh(Provider):
                 file=str(self.inventory),
                 hint="add hosts, or make the plan's cluster smaller",
             )
-        roles = _roles(order, names)
+        outline = outlined(order, example_addresses(order))
+        roles = {node.name: node.roles for node in outline}
         assigned = {}
         for name in names:
             takes = [h for h in hosts if not h.roles or set(h.roles) & roles[name]]
@@ -423,16 +414,3 @@ class _OnHosts(Ssh):
 
     inventory: Path
     content: Inventory
-
-
-def _roles(order: Order, names: Sequence[str]) -> Mapping[str, frozenset[str]]:
-    addresses = {name: f"198.18.0.{11 + n}" for n, name in enumerate(names)}
-    specs = order.target.nodes(order.plan, _ingredients(order), addresses)
-    return {spec.name: spec.roles for spec in specs}
-
-
-def _ingredients(order: Order) -> Ingredients:
-    """Ingredients for an outline, of which nothing is made."""
-    version = order.plan.target.version
-    image = ImageRef(reference=f"{order.plan.target.system} {version}", id="", version=version)
-    return Ingredients(image=image)
