@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 from harness import registry
 from harness.errors import PlanError
-from harness.plan import Plan, parse_plan
-from harness.protocols import Order, Provider
+from harness.plan import parse_plan
+from harness.protocols import Provider
 from harness.run.resolving import resolve
 
 KAFKA = {"schema": 1, "name": "p", "target": {"version": "4.3.1"}}
@@ -79,16 +78,3 @@ def test_a_plan_is_validated_without_dockers_client() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "end", done
-
-
-@dataclass(frozen=True)
-class Bare:
-    """A target that runs nowhere."""
-
-    plugin: ClassVar[str] = "bare"
-
-
-def test_a_target_that_says_nothing_runs_on_no_kind() -> None:
-    plan: Plan = parse_plan(KAFKA)
-    order = Order(plan=plan, target=Bare())  # type: ignore[arg-type]
-    assert not any(provider(kind).runs(type(order.target)) for kind in ("docker", "memory"))

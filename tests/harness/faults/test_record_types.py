@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness import registry
-from harness.errors import HarnessFailure, PlanError
+from harness.errors import HarnessFailure
 from harness.faults.journal import open_acts, record_type, windows
 from harness.plan import parse_plan
 from harness.run.availability import levers_of
@@ -149,45 +149,6 @@ print(*(name for name in sys.modules if name.startswith("targets")))
         [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True
     )
     assert done.stdout.split() == []
-
-
-@pytest.mark.parametrize(
-    ("right", "wrong", "why"),
-    [
-        ('{"warp": WarpRecord}', "{}", "the lever 'warp' without an undo record: declare it in re"),
-        (
-            '{"warp": WarpRecord}',
-            "3",
-            "has record_types = 3, which is not a mapping of levers to un",
-        ),
-        (
-            '{"warp": WarpRecord}',
-            '{"warp": dict}',
-            "an undo record that is not a subclass of Undo",
-        ),
-        (
-            '{"warp": WarpRecord}',
-            '{"warp": "WarpRecord"}',
-            "that is not a subclass of UndoRecord: 'W",
-        ),
-        (
-            '{"warp": WarpRecord}',
-            '{"warp": WarpRecord, "net": WarpRecord}',
-            "declares an undo record for 'net', a lever of ackloss: rename its own",
-        ),
-        ('frozenset({"warp"})', '"warp"', "has own_levers = 'warp', which is not a frozenset"),
-        ("factor: int", "factor: object()", "is not data: WarpRecord"),
-        ("factor: int = 9\n", "factor: int = 9\n\nclass WarpRecord(WarpRecord): ...\n", BARE),
-    ],
-)
-def test_a_target_whose_levers_nothing_could_undo_is_refused(
-    plant: Plant, right: str, wrong: str, why: str
-) -> None:
-    assert right in body()
-    plant(body().replace(right, wrong), targets_warped="Warped")
-    with pytest.raises(PlanError) as refused:
-        registry.make("targets", "warped", {}, key="target.system")
-    assert why in refused.value.what
 
 
 def test_a_lever_with_the_declared_record_is_one_of_the_run(plant: Plant) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Literal
@@ -15,8 +14,6 @@ from harness.faults.journal import Journal, windows
 from harness.faults.records import (
     ConsumerRecord,
     FoundConsumer,
-    from_document,
-    to_document,
 )
 from harness.levers.consumer import ConsumerLever
 from harness.protocols import Act, FaultWindow
@@ -171,11 +168,3 @@ def test_what_was_there_in_each_group_is_found_before(group: Group) -> None:
     record = ConsumerRecord(node="consumer-1", consumer=1, action="pause")
     found = ConsumerLever([group, other]).capture_prior_state(record).found
     assert found == (FoundConsumer(life=1), FoundConsumer(life=1, paused=True))
-
-
-def test_a_journal_of_an_older_version_is_read() -> None:
-    old = {"node": "consumer-1", "fault": "a", "seed": 1, "consumer": 1, "action": "crash"}
-    record = from_document(ConsumerRecord, old)
-    assert to_document(record) == old
-    found = replace(record, found=(FoundConsumer(life=None),))
-    assert from_document(ConsumerRecord, to_document(found)) == found
