@@ -97,7 +97,6 @@ def plan_page() -> str:
     parts += [_workloads(), _checkers(), _nemeses()]
     parts.append(_schedules())
     parts.append(_module_words("Selectors: which nodes", "harness.faults.selectors"))
-    parts.append(_module_words("Conditions: when", "harness.faults.selectors"))
     parts.append(_module_words("Selectors and conditions of Kafka", "targets.kafka.vocabulary"))
     parts.append(_module_words("Selectors and conditions of memory", "targets.memory.vocabulary"))
     parts.append("Those of ZooKeeper: [ZooKeeper](../how-to/zookeeper.md).")

@@ -13,6 +13,11 @@ Nodes that hold a client are selected only by `role:client` and by name, so a no
 `all` keeps its clients. A plan with a word that its target does not have, or the name of a node,
 role or rack that its cluster does not have, is refused when it is read; so are a number that none
 has (`leader(99)`), and nodes of which a fault could never affect any.
+
+Conditions that a step of the schedule can wait for: each target has its own. One about a change,
+such as that of a leader, compares with the moment when the last fault began. A plan with a
+condition that its target does not have, or that can never hold (of a partition that there is not),
+is refused when it is read.
 """
 
 from __future__ import annotations
@@ -26,10 +31,6 @@ from typing import Final
 from harness.errors import PlanError, nearest
 from harness.protocols import CLIENT_ROLE, Situation
 from harness.protocols.vocabulary import Choice, ConditionForm, Groups, Since, Vocabulary
-
-# Conditions that a step of the schedule can wait for: each target has its own. A condition about a
-# change, such as that of a leader, compares with the moment when the last fault began. A plan with
-# one that its target does not have, or that can never hold, is refused when it is read.
 
 
 @dataclass(frozen=True)
