@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 from harness import __version__
 
 if TYPE_CHECKING:
-    from ackloss.judging import check
-    from ackloss.running import run
+    from ackloss.session import Session, check, run
     from ackloss.stored import Campaign, Run, load_campaign, load_run
     from ackloss.tables import Lake, lake
     from harness.errors import (
@@ -54,6 +53,7 @@ __all__ = [
     "QueryError",
     "Run",
     "RunResult",
+    "Session",
     "StoredRun",
     "Target",
     "Workload",
@@ -66,8 +66,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "ackloss.judging": ("check",),
-    "ackloss.running": ("run",),
+    "ackloss.session": ("Session", "check", "run"),
     "ackloss.stored": ("Campaign", "Run", "load_campaign", "load_run"),
     "ackloss.tables": ("Lake", "lake"),
     "harness.history.documents": ("RunResult", "StoredRun"),

@@ -33,7 +33,6 @@ INDEPENDENT = {
     "Workloads are independent": "workloads",
     "Targets are independent": "targets",
     "Kinds of cluster are independent": "harness.clusters",
-    "Verbs are independent": "ackloss.cli.verbs",
     "Families of checkers are independent": "checkers",
 }
 SIBLINGS = {

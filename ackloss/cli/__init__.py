@@ -1,4 +1,4 @@
-"""The command line: one module per verb in `verbs/`, found by its name.
+"""The command line, a module for each group of verbs; what they do is `ackloss.session`'s.
 
 Heavy libraries (Spark, matplotlib, Docker, Kafka's clients) are imported only inside the commands
 that need them, so that `ackloss --help` is fast.
@@ -6,12 +6,9 @@ that need them, so that `ackloss --help` is fast.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-
 import rich_click as click
 
-from ackloss.cli import verbs
+from ackloss.cli import campaign, check, client, lake, listing, machine, plans, run, stored
 from ackloss.cli.output import Program
 from harness import __version__
 
@@ -29,6 +26,10 @@ def main() -> None:
     """
 
 
-for _module in pkgutil.iter_modules(verbs.__path__):
-    _verb = importlib.import_module(f"{verbs.__name__}.{_module.name}")
-    main.add_command(getattr(_verb, _module.name))
+_VERBS = (
+    *(run.run, campaign.mine, plans.new, check.check, stored.report, stored.compare),
+    *(campaign.campaign, lake.lake, client.client, stored.ls, stored.show, machine.clean),
+    *(machine.doctor, machine.prepare, plans.plan, listing.list, listing.version),
+)
+for _verb in _VERBS:
+    main.add_command(_verb)

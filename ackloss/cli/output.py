@@ -255,22 +255,3 @@ def _unexpected(error: Exception) -> AcklossError:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return EnvironmentFailure(os.strerror(error.errno), file=error.filename)
     return HarnessFailure(failures.sentence(error), hint="-v shows the traceback")
-
-
-plan_options = [
-    click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a plan key."),
-    click.option("--seed", type=click.IntRange(0), help="Overrides the plan's seed."),
-]
-
-
-with_client_option = click.option(
-    "--client", metavar="CMD", help='Your own client, for workload.client = "exec".'
-)
-"""Gives a command the option --client."""
-
-
-def with_plan_options(command: Callable[P, None]) -> Callable[P, None]:
-    """Give a command the options --set and --seed."""
-    for option in reversed(plan_options):
-        command = option(command)
-    return command

@@ -1,104 +1,164 @@
-"""Plans as the command line takes them: a file or a name, changes, a seed, the user's own
-settings."""
+"""`ackloss plan validate|schema|show` and `ackloss new`: plans, without running them."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+import tomllib
+from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, cast
 
 import rich_click as click
-from click.shell_completion import CompletionItem
 
-if TYPE_CHECKING:
-    from harness.run.own_settings import OwnSettings
-    from harness.run.resolving import ResolvedPlan
+from ackloss.cli.options import FileOrName, with_plan_options
+from ackloss.cli.output import Output, with_output
+from harness.errors import Mistakes
 
+_PLAN = """\
+# A plan: one question to one cluster. Every key is explained in docs/reference/plan.md.
+#   ackloss run {file} --dry-run     shows what it will do
+#   ackloss run {file}               runs it: 0 nothing lost, 1 lost, 3 unknown
+schema = 1
+name = "{name}"
+seed = 1                      # the same plan and seed: the same random choices
 
-with_inventory = click.option(
-    "--inventory",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Your hosts, over SSH: see docs/how-to/ssh.md.",
-)
+[target]
+system = "{system}"
+version = "{version}"
+{settings}rate_per_s = {rate}              # operations a second, of all clients together
+duration_s = 40               # every fault must fit into it
 
-
-with_cluster = click.option(
-    "--cluster",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A cluster that you run: see docs/how-to/external.md.",
-)
-
-
-class FileOrName(click.ParamType[Path]):
-    """A file that exists, or the name of one that comes with ackloss, which is looked up later."""
-
-    name = "file or name"
-    _file = click.Path(exists=True, dir_okay=False, path_type=Path)
-
-    def __init__(self, kind: str = "plan") -> None:
-        self._kind = kind
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Path:
-        from harness.plan.shipped import is_path
-
-        text = str(value)
-        if not text:  # as a path it would be this folder
-            hint = f"name a file, or one that `ackloss list {self._kind}s` shows"
-            self.fail(f"the name of a {self._kind} is empty; {hint}", param, ctx)
-        if is_path(text) or Path(text).is_file():
-            return Path(self._file.convert(text, param, ctx))
-        return Path(text)
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        """Names that begin so, also by their last part; the shell has the files."""
-        from harness.plan.shipped import named_files
-
-        names = list(named_files(f"{self._kind}s"))
-        last = Counter(name.rpartition("/")[2] for name in names)
-        names += [name for name, times in last.items() if times == 1 and name not in names]
-        of_files = self._file.shell_complete(ctx, param, incomplete)
-        return of_files + [CompletionItem(name) for name in names if name.startswith(incomplete)]
+# {about}
+{faults}"""
+_STOCK = "kill-leader"
 
 
-def resolved_plan(
-    path: Path,
-    changes: tuple[str, ...],
-    seed: int | None,
-    own: OwnSettings | None = None,
-    *,
-    force: bool = False,
-    inventory: Path | None = None,
-    cluster: Path | None = None,
-    say: Callable[[str], None] = lambda _: None,
-) -> ResolvedPlan:
-    """Read a plan, a file or a shipped one, apply the changes, validate it and find its plug-ins;
-    with an inventory, its cluster is on the hosts of that file, with `cluster` it is the one of
-    that file, and what of the plan is ignored there is reported to `say`. Raises PlanError, without
-    `force` also for settings that its version does not support."""
-    from harness.plan import parse_plan, read_plan
-    from harness.plan.shipped import PLANS, find
-    from harness.run.own_settings import blaming, lengthened
-    from harness.run.resolving import HOSTS, Place, on_cluster, refuse_unsupported, resolve
+@click.command()
+@click.argument("file", default="my-plan.toml", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--system", help="The system under test.")
+@click.option("--release", help="Its version, such as 3.9 or 3.9.2.")
+@click.option("--settings", help="Which settings to begin with.")
+@click.option("--schedule", help="What goes wrong: a name that `ackloss list schedules` shows.")
+@click.option("--rate", type=click.IntRange(1, 100_000), help="Operations a second.")
+@with_output
+def new(
+    out: Output,
+    file: Path,
+    system: str | None,
+    release: str | None,
+    settings: str | None,
+    schedule: str | None,
+    rate: int | None,
+) -> None:
+    """Write a plan of your own, with comments.
 
-    document = read_plan(find(PLANS, path), changes)
-    if seed is not None:
-        document["seed"] = seed
-    if inventory is not None:
-        document["cluster"] = {"kind": HOSTS}
-    place: Place | None = None
-    if cluster is not None:
-        document, place, ignored = on_cluster(document, cluster, file=str(path))
-        for sentence in ignored:
-            say(f"{path}: {sentence}")
-    if own:
-        document = lengthened(own.applied(document))
-    with blaming(document):
-        plan = parse_plan(document, file=str(path))
-        resolved = resolve(plan, file=str(path), inventory=inventory, place=place)
-        refuse_unsupported(resolved, file=str(path), force=force)
-    return resolved
+    At a terminal it asks for what no option answers; elsewhere it takes the defaults.
+    """
+    from harness import registry
+    from harness.errors import EnvironmentFailure
+    from harness.plan import TargetPlan, parse_plan
+    from harness.plan.steps import named_schedules
+    from harness.protocols import Target
+    from harness.run.resolving import resolve
+
+    if file.exists():
+        raise EnvironmentFailure(
+            "this file exists already", file=str(file), hint="name another one"
+        )
+    targets = {
+        name: cast("Target[Any]", registry.target_named(name))
+        for name in registry.usable("targets")
+    }
+    starting = [name for name, target in targets.items() if target.starters]
+    system = _answer(out, "Which system?", system, starting, registry.default_target())
+    target = targets[system]
+    newest = cast("type[TargetPlan]", target.plan.model_fields["target"].annotation).newest[-1]
+    release = _answer(out, "Which version?", release, None, newest)
+    settings = _answer(out, "Which settings?", settings, list(target.starters), None)
+    abouts = {name: each["about"] for name, each in named_schedules().items()}
+    for name, about in abouts.items():
+        out.progress(f"  {name:24} {about}")
+    schedule = _answer(out, "What goes wrong?", schedule, list(abouts), _STOCK)
+    rate = rate or int(_answer(out, "How many writes a second?", None, None, "100"))
+    steps = (resources.files("schedules") / f"{schedule}.toml").read_text(encoding="utf-8")
+    text = _PLAN.format(
+        file=file,
+        name=file.stem,
+        system=system,
+        version=release,
+        settings=target.starters[settings],
+        rate=rate,
+        about=abouts[schedule],
+        faults=steps.partition("\n\n")[2],
+    )
+    plan = parse_plan(tomllib.loads(text), file=str(file))
+    resolve(plan, file=str(file))
+    text = text.replace(f'version = "{release}"', f'version = "{plan.target.version}"')
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise EnvironmentFailure(f"cannot be written: {error.strerror}", file=str(file)) from error
+    out.say(f"{file} is written: ackloss run {file} --dry-run")
+    out.document({"schema": 1, "file": str(file)})
+
+
+def _answer(
+    out: Output, question: str, given: str | None, choices: list[str] | None, default: str | None
+) -> str:
+    """What an option or the user answers; the default where nobody can be asked."""
+    choice = click.Choice(choices) if choices else None
+    default = default or (choices[0] if choices else None)
+    if given is not None:
+        return str(choice.convert(given, None, None)) if choice else given
+    if out.json or not out.console.is_terminal:
+        return str(default)
+    return str(click.prompt(question, type=choice, default=default))
+
+
+@click.group()
+def plan() -> None:
+    """Inspect plans without running them."""
+
+
+@plan.command()
+@click.argument("files", nargs=-1, required=True, type=FileOrName())
+@with_plan_options
+@with_output
+def validate(
+    out: Output, files: tuple[Path, ...], changes: tuple[str, ...], seed: int | None
+) -> None:
+    """Check plans as far as possible without a cluster."""
+    from ackloss.session import Session
+    from harness.run.preview import warnings
+
+    session, documents, mistakes = Session(), list[dict[str, object]](), Mistakes()
+    for file in files:
+        with mistakes.noted():
+            plan = session.resolve(file, changes, seed, run=False)
+            found = warnings(plan)
+            documents.append({"file": str(file), "name": plan.plan.name, "warnings": found})
+            if not out.json:
+                out.say(f"{file}: valid")
+                for warning in found:
+                    out.progress(f"  warning: {warning}", style="yellow")
+    mistakes.refuse()
+    out.document({"schema": 1, "plans": documents})
+
+
+@plan.command()
+@with_output
+def schema(out: Output) -> None:
+    """Print the JSON Schema of plans, including the options of plug-ins."""
+    from harness.run.preview import plan_schema
+
+    out.show(plan_schema())
+
+
+@plan.command()
+@click.argument("file", type=FileOrName())
+@with_plan_options
+@with_output
+def show(out: Output, file: Path, changes: tuple[str, ...], seed: int | None) -> None:
+    """Print a plan with all its defaults."""
+    from ackloss.session import Session
+
+    out.show(Session(force=True).resolve(file, changes, seed, run=False).plan.document())

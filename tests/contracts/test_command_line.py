@@ -64,7 +64,7 @@ def test_help(frozen: Frozen) -> None:
             formatter.write_text(f"commands: {', '.join(sorted(command.commands))}")
         click.Command.format_epilog(command, context, formatter)
         pages.append(formatter.getvalue())
-    frozen("help.txt", "\n".join(pages))
+    frozen("help.txt", normalised("\n".join(pages)))
 
 
 def test_the_help_itself_is_printed() -> None:
@@ -76,7 +76,8 @@ def test_the_help_itself_is_printed() -> None:
 
 
 def test_plan_schema(frozen: Frozen) -> None:
-    frozen("plan-schema.json", as_text(json.loads(ackloss("plan", "schema", "--json").stdout)))
+    schema = json.loads(ackloss("plan", "schema", "--json").stdout)
+    frozen("plan-schema.json", normalised(as_text(schema)))
 
 
 def test_refused_changes(frozen: Frozen, tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ def test_shipped_plans(frozen: Frozen) -> None:
     digests, dumped = {}, {}
     for name in sorted(named_files(PLANS)):
         plan = json.loads(command_line.ackloss("plan", "show", name, "--json").stdout)
+        del plan["about"]  # which may name a page of the documentation
         text = json.dumps(plan, sort_keys=True)
         digests[name] = hashlib.sha256(text.encode()).hexdigest()[:16]
         if name in DUMPED:
@@ -49,5 +50,5 @@ def test_shipped_plans(frozen: Frozen) -> None:
 
 def test_a_changed_contract_fails(frozen: Frozen, pytestconfig: pytest.Config) -> None:
     if not pytestconfig.getoption("--freeze", default=False):
-        with pytest.raises(AssertionError, match="-more"):
+        with pytest.raises(AssertionError, match="more"):
             frozen("python-names.json", "more\n")

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ackloss.cli import main
-from ackloss.cli.verbs.run import command_of
+from ackloss.session import Session
 from tests.fixtures.synthetic_campaign import ONE_AXIS, Chances, Synthetic, build_campaign
 
 ROOT = Path(__file__).parents[3]
@@ -334,7 +334,7 @@ def test_a_command_is_never_in_a_plan() -> None:
 
 
 def test_the_command_of_a_run_names_its_client() -> None:
-    assert command_of(Path("p"), (), {}, False, "./c --x")[-2:] == ["--client", "./c --x"]
+    assert Session(client="./c --x").command(Path("p"))[-2:] == ["--client", "./c --x"]
 
 
 def test_a_campaign_with_clients_of_the_user_needs_the_command(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def interrupted(
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("module", ["ackloss.cli", "rich_click", "ackloss.cli.verbs.check"])
+@pytest.mark.parametrize("module", ["ackloss.cli", "rich_click", "ackloss.cli.check"])
 def test_an_interrupt_while_the_command_line_is_imported_is_one_line(module: str) -> None:
     done = interrupted(["version"], module)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "ackloss: interrupted\n")
@@ -61,7 +61,7 @@ def test_an_interrupt_while_the_command_line_is_imported_is_one_line(module: str
         (["run", "memory/log", "--out", "{out}"], "harness.run.resolving"),
         (["run", "memory/log", "--out", "{out}"], "reports.page"),
         (["run", "--help"], "targets.memory"),
-        (["campaign", "run", "no-such-file"], "ackloss.cli.campaign_run"),
+        (["campaign", "run", "no-such-file"], "harness.campaigns.loading"),
     ],
 )
 def test_an_interrupt_of_a_command_that_starts_is_one_line(
@@ -113,7 +113,7 @@ def runs(pid: int) -> bool:
         return False
 
 
-CHECK = "checkers.judging.one_run.judge_run"
+CHECK = "checkers.judging.tasks.judge_and_write"
 PAGE = "reports.page.write_report"
 
 

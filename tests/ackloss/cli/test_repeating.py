@@ -12,7 +12,7 @@ import rich_click as click
 from click.testing import CliRunner
 
 from ackloss.cli import main
-from ackloss.cli.verbs.run import run
+from ackloss.cli.run import run
 from harness.campaigns.worker import _Worker
 from harness.history.documents import StoredRun
 from harness.history.run_folder import RunDir

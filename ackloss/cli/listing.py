@@ -1,4 +1,4 @@
-"""`ackloss list`."""
+"""`ackloss list|version`: the plug-ins, plans and settings there are, and the versions in use."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import builtins
 import dataclasses
 import inspect
 import json
+import platform
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from importlib.metadata import version as installed
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
 from ackloss.cli.output import Output, with_output
-from harness import registry
+from harness import __version__, registry
 from harness.installation import CAMPAIGNS, PLANS
 
 if TYPE_CHECKING:
     from harness.plan import Plan
     from harness.protocols.systems import SettingHelp
+
 
 SCHEDULES = "schedules"
 SETTINGS = "settings"
@@ -256,3 +259,26 @@ _TYPES = {
     "object": "table",
     "null": "nothing",
 }
+
+
+@click.command()
+@with_output
+def version(out: Output) -> None:
+    """Show the versions of ackloss and of the libraries that it uses."""
+    versions = {
+        "ackloss": __version__,
+        "python": platform.python_version(),
+        **{name: installed(name) for name in (*_client_libraries(), "pyspark")},
+    }
+    for name, value in versions.items():
+        if not out.json:
+            out.say(f"{name:16} {value}")
+    out.document({"schema": 1, "versions": versions})
+
+
+def _client_libraries() -> builtins.list[str]:
+    """The Python packages of every target's clients."""
+    from harness import registry
+
+    targets = (registry.target_named(name) for name in registry.usable("targets"))
+    return [name for each in targets for name in each.packages]

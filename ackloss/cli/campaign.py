@@ -1,4 +1,5 @@
-"""`ackloss campaign run|resume`: runs what is left of a campaign, and writes its report."""
+"""`ackloss campaign run|resume|plan` and `ackloss mine`: run what is left of a campaign, and
+write its report."""
 
 from __future__ import annotations
 
@@ -14,11 +15,17 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 from rich.live import Live
 
-from ackloss.cli.campaign_status import Watched, print_plan, print_progress, time_in_words
-from ackloss.cli.options import key_and_value
-from ackloss.cli.output import Output, with_client_option, with_output
-from ackloss.cli.own_settings import CommandWithSettingsFiles, print_own, taken
-from ackloss.cli.plans import FileOrName
+from ackloss.cli.campaign_compare import compare, prune
+from ackloss.cli.campaign_status import Watched, print_plan, print_progress, status, time_in_words
+from ackloss.cli.options import (
+    CommandWithSettingsFiles,
+    FileOrName,
+    key_and_value,
+    print_own,
+    taken,
+    with_client_option,
+)
+from ackloss.cli.output import Output, with_output
 
 if TYPE_CHECKING:
     from harness.campaigns.archive import Archive
@@ -33,6 +40,7 @@ if TYPE_CHECKING:
     from harness.storage import Folder
     from reports.answer import Answer
     from reports.junit import Junit
+
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _with_workers = click.option(
@@ -448,3 +456,28 @@ def _write_page(out: Output, where: CampaignDir, found: Answer | None) -> None:
             out.say(json.loads(where.result.read_bytes())["closing"], style="bold")
     except AcklossError as error:
         out.say(f"no page: {error}", style="yellow")
+
+
+@click.command(cls=CommandWithSettingsFiles)
+@with_campaign_options
+@with_output
+def mine(out: Output, **chosen: Any) -> None:
+    """Run your own settings under the stock faults, with safe settings beside them.
+
+    Name your files, such as --broker-settings server.properties --producer-settings
+    producer.properties. It is the campaign `mine`, a few minutes long: a broker dies, the leader is
+    isolated, a zone is cut off, brokers are restarted, all lose power.
+
+    The exit code is 1 if your settings lost acknowledged writes, 3 if that is not known, else 0.
+    Power loss of all brokers does not count: no setting but a flush after each write prevents it.
+    """
+    run_new(out, Path("mine"), **chosen)
+
+
+@click.group()
+def campaign() -> None:
+    """Run a matrix of settings and faults many times, and compare the cells, with intervals."""
+
+
+for _command in (run, resume, status, plan, compare, prune):
+    campaign.add_command(_command)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,18 +19,11 @@ from harness.machine.scratch import scratch
 from harness.urls import is_url
 
 if TYPE_CHECKING:
+    from ackloss.session import Session
     from checkers.judging.processes import Processes
     from checkers.judging.tasks import Stored
 
 _PATH = click.Path(exists=True, allow_dash=True, path_type=Path)
-
-
-@dataclass(frozen=True)
-class _Spark:
-    """How Spark is to be started."""
-
-    master: str | None
-    conf: dict[str, str]
 
 
 @click.command()
@@ -68,16 +60,20 @@ def check(
     """
     if bool(runs) == bool(histories):
         raise click.UsageError("name either run folders, or histories with --history")
+    from ackloss.session import Session
+
     errors: list[AcklossError] = []
-    spark = _Spark(master, dict(key_and_value("--conf", text) for text in conf))
+    settings = dict(key_and_value("--conf", text) for text in conf)
     given = dict(key_and_value("--option", text) for text in options)
-    with _processes([*runs, *map(str, histories)], spark) as processes:
+    session = Session(master=master, conf=settings)
+    with _processes([*runs, *map(str, histories)], session) as processes:
         if processes is not None:
             processes.start()
         if runs:
-            results = _check_runs(runs, spark, processes, out, errors)
+            stored = _stored(runs, out, errors)
+            results = session.judge(stored, errors=errors, processes=processes)
         else:
-            results = _check_histories(histories, checker, given, spark, processes, errors)
+            results = _check_histories(histories, checker, given, session, processes, errors)
     if not results and len(errors) == 1:
         raise errors[0]
     for error in errors:
@@ -89,12 +85,12 @@ def check(
     sys.exit(merged_exit_code([result["verdict"] for result in results], errors=errors))
 
 
-def _processes(inputs: Sequence[str], spark: _Spark) -> AbstractContextManager[Processes | None]:
+def _processes(inputs: Sequence[str], session: Session) -> AbstractContextManager[Processes | None]:
     """Those that are started to get ready while this one looks for what they are to judge, only one
     for one run or one file; none where Spark judges."""
     from checkers.judging.processes import Processes
 
-    if spark.master is not None or spark.conf:
+    if session.by_spark:
         return nullcontext()
     return Processes(1 if len(inputs) == 1 and _is_one(inputs[0]) else None)
 
@@ -107,14 +103,8 @@ def _is_one(given: str) -> bool:
     return False
 
 
-def _check_runs(
-    paths: Sequence[str],
-    spark: _Spark,
-    processes: Processes | None,
-    out: Output,
-    errors: list[AcklossError],
-) -> Sequence[Mapping[str, Any]]:
-    from checkers.judging.many_runs import check_runs
+def _stored(paths: Sequence[str], out: Output, errors: list[AcklossError]) -> list[Stored]:
+    """The runs in these folders, each once; what is wrong with a folder is one of `errors`."""
     from harness.campaigns.folder import stored_runs
 
     runs: dict[str, Stored] = {}  # by their place: `runs/` and `runs/x` name one of them twice
@@ -128,13 +118,7 @@ def _check_runs(
         if number := found.without_history:
             have = "run has" if number == 1 else "runs have"
             out.progress(f"{number:,} {have} no history and cannot be judged: {given}")
-    return check_runs(
-        [*runs.values()],
-        errors=errors,
-        master=spark.master,
-        conf=spark.conf,
-        processes=processes,
-    )
+    return [*runs.values()]
 
 
 def _place(run: Stored) -> str:
@@ -147,26 +131,17 @@ def _check_histories(
     paths: Sequence[Path],
     checker: str,
     options: dict[str, str],
-    spark: _Spark,
+    session: Session,
     processes: Processes | None,
     errors: list[AcklossError],
-) -> Sequence[Mapping[str, Any]]:
-    from checkers.judging.many_runs import check_histories
-
+) -> list[dict[str, Any]]:
     with scratch() as folder:  # for standard input, which other processes cannot read
         stdin = Path(folder) / "stdin"
         if Path("-") in paths:
             with stdin.open("wb") as copy:
                 shutil.copyfileobj(sys.stdin.buffer, copy)
-        results = check_histories(
-            [stdin if path == Path("-") else path for path in paths],
-            checker=checker,
-            options=options,
-            errors=errors,
-            master=spark.master,
-            conf=spark.conf,
-            processes=processes,
-        )
+        files = [stdin if path == Path("-") else path for path in paths]
+        results = session.judge_histories(files, checker, options, errors, processes)
     for error in errors:
         error.file = error.file and error.file.replace(str(stdin), "-")
     return results

@@ -1,0 +1,282 @@
+"""`ackloss run`: runs plans, checks them, writes their pages."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+
+from ackloss.cli.options import (
+    CommandWithSettingsFiles,
+    FileOrName,
+    print_own,
+    taken,
+    with_client_option,
+    with_cluster,
+    with_inventory,
+    with_plan_options,
+)
+from ackloss.cli.output import Output, with_output
+from ackloss.cli.results import merged_exit_code, print_result
+from analysis.wording import about
+from harness.errors import PlanError
+
+if TYPE_CHECKING:
+    from harness.plan import Plan
+    from harness.run.by_hand import Person
+    from harness.run.resolving import ResolvedPlan
+    from harness.run.runner import Status
+
+
+@click.command(cls=CommandWithSettingsFiles)
+@click.argument("plans", nargs=-1, required=True, type=FileOrName())
+@with_plan_options
+@click.option(
+    "--out", "folder", type=click.Path(path_type=Path), default=Path("runs"), show_default=True
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and start nothing.")
+@click.option("--force", is_flag=True, help="Also run settings that the version does not support.")
+@click.option(
+    "--keep-cluster", is_flag=True, help="Leave the cluster up; `clean --kept` removes it."
+)
+@click.option("--compare", is_flag=True, help="Write one page that compares two plans' runs.")
+@click.option("--as-expected", is_flag=True, help="Exit 0 if each verdict is its plan's `expect`.")
+@with_client_option
+@click.option("--master", help="The Spark master that judges the runs; default: this process.")
+@with_inventory
+@with_cluster
+@click.option(
+    "--signals",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The folder of the files that report what you did (nemesis manual).",
+)
+@with_output
+def run(
+    out: Output,
+    plans: tuple[Path, ...],
+    changes: tuple[str, ...],
+    seed: int | None,
+    folder: Path,
+    dry_run: bool,
+    force: bool,
+    keep_cluster: bool,
+    compare: bool,
+    as_expected: bool,
+    client: str | None,
+    master: str | None,
+    inventory: Path | None,
+    cluster: Path | None,
+    signals: Path | None,
+    **own: Any,
+) -> None:
+    """Run PLANS, count the lost writes, and write a page for each.
+
+    A plan is a file, a name that `ackloss list plans` shows, or the plan.json of a stored run.
+
+    The exit code is the verdict's: 0 valid, 1 invalid, 3 unknown.
+    """
+    if inventory is not None and cluster is not None:
+        raise click.UsageError("--inventory and --cluster name two clusters: leave one out")
+    if compare and len(plans) != 2:
+        raise click.UsageError("--compare takes two plans")
+    if len(plans) > 1 and out.json and not dry_run:
+        raise click.UsageError("--json takes one plan: run prints one result document")
+    from ackloss.session import Session
+    from harness.history.documents import result_of
+
+    session = Session(
+        folder=folder,
+        client=client,
+        inventory=inventory,
+        cluster=cluster,
+        own=taken(own),
+        force=force,
+        keep_cluster=keep_cluster,
+        master=master,
+        say=partial(out.progress, style="yellow"),
+        watching=partial(_watching, out),
+    )
+    resolved = [session.resolve(path, changes, seed) for path in plans]
+    if not dry_run:
+        from harness.run.by_hand import with_operator
+
+        operator = _operator(out, signals)
+        each = zip(resolved, plans, strict=True)
+        resolved = [with_operator(plan, operator, file=str(path)) for plan, path in each]
+    print_own(out, *(each.plan.document() for each in resolved))
+    if keep_cluster:
+        require_clusters_to_keep(plans, resolved)
+    if compare:
+        require_comparable(plans, resolved)
+    if as_expected:
+        require_expectations(plans, resolved)
+    if dry_run:
+        _print_dry_run(out, resolved)
+        return
+    finished = []
+    for plan, path in zip(resolved, plans, strict=True):
+        command = session.command(path, changes, signals=signals)
+        rundir, result = session.run(plan, plan=path, command=command, page=True)
+        print_result(out, result_of(result), rundir)
+        out.document(result)
+        finished.append((rundir, result))
+    if compare:
+        from reports.compare import write_comparison
+
+        (first, _), (second, _) = finished
+        page = second.path.parent / f"compare-{first.run_id}-{second.run_id}.html"
+        write_comparison(first, second, page)
+        out.say(f"comparison: {page}", style="bold")
+    results = [result for _, result in finished]
+    sys.exit(_exit_code(results, resolved, as_expected, out))
+
+
+def _operator(out: Output, signals: Path | None) -> Person | None:
+    """Who makes faults by hand: one at this terminal, or one who creates files; or none."""
+    from harness.run.by_hand import Person
+
+    keys = sys.stdin if sys.stdin is not None and sys.stdin.isatty() else None
+    if signals is None and keys is None:
+        return None
+    return Person(say=out.ask, folder=signals, keys=keys)
+
+
+def _print_dry_run(out: Output, plans: list[ResolvedPlan]) -> None:
+    """Each schedule as a picture, and what is measured; with -v also nodes, acts, and the plan."""
+    from harness.run.preview import chart, dry_run, warnings
+
+    documents = [{**dry_run(plan), "warnings": warnings(plan)} for plan in plans]
+    out.document({"schema": 1, "plans": documents})
+    for document in documents if not out.json else []:
+        plan, nodes = document["plan"], document["nodes"]
+        out.say(f"{plan['name']}  (nothing is started)", style="bold")
+        load = plan["workload"]
+        rate = f"{load['rate_per_s']:,g} operations/s" if load["rate_per_s"] else "full speed"
+        on = f" on {', '.join(each['name'] for each in nodes)}" if nodes else ""
+        out.say(f"  load: {load['name']} at {rate} for {document['load_s']:g} s{on}")
+        for name, counted in document["measures"].items():
+            out.say(f"  measured by {name}: {counted}")
+        seconds = document["takes_s"]
+        takes = f"about {seconds:.0f} s" if seconds < 90 else about(seconds)
+        simulated = (
+            ": time is simulated" if document["simulated"] else ", with start and final read"
+        )
+        out.say(f"  takes {takes}{simulated}")
+        for line in chart(document):
+            out.say(f"  {line}")
+        for warning in document["warnings"]:
+            out.say(f"  warning: {warning}", style="yellow")
+        if out.verbose:
+            _print_tree(
+                out, {key: document.get(key) for key in ("image", "nodes", "cells", "faults")}, 1
+            )
+            out.say("  plan with its defaults")
+            _print_tree(out, plan, 2)
+        else:
+            out.say("  -v shows nodes, their commands, each act, and the plan with its defaults")
+
+
+def _print_tree(out: Output, data: Mapping[str, object] | Sequence[object], depth: int) -> None:
+    """Nested data as indented lines."""
+    pairs = data.items() if isinstance(data, Mapping) else ((None, item) for item in data)
+    for key, value in pairs:
+        label = "  " * depth + (f"{key}: " if key is not None else "- ")
+        if isinstance(value, dict | list) and value:
+            out.say(label.rstrip())
+            _print_tree(out, value, depth + 1)
+        else:
+            text = " ".join(str(value).split()) if value not in ({}, []) else "none"
+            out.say(label + text)
+
+
+@contextmanager
+def _watching(out: Output, resolved: ResolvedPlan, run_id: str, status: Status) -> Iterator[None]:
+    """Announce a run and show it while it lasts."""
+    from ackloss.cli.live import watching
+    from harness.models import LOG
+    from harness.run.preview import warnings
+    from reports.formatting import SIMULATED
+
+    provider = resolved.provider
+    out.progress(f"{resolved.plan.name}  seed {resolved.plan.seed}  run {run_id}", style="bold")
+    if provider.simulated:
+        out.progress(f"  {SIMULATED}", style="yellow")
+    for warning in warnings(resolved):
+        out.progress(f"  warning: {warning}", style="yellow")
+    takes_s = None if provider.simulated else provider.cost(resolved.order, kept=False).seconds
+    operations = "writes" if resolved.workload.model == LOG.name else "operations"
+    with watching(out, resolved.plan, status, operations=operations, takes_s=takes_s):
+        yield
+
+
+def _exit_code(
+    results: Sequence[Mapping[str, Any]],
+    plans: Sequence[ResolvedPlan],
+    as_expected: bool,
+    out: Output,
+) -> int:
+    if not as_expected:
+        return merged_exit_code([str(result["verdict"]) for result in results])
+    wrong = [
+        sentence
+        for resolved, result in zip(plans, results, strict=True)
+        for sentence in unexpected(resolved.plan, result)
+    ]
+    for sentence in wrong:
+        out.say(sentence, style="red")
+    out.say("every verdict matches the plan's `expect`" if not wrong else "NOT as expected")
+    return 1 if wrong else 0
+
+
+def require_expectations(files: Sequence[Path], plans: Sequence[ResolvedPlan]) -> None:
+    """Refuse a plan without `expect`, its own or that of each cell."""
+    for file, resolved in zip(files, plans, strict=True):
+        plan = resolved.plan
+        of_cells = [cell.expect for cell in plan.cells]
+        if plan.expect is None and (not of_cells or None in of_cells):
+            raise PlanError(
+                "--as-expected needs the key `expect`",
+                file=str(file),
+                key="expect",
+                hint="add the verdict that the plan should have, or each of its cells",
+            )
+
+
+def require_comparable(files: Sequence[Path], plans: Sequence[ResolvedPlan]) -> None:
+    """Refuse two plans of which only one has cells, or which have none in common."""
+    first, second = ({cell.name for cell in each.plan.cells} for each in plans)
+    if (first or second) and not first & second:
+        alone = "no cell in common" if first and second else "cells in one of them only"
+        raise PlanError(
+            f"--compare pairs cells by name, and these plans have {alone}",
+            file=str(files[0] if first else files[1]),
+            key="cells",
+            hint="leave out --compare, or let cells of both plans have equal names",
+        )
+
+
+def require_clusters_to_keep(files: Sequence[Path], plans: Sequence[ResolvedPlan]) -> None:
+    """Refuse a plan whose cluster cannot outlive the process."""
+    for file, plan in zip(files, plans, strict=True):
+        if not plan.provider.outlives:
+            raise PlanError(
+                f"a cluster of kind {plan.provider.plugin!r} ends with the process that runs it",
+                file=str(file),
+                key="cluster.kind",
+                hint="leave out --keep-cluster",
+            )
+
+
+def unexpected(plan: Plan, result: Mapping[str, Any]) -> Iterator[str]:
+    """What a plan expects of its verdict, and of those of its cells, and is otherwise."""
+    verdicts = {cell["name"]: cell["verdict"] for cell in result.get("cells", ())}
+    expectations = [(plan.name, plan.expect, result["verdict"])]
+    expectations += [(f"{plan.name}: {c.name}", c.expect, verdicts.get(c.name)) for c in plan.cells]
+    for name, expected, verdict in expectations:
+        if expected not in (None, verdict):
+            yield f"{name}: {verdict}, expected {expected}"

@@ -1,1 +1,0 @@
-"""One module per verb, found by its name; each defines one click command of that name."""
