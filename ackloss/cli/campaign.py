@@ -479,5 +479,5 @@ def campaign() -> None:
     """Run a matrix of settings and faults many times, and compare the cells, with intervals."""
 
 
-for _command in (run, resume, status, plan, compare, prune):
-    campaign.add_command(_command)
+for _verb in (run, resume, status, plan, compare, prune):
+    campaign.add_command(_verb)
