@@ -21,6 +21,7 @@ documented where it is defined:
                                 requests and proxies (`protocol`), how it stores (`disk`)
     harness.protocols.clusters      the nodes that a target wants, for a kind of cluster
     harness.clusters.memory     simulated nodes, for a target that runs on them
+    harness.servers             the base of systems that are a server on each node
     harness.machine.scratch     a temporary folder that `ackloss clean` removes after a crash
     harness.errors              what a plug-in may raise
 """
@@ -39,6 +40,7 @@ from harness.errors import (
     EnvironmentFailure,
     HarnessFailure,
     HistoryError,
+    Mistakes,
     PlanError,
     nearest,
 )
@@ -129,6 +131,24 @@ from harness.protocols.vocabulary import Groups
 from harness.registry import model_of
 from harness.run.blocking import THREADS_AT_MOST, ThreadedClient
 from harness.run.cells import cell_plans, group_of, transactions_of
+from harness.servers import (
+    Debian,
+    ErrorAnswer,
+    ErrorRow,
+    JsonOverHttp,
+    KeyValueClient,
+    NotSent,
+    Report,
+    Server,
+    ServerPlan,
+    ServerSystem,
+    ServerTargetPlan,
+    ServerWorkloadPlan,
+    ask_json,
+    compare_settings,
+    setting_text,
+    shared_settings,
+)
 
 if TYPE_CHECKING:
     from harness.images.building import ensure as ensure_image
@@ -165,11 +185,14 @@ __all__ = [
     "Consumers",
     "Crashes",
     "Death",
+    "Debian",
     "Delivery",
     "Disk",
     "DiskLever",
     "DiskRecord",
     "EnvironmentFailure",
+    "ErrorAnswer",
+    "ErrorRow",
     "File",
     "FinalPlan",
     "FullRecord",
@@ -179,15 +202,19 @@ __all__ = [
     "HistoryError",
     "Host",
     "Image",
+    "JsonOverHttp",
+    "KeyValueClient",
     "LeadershipRecord",
     "ManualRecord",
     "MembersRecord",
     "MemoryCluster",
     "MemoryNode",
+    "Mistakes",
     "Model",
     "Move",
     "NetRecord",
     "NoAnswer",
+    "NotSent",
     "OwnKey",
     "PauseRecord",
     "Peer",
@@ -204,10 +231,16 @@ __all__ = [
     "Recipe",
     "Record",
     "Refused",
+    "Report",
     "Requests",
     "RunsSimulated",
     "Scalar",
     "Section",
+    "Server",
+    "ServerPlan",
+    "ServerSystem",
+    "ServerTargetPlan",
+    "ServerWorkloadPlan",
     "Settings",
     "ShapingRecord",
     "Slug",
@@ -219,7 +252,9 @@ __all__ = [
     "Version",
     "WorkloadPlan",
     "all_levers",
+    "ask_json",
     "cell_plans",
+    "compare_settings",
     "consumer_name",
     "counted",
     "disk",
@@ -239,6 +274,8 @@ __all__ = [
     "proxied",
     "pulled_image",
     "scratch",
+    "setting_text",
+    "shared_settings",
     "simulated_of",
     "specs_of",
     "transactions_of",

@@ -64,6 +64,10 @@ ZOOKEEPER_TABLES = {
     "ensemble": ("EnsemblePlan", "[ensemble] of ZooKeeper"),
     "workload": ("ZooKeeperWorkloadPlan", "[workload] of ZooKeeper"),
 }
+ETCD_TABLES = {
+    "target": ("EtcdTargetPlan", "[target] of etcd"),
+    "workload": ("EtcdWorkloadPlan", "[workload] of etcd"),
+}
 MEMORY_TABLES = {
     "target": ("MemoryTargetPlan", "[target] of memory"),
     "workload": ("WorkloadPlan", "[workload] of memory"),
@@ -92,6 +96,9 @@ def plan_page() -> str:
     kafka = {key: schema["$defs"][name]["properties"] for key, (name, _) in TABLES.items() if name}
     for key, each in ZOOKEEPER_TABLES.items():
         parts.append(_section(of_zookeeper, *each, known=kafka.get(key)))
+    of_etcd = plan_schema("etcd")
+    for key, each in ETCD_TABLES.items():
+        parts.append(_section(of_etcd, *each, known=kafka.get(key)))
     for key, each in MEMORY_TABLES.items():
         parts.append(_section(of_memory, *each, without=ABSENT, known=kafka.get(key)))
     parts += [_workloads(), _checkers(), _nemeses()]
@@ -99,7 +106,7 @@ def plan_page() -> str:
     parts.append(_module_words("Selectors: which nodes", "harness.faults.selectors"))
     parts.append(_module_words("Selectors and conditions of Kafka", "targets.kafka.vocabulary"))
     parts.append(_module_words("Selectors and conditions of memory", "targets.memory.vocabulary"))
-    parts.append("Those of ZooKeeper: [ZooKeeper](../how-to/zookeeper.md).")
+    parts.append("Those of ZooKeeper and etcd: [ZooKeeper](../how-to/zookeeper.md).")
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 

@@ -151,11 +151,12 @@ class _View:
 
 
 def _in_words(situation: Situation) -> str:
-    """Leader and in-sync members of the first partitions, and the controller."""
+    """Leader and in-sync members of the first partitions, and the controller, if there is one."""
     views = list(situation.partitions.values())
     parts = [
         f"p{v.partition}: {v.leader or 'none'} in sync {{{','.join(v.members)}}}" for v in views[:4]
     ]
     if len(views) > 4:
         parts.append(f"and {len(views) - 4} more")
-    return "; ".join([*parts, f"controller {situation.controller or 'unknown'}"])
+    controller = [f"controller {situation.controller}"] if situation.controller else []
+    return "; ".join([*parts, *controller])

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from harness.protocols import PartitionView, Situation
-from harness.protocols.vocabulary import Choice, ConditionForm, Groups, Since
+from harness.protocols.vocabulary import Choice, ConditionForm, Groups, Since, Vocabulary
 
 PARTITION: Final = r"(?:\((?P<partition>\d+)\))?"
 """In a condition's pattern: a partition in brackets, or none."""
@@ -170,3 +170,61 @@ COORDINATOR_MOVED: Final = ConditionForm(
     form="coordinator moved", pattern=re.compile("coordinator moved"), holds=_coordinator_moved
 )
 """A different node coordinates the group."""
+
+
+def _followers(choice: Choice) -> set[str]:
+    return set(choice.members) - leading_most(choice)
+
+
+def _nth_follower(choice: Choice, number: int) -> set[str]:
+    return set(sorted(_followers(choice))[number - 1 : number]) if number else set()
+
+
+def _lost(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
+    in_sync = view.in_sync
+    return view.leader is None or (in_sync is not None and 2 * in_sync <= since.replication_factor)
+
+
+def _replicated(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
+    return view.leader is not None and len(view.members) == since.replication_factor
+
+
+def _led_with_size(view: PartitionView, groups: Groups, since: Since) -> bool:
+    return view.leader is not None and has_size(view, groups, since)
+
+
+def quorum_vocabulary(owner: str, *, voters: frozenset[str] = frozenset()) -> Vocabulary:
+    """Words for a system in which one server leads by a majority; `voters`: the roles of servers
+    with a vote, by default all have one. Selectors of its servers:
+
+        leader              the server that leads
+        followers           the servers with a vote that do not lead
+        follower(N)         the Nth of them: 1, 2 ...
+        server(N)           the Nth server with a vote: 1, 2 ...
+
+    `one`, `minority`, `majority` and `random` mean servers with a vote. A step can wait until
+
+        leader moved        a different server leads
+        no leader           no server leads
+        quorum lost         no server leads with a majority in sync
+        fully replicated    every server with a vote is in sync with the leader
+        in sync == N        the number of servers in sync, the leader included; also `in sync < N`,
+                            `in sync > N`
+
+    "Different" compares with the moment when the last fault began. How many are in sync is what
+    the leader reports: where that is unknown, `fully replicated` and `in sync` do not hold, and
+    `quorum lost` only while no server leads.
+    """
+    return Vocabulary(
+        owner=owner,
+        member_roles=voters,
+        words={"leader": leading_most, "followers": _followers},
+        numbered={"server": nth_member, "follower": _nth_follower},
+        conditions=(
+            LEADER_MOVED,
+            NO_LEADER,
+            on_partitions("quorum lost", "quorum lost", _lost, of_all=True),
+            on_partitions("fully replicated", "fully replicated", _replicated, of_all=True),
+            on_partitions("in sync == N", rf"in sync {SIZE}", _led_with_size, of_all=True),
+        ),
+    )

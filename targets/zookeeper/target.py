@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from harness import registry
 from harness.errors import HarnessFailure, PlanError
 from harness.faults import leaders
-from harness.faults.leaders import SIZE, has_size, on_partitions
 from harness.faults.own_traffic import NoAnswer
 from harness.levers.protocol import ProtocolLever
 from harness.models import LOCK, REGISTER, SEQUENCE, SET, WATCH
@@ -25,12 +24,11 @@ from harness.protocols import (
     Node,
     NodeSpec,
     NodeView,
-    PartitionView,
     Promises,
     Target,
 )
 from harness.protocols.systems import COMMAND, EXEC, JSON, LogLines
-from harness.protocols.vocabulary import Choice, Groups, Since, Vocabulary
+from harness.protocols.vocabulary import Vocabulary
 from targets.zookeeper import any_client, layout, pages, seeing, settings
 from targets.zookeeper.configuration import check_settings
 from targets.zookeeper.layout import VOTER
@@ -41,65 +39,6 @@ from targets.zookeeper.versions import DEFAULT_VERSION, JAR_FOLDER, JAVA, releas
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-# ZooKeeper's words in plans: selectors of its servers, and conditions that a step can wait for.
-#
-#     leader              the server that leads
-#     followers           the servers with a vote that do not lead
-#     follower(N)         the Nth of them: 1, 2 ...
-#     server(N)           the Nth server with a vote: 1, 2 ...
-#
-# `one`, `minority`, `majority` and `random` mean servers with a vote; observers are
-# `role:observer`. A step can wait until
-#
-#     leader moved        a different server leads
-#     no leader           no server leads
-#     quorum lost         no server leads with a majority in sync
-#     fully replicated    every server with a vote is in sync with the leader
-#     in sync == N        the number of servers in sync, the leader included; also `in sync < N`,
-#                         `in sync > N`
-#
-# "Different" compares with the moment when the last fault began. How many are in sync is what the
-# leader reports: where that is unknown, `fully replicated` and `in sync` do not hold, and `quorum
-# lost` only while no server leads.
-
-
-def _followers(choice: Choice) -> set[str]:
-    return set(choice.members) - leaders.leading_most(choice)
-
-
-def _nth_follower(choice: Choice, number: int) -> set[str]:
-    return set(sorted(_followers(choice))[number - 1 : number]) if number else set()
-
-
-def _lost(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
-    in_sync = view.in_sync
-    return view.leader is None or (in_sync is not None and 2 * in_sync <= since.replication_factor)
-
-
-def _replicated(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
-    return view.leader is not None and len(view.members) == since.replication_factor
-
-
-def _size(view: PartitionView, groups: Groups, since: Since) -> bool:
-    return view.leader is not None and has_size(view, groups, since)
-
-
-VOCABULARY: Final = Vocabulary(
-    owner="zookeeper",
-    member_roles=frozenset({VOTER}),
-    words={"leader": leaders.leading_most, "followers": _followers},
-    numbered={"server": leaders.nth_member, "follower": _nth_follower},
-    conditions=(
-        leaders.LEADER_MOVED,
-        leaders.NO_LEADER,
-        on_partitions("quorum lost", "quorum lost", _lost, of_all=True),
-        on_partitions("fully replicated", "fully replicated", _replicated, of_all=True),
-        on_partitions("in sync == N", rf"in sync {SIZE}", _size, of_all=True),
-    ),
-)
-"""ZooKeeper's words."""
 
 
 _ASK_S: Final = 2.0
@@ -178,8 +117,8 @@ class ZooKeeper(Target[ZooKeeperPlan]):
         return found
 
     def vocabulary(self) -> Vocabulary:
-        """See `targets.zookeeper.target`."""
-        return VOCABULARY
+        """Words for systems in which one server leads by a majority; observers have no vote."""
+        return leaders.quorum_vocabulary(self.plugin, voters=frozenset({VOTER}))
 
     def check_version(self, version: str, *, key: str) -> None:
         """Refuse versions that are not supported."""

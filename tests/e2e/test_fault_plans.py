@@ -1,6 +1,7 @@
-"""Every plan in plans/faults/, versions/, zookeeper/, groups/, transactions/ and track-record/, and
-the one of twelve cells, has the verdict that it expects, with all its faults proven.
-`make e2e` runs all of them; otherwise two run.
+"""Every plan in plans/faults/, versions/, zookeeper/, etcd/, groups/, transactions/ and
+track-record/, and the one of twelve cells, has the verdict that it expects, with all its faults
+proven.
+`make e2e` runs all of them; otherwise three run.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from harness.plan import load_plan
 from tests.fixtures.long import ALL
 
 ROOT = Path(__file__).parents[2]
-CHOICE = {"power-loss-no-force-sync", "isr-cells"}
-FOLDERS = ("faults", "versions", "zookeeper", "groups", "transactions", "track-record")
+CHOICE = {"power-loss-no-force-sync", "isr-cells", "stale-reads"}
+FOLDERS = ("faults", "versions", "zookeeper", "etcd", "groups", "transactions", "track-record")
 STOPS, GOES_ON = {"minority-stops"}, {"majority-goes-on", "observers"}
 """Plans that claim more than that nothing is lost: that nothing is acknowledged while there is no
 majority, and then writes resume; or that they go on."""

@@ -14,8 +14,10 @@ from harness.run.observer import merge
 from targets.zookeeper import seeing
 from targets.zookeeper.plan import ZooKeeperPlan
 from targets.zookeeper.seeing import Shown
-from targets.zookeeper.target import VOCABULARY
+from targets.zookeeper.target import ZooKeeper
 from targets.zookeeper.words import Status
+
+VOCABULARY = ZooKeeper().vocabulary()
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n"
 

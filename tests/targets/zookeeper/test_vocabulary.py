@@ -7,7 +7,9 @@ import pytest
 from harness.faults import selectors
 from harness.protocols import PartitionView, Situation
 from harness.protocols.vocabulary import Choice, Since
-from targets.zookeeper.target import VOCABULARY
+from targets.zookeeper.target import ZooKeeper
+
+VOCABULARY = ZooKeeper().vocabulary()
 
 ROLES = {f"z{n}": frozenset({"voter"}) for n in range(1, 6)} | {"o1": frozenset({"observer"})}
 ALL = tuple(f"z{n}" for n in range(1, 6))

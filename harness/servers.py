@@ -1,0 +1,542 @@
+"""What systems have in common that are one server process on each node, in a replicated group.
+
+A target that inherits `ServerSystem` says where the server comes from, its command, its ports, what
+a server reports of who leads, and how a client connects. All else has a default: nodes and files,
+when the cluster is ready, settings and how they are read back, who is in sync, selectors and
+conditions, clients that move on to the next server, pages. docs/how-to/new-system.md builds one
+step by step.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeVar
+
+from pydantic import Field
+
+from harness import registry
+from harness.errors import PlanError
+from harness.faults.leaders import quorum_vocabulary
+from harness.faults.own_traffic import own_connection
+from harness.images.recipe import Recipe
+from harness.plan import Plan, TargetPlan, WorkloadPlan
+from harness.protocols import (
+    FAIL,
+    INFO,
+    NODE_DATA,
+    OK,
+    BlockingClient,
+    Client,
+    Cluster,
+    Completion,
+    ImageRef,
+    Ingredients,
+    Invoke,
+    Node,
+    NodeSpec,
+    NodeView,
+    PartitionView,
+    Promises,
+    Target,
+    Vocabulary,
+    completion,
+    raised,
+)
+from harness.run.blocking import ThreadedClient
+
+# Plans of such systems: these sections, and further keys of the system's own.
+
+
+class ServerTargetPlan(TargetPlan):
+    """The servers."""
+
+    nodes: Literal[1, 3, 5, 7] = Field(3, description="How many servers.")
+
+
+class ServerWorkloadPlan(WorkloadPlan):
+    """The workload and the clients that run it. Each process has its own client, if there are
+    enough clients."""
+
+    processes: int = Field(
+        12, ge=1, le=20_000, description="Logical clients, each with one operation in flight."
+    )
+    clients: int = Field(
+        12, ge=1, le=64, description="Real clients, each with one operation in flight."
+    )
+    connect: Literal["all", "one"] = Field(
+        "all",
+        description="The servers that a client tries, in turn after each failure: all of them, or "
+        "one each.",
+    )
+    request_ms: int = Field(
+        2000, ge=100, le=600_000, description="How long a client waits for one answer."
+    )
+
+
+class ServerPlan(Plan):
+    """A plan for such a system. Every server holds everything."""
+
+    target: ServerTargetPlan
+    workload: ServerWorkloadPlan = Field(default_factory=lambda: ServerWorkloadPlan())
+
+    @property
+    def replicas(self) -> int:
+        """As many as there are servers."""
+        return self.target.nodes
+
+
+# Where the server comes from.
+
+
+@dataclass(frozen=True)
+class Debian:
+    """Packages of the distribution, in the image or on hosts; `program` is the command in them."""
+
+    package: str
+    program: str
+    further: tuple[str, ...] = ()
+
+    def recipe(self, name: str) -> Recipe:
+        """The image that has them."""
+        return Recipe(name=name, packages=(self.package, *self.further))
+
+    @property
+    def programs(self) -> Mapping[str, str]:
+        """What a host must have, by the package that contains it."""
+        return {self.program: self.package}
+
+
+# What ends an operation without an answer, or with one that is an error.
+
+
+class NotSent(Exception):
+    """The request surely did not reach a server: it could not be connected."""
+
+
+class ErrorAnswer(Exception):
+    """The server answered with an error: its code and its text."""
+
+    def __init__(self, code: int | str, text: str = "") -> None:
+        super().__init__(f"{code}: {text}")
+        self.code, self.text = code, text
+
+
+class ErrorRow(NamedTuple):
+    """One row of a table of errors. `ends` is FAIL only for an error that proves that nothing was
+    changed: the server checks it before it changes anything, and the client sent the request once.
+    All that is in no row is INFO."""
+
+    code: int | str
+    name: str
+    ends: str
+    why: str
+
+
+NOT_CONNECTED: Final = "NotConnected"
+DIFFERS: Final = "Differs"
+"""The error of a compare-and-set whose register held another value."""
+
+
+class KeyValueClient(BlockingClient):
+    """A connection to one server, for the models `register` and `set`. Each method is one request,
+    sent once: it raises NotSent, ErrorAnswer, or whatever its library raises (the operation is then
+    unknown). `errors` is the table of what the server answers."""
+
+    errors: ClassVar[Sequence[ErrorRow]] = ()
+
+    def read(self, key: str) -> int | None:
+        """The value of a register; `None` if it has none."""
+        raise NotImplementedError
+
+    def write(self, key: str, value: int) -> None:
+        """Set a register."""
+        raise NotImplementedError
+
+    def compare_and_set(self, key: str, expected: int, value: int) -> bool:
+        """Set a register if it has the expected value; whether it had."""
+        raise NotImplementedError
+
+    def add(self, value: int) -> None:
+        """Add an element to the set."""
+        raise NotImplementedError
+
+    def read_all(self) -> Iterable[int]:
+        """All elements of the set."""
+        raise NotImplementedError
+
+    def call(self, op: Invoke) -> Completion:
+        """Execute an operation, and look up in the table how an error ends it."""
+        f, value, _, key, expected = op
+        try:
+            if f == "add":
+                self.add(value)
+            elif f == "read":
+                found = tuple(self.read_all()) if key is None else self.read(key)
+                return completion(OK, result=found)
+            elif f == "write" and key is not None:
+                self.write(key, value)
+            elif key is None or not isinstance(expected, int):
+                raise NotImplementedError(f)
+            elif not self.compare_and_set(key, expected, value):
+                return completion(FAIL, error=DIFFERS)
+            return completion(OK)
+        except ErrorAnswer as refused:
+            for code, name, ends, _ in self.errors:
+                if code in (refused.code, refused.text):
+                    return completion(ends, error=name)
+            return completion(INFO, error=f"{refused.text or refused.code:.100}")
+
+
+class _Moving(BlockingClient):
+    """A client that goes on to the next of its servers after each operation that did not succeed,
+    and knows which served it."""
+
+    def __init__(
+        self, connect: Callable[[str], KeyValueClient], servers: Sequence[tuple[str, str]]
+    ) -> None:
+        self._connect, self._servers, self._turn = connect, servers, 0
+        self._client: KeyValueClient | None = None
+
+    def call(self, op: Invoke) -> Completion:
+        name, address = self._servers[self._turn % len(self._servers)]
+        try:
+            if self._client is None:
+                self._client = self._connect(address)
+            type_, position, error, _, result = self._client.call(op)
+        except NotSent:
+            type_, position, error, _, result = completion(FAIL, error=NOT_CONNECTED)
+        except Exception as failed:  # whatever its library raises: it says nothing of the outcome
+            type_, position, error, _, result = raised(failed)
+        if type_ != OK and error != DIFFERS:
+            self.close()
+            self._turn += 1
+        return completion(type_, position, error, name, result)
+
+    def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            with suppress(Exception):
+                client.close()
+
+
+class JsonOverHttp:
+    """A connection over which JSON documents are posted, each once. `own`: it is the harness' and
+    not the workload's, so that no fault counts what it sends."""
+
+    def __init__(self, address: str, port: int, *, timeout_s: float, own: bool = False) -> None:
+        self._http = http.client.HTTPConnection(address, port, timeout=timeout_s)
+        try:
+            if own:
+                self._http.sock = own_connection(address, port, timeout_s=timeout_s)
+            else:
+                self._http.connect()
+        except OSError as error:
+            raise NotSent(str(error)) from error
+
+    def post(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
+        """What the server answers. Raises ErrorAnswer for a status that is not 2xx, with its text;
+        OSError or HTTPException when there is no answer."""
+        self._http.request("POST", path, json.dumps(document))
+        answer = self._http.getresponse()
+        text = answer.read()
+        if answer.status // 100 != 2:
+            raise ErrorAnswer(answer.status, text.decode(errors="replace"))
+        made: dict[str, Any] = json.loads(text)
+        return made
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._http.close()
+
+
+def ask_json(address: str, port: int, path: str, *, timeout_s: float) -> dict[str, Any] | None:
+    """What a server answers to the harness; `None` if it does not."""
+    try:
+        connection = JsonOverHttp(address, port, timeout_s=timeout_s, own=True)
+    except NotSent:
+        return None
+    try:
+        return connection.post(path, {})
+    except (OSError, http.client.HTTPException, ValueError, ErrorAnswer):
+        return None
+    finally:
+        connection.close()
+
+
+# Settings that were requested and those that servers report.
+
+
+def setting_text(value: Any) -> str:
+    """A setting's value as files and command lines have it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def compare_settings(
+    requested: Mapping[str, Any],
+    reported: Mapping[str, Mapping[str, str]],
+    *,
+    key_of: Callable[[str], str] = 'target.settings."{}"'.format,
+) -> list[str]:
+    """What no server reports, one sentence each; `reported` by the server's name. Raises PlanError
+    for a setting of which a server has another value."""
+    unreported = []
+    for key, value in requested.items():
+        having = {name: found[key] for name, found in reported.items() if key in found}
+        for name, found in having.items():
+            if found != setting_text(value):
+                raise PlanError(
+                    f"{name} has {found!r}, but {setting_text(value)!r} was requested",
+                    key=key_of(key),
+                )
+        if not having:
+            unreported.append(f"{key_of(key)}: servers do not report it")
+    return unreported
+
+
+def shared_settings(reported: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """The settings that are equal on all servers."""
+    first, *others = reported.values()
+    return {
+        key: value
+        for key, value in first.items()
+        if all(other.get(key) == value for other in others)
+    }
+
+
+# Nodes.
+
+
+class Server(NamedTuple):
+    """A node as its command and files need it: its name and address, and those of all, in order."""
+
+    name: str
+    address: str
+    addresses: Mapping[str, str]
+
+
+class Report(NamedTuple):
+    """Who leads, as one server alone reports it (`None`: nobody), in which epoch or term, and how
+    far its own log goes."""
+
+    leader: str | None
+    epoch: int
+    position: int = 0
+
+
+_ASK_S: Final = 2.0
+_POLL_S: Final = 0.1
+_ADDRESSES: Final = "addresses"
+"""Our own file on each node: names and addresses of all."""
+
+PlanT = TypeVar("PlanT", bound=ServerPlan, contravariant=True)
+
+
+class ServerSystem(Target[PlanT]):
+    """A system of servers n1, n2 ..., all alike."""
+
+    models: ClassVar[frozenset[str]] = frozenset({"register", "set"})
+    source: ClassVar[Debian]
+    """Where the server comes from."""
+    ports: ClassVar[tuple[int, ...]]
+    """The TCP ports on which a server listens."""
+    settings: ClassVar[Sequence[str]] = ()
+    """The settings of servers that a plan may set in `target.settings`: those that load no code and
+    name no file, address or port."""
+
+    @abstractmethod
+    def argv(self, server: Server, plan: PlanT) -> Sequence[str]:
+        """The command of a server; what it stores is below `NODE_DATA`/`STORED`."""
+
+    def files(self, server: Server, plan: PlanT) -> Mapping[str, bytes]:  # noqa: ARG002
+        """The files that a server starts with, by their names below `NODE_DATA`."""
+        return {}
+
+    @abstractmethod
+    def report(self, address: str, *, timeout_s: float) -> Report | None:
+        """What the server at this address alone reports; `None` if it does not answer. Connect by
+        `own_connection` (`ask_json` does)."""
+
+    @abstractmethod
+    def connect(self, address: str, plan: PlanT) -> KeyValueClient:
+        """A connection of the workload to this server. Raises NotSent."""
+
+    def is_ready(self, node: Node, plan: PlanT) -> bool:  # noqa: ARG002
+        """Whether a server that reports a leader takes requests."""
+        return True
+
+    def reported(self, node: Node, plan: PlanT) -> Mapping[str, str]:  # noqa: ARG002
+        """The settings that a server uses: by default, `--name=value` on its command line, as the
+        kernel shows it."""
+        line = node.admin(["cat", f"/proc/{node.pid()}/cmdline"]).output.split("\0")
+        pairs = (each.removeprefix("--").partition("=") for each in line if each.startswith("--"))
+        return {name: value for name, _, value in pairs}
+
+    # What has a default, and may be overridden all the same.
+
+    def check(self, plan: PlanT) -> None:
+        """Refuse settings that are not in `settings`, and versions where there is one."""
+        for key in plan.target.settings:
+            if key not in self.settings:
+                raise PlanError(
+                    "no plan may set this setting",
+                    key=f'target.settings."{key}"',
+                    hint=f"there are: {', '.join(self.settings)}",
+                )
+        if plan.target.version is not None:
+            raise PlanError(
+                f"{self.plugin} has the version of the package {self.source.package}",
+                key="target.version",
+                hint="leave it out",
+            )
+
+    def vocabulary(self) -> Vocabulary:
+        """Words for systems in which one server leads by a majority."""
+        return quorum_vocabulary(self.plugin)
+
+    def names(self, plan: PlanT) -> list[str]:
+        """n1, n2 ..."""
+        return [f"n{number}" for number in range(1, plan.target.nodes + 1)]
+
+    def prepare(self, plan: PlanT, say: Callable[[str], None]) -> Ingredients:
+        """The image that the plan names, or the one with the server's packages."""
+        from harness.images.building import ensure, pulled  # imports Docker's client
+
+        if plan.target.image is not None:
+            return Ingredients(image=pulled(plan.target.image, say))
+        return Ingredients(image=ensure(self.source.recipe(self.plugin), say))
+
+    def for_hosts(self, plan: PlanT, say: Callable[[str], None]) -> Ingredients:
+        """The server's packages, which hosts must have."""
+        del plan, say
+        image = ImageRef(reference=f"{self.source.package} of the hosts", id="")
+        return Ingredients(image=image, programs=self.source.programs)
+
+    def nodes(
+        self, plan: PlanT, ingredients: Ingredients, addresses: Mapping[str, str]
+    ) -> list[NodeSpec]:
+        """Every server with its command and files."""
+        listed = "".join(f"{name} {addresses[name]}\n" for name in self.names(plan)).encode()
+        servers = [Server(name, addresses[name], addresses) for name in self.names(plan)]
+        return [
+            NodeSpec(
+                name=server.name,
+                roles=frozenset({"server"}),
+                argv=self.argv(server, plan),
+                files={**self.files(server, plan), _ADDRESSES: listed},
+                mounts=ingredients.mounts,
+                memory_mb=plan.target.memory_mb,
+                ports=self.ports,
+            )
+            for server in servers
+        ]
+
+    def bring_up(self, cluster: Cluster, plan: PlanT, *, timeout_s: float) -> None:
+        """Every server is ready and in sync with the one leader that all of them report."""
+        deadline = time.monotonic() + timeout_s
+        while (missing := self._missing(cluster, plan)) is not None:
+            await_processes(cluster)
+            if time.monotonic() > deadline:
+                raise TimeoutError(missing)
+            time.sleep(_POLL_S)
+
+    def _missing(self, cluster: Cluster, plan: PlanT) -> str | None:
+        leaders = set[str]()
+        for node in cluster.nodes.values():
+            view = self.observe(node, plan, timeout_s=_ASK_S)
+            if view is None:
+                return f"{node.name} does not answer"
+            (seen,) = view.partitions
+            if seen.leader is None:
+                return f"{node.name} has no leader"
+            if view.authority and len(seen.members) != plan.replicas:
+                return f"in sync with {node.name} are {list(seen.members)}"
+            if not self.is_ready(node, plan):
+                return f"{node.name} is not ready"
+            leaders.add(seen.leader)
+        return None if len(leaders) == 1 else f"several lead: {sorted(leaders)}"
+
+    def observe(self, node: Node, plan: PlanT, *, timeout_s: float) -> NodeView | None:
+        """A server's own report. Where it leads by it, the others are asked too: in sync are those
+        that follow it in its epoch and have what it had."""
+        said = self.report(node.address, timeout_s=timeout_s)
+        if said is None:
+            return None
+        leads = said.leader == node.name
+        members = [node.name]
+        if leads:
+            lines = node.admin(["cat", f"{NODE_DATA}/{_ADDRESSES}"]).output.splitlines()
+            others = dict(line.split() for line in lines)
+            del others[node.name]
+            reports = {name: self.report(others[name], timeout_s=timeout_s / 4) for name in others}
+            members += [
+                name
+                for name, each in reports.items()
+                if each is not None
+                and (each.leader, each.epoch) == (said.leader, said.epoch)
+                and each.position >= said.position
+            ]
+        view = PartitionView(
+            partition=0,
+            leader=said.leader,
+            leader_epoch=said.epoch,
+            members=tuple(sorted(members)),
+            replicas=tuple(self.names(plan)),
+            unnamed=0 if leads else None,
+        )
+        return NodeView(answered_by=node.name, partitions=(view,), authority=leads)
+
+    def requested(self, plan: PlanT) -> dict[str, Any]:
+        """The settings of every server, as the plan has them."""
+        return {
+            "settings": {"server": {k: setting_text(v) for k, v in plan.target.settings.items()}}
+        }
+
+    def effective(self, cluster: Cluster, plan: PlanT) -> dict[str, Any]:
+        """What every server reports, compared with the plan's."""
+        reported = {node.name: self.reported(node, plan) for node in cluster.nodes.values()}
+        warnings = compare_settings(plan.target.settings, reported)
+        return {"settings": {"server": shared_settings(reported)}, "warnings": warnings}
+
+    def promises(self, plan: Mapping[str, Any], effective: Mapping[str, Any]) -> Promises:
+        """Whatever its settings: what is acknowledged stays, once."""
+        del effective
+        return Promises(
+            model=registry.model_of(plan["workload"]["name"]),
+            once=True,
+            replicas=int(plan["target"]["nodes"]),
+            clients=int(plan["workload"]["clients"]),
+        )
+
+    def client(self, cluster: Cluster, plan: PlanT) -> Client:
+        """As many clients as the plan has; each begins with another server."""
+        servers = [(node.name, node.address) for node in cluster.nodes.values()]
+
+        def moving(number: int) -> BlockingClient:
+            first = number % len(servers)
+            own = [*servers[first:], *servers[:first]]
+            own = own[:1] if plan.workload.connect == "one" else own
+            return _Moving(lambda address: self.connect(address, plan), own)
+
+        return ThreadedClient(moving, threads=plan.workload.clients)
+
+    def size(self, plan: Mapping[str, Any]) -> list[str]:
+        """The servers."""
+        nodes = (plan.get("target") or {}).get("nodes")
+        return [f"{nodes} servers" if nodes != 1 else "1 server"] if nodes else []
+
+    def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+        """The settings of every server."""
+        return {"server": (plan.get("target") or {}).get("settings") or {}}
+
+
+def await_processes(cluster: Cluster) -> None:
+    """Raise TimeoutError for a node whose process has ended: it will never be ready."""
+    for node in cluster.nodes.values():
+        if not (process := node.process()).running:
+            raise TimeoutError(f"the process of {node.name} ended with {process.exit_code}")

@@ -1,0 +1,187 @@
+"""etcd, a replicated key-value store: its servers are those of the distribution's package.
+
+Clients speak the JSON gateway of its API, so that no client library is needed: a register is a key,
+and an element of the set is a key below `set/`.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal
+
+from pydantic import Field
+
+from harness.plan import Plan, Slug
+from harness.protocols import FAIL, NODE_DATA, STORED
+from harness.servers import (
+    Debian,
+    ErrorAnswer,
+    ErrorRow,
+    JsonOverHttp,
+    KeyValueClient,
+    Report,
+    Server,
+    ServerPlan,
+    ServerSystem,
+    ServerTargetPlan,
+    ServerWorkloadPlan,
+    ask_json,
+    setting_text,
+)
+
+CLIENT_PORT, PEER_PORT = 2379, 2380
+
+
+class EtcdTargetPlan(ServerTargetPlan):
+    """etcd's servers: n1, n2 ..."""
+
+    system: Slug = Field("etcd", description="The system under test, a plug-in in targets/.")
+
+
+class EtcdWorkloadPlan(ServerWorkloadPlan):
+    """The workload and the clients that run it."""
+
+    read: Literal["linearizable", "serializable"] = Field(
+        "linearizable",
+        description="How values are read: confirmed by a majority, or as one server has them.",
+    )
+
+
+class EtcdPlan(ServerPlan):
+    """A plan whose target is etcd."""
+
+    target: EtcdTargetPlan = Field(default_factory=lambda: EtcdTargetPlan())
+    workload: EtcdWorkloadPlan = Field(default_factory=lambda: EtcdWorkloadPlan())
+
+
+ERRORS: Final = (
+    ErrorRow(
+        "etcdserver: too many requests",
+        "TooManyRequests",
+        FAIL,
+        "the server counts what is not applied yet before it proposes a request",
+    ),
+    ErrorRow(
+        "etcdserver: request is too large",
+        "RequestTooLarge",
+        FAIL,
+        "the size is checked before the request is proposed",
+    ),
+)
+"""Errors that prove that nothing was changed. All others, above all `request timed out` and `leader
+changed`, leave it open: the request may have been replicated, or may be yet."""
+
+
+def _encoded(word: object) -> str:
+    return b64encode(str(word).encode()).decode()
+
+
+def _decoded(word: str) -> str:
+    return b64decode(word).decode()
+
+
+class EtcdClient(KeyValueClient):
+    """A connection to one server."""
+
+    errors: ClassVar[Sequence[ErrorRow]] = ERRORS
+
+    def __init__(self, address: str, plan: EtcdPlan) -> None:
+        timeout_s = plan.workload.request_ms / 1000
+        self._http = JsonOverHttp(address, CLIENT_PORT, timeout_s=timeout_s)
+        self._serializable = plan.workload.read == "serializable"
+
+    def _post(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return self._http.post(f"/v3/kv/{path}", document)
+        except ErrorAnswer as refused:
+            raise ErrorAnswer(refused.code, json.loads(refused.text)["error"]) from refused
+
+    def _range(self, **keys: str) -> list[dict[str, Any]]:
+        found = self._post("range", {**keys, "serializable": self._serializable})
+        return list(found.get("kvs", ()))
+
+    def read(self, key: str) -> int | None:
+        found = self._range(key=_encoded(key))
+        return int(_decoded(found[0]["value"])) if found else None
+
+    def write(self, key: str, value: int) -> None:
+        self._post("put", {"key": _encoded(key), "value": _encoded(value)})
+
+    def compare_and_set(self, key: str, expected: int, value: int) -> bool:
+        name = _encoded(key)
+        is_expected = {"key": name, "target": "VALUE", "value": _encoded(expected)}
+        change = {"requestPut": {"key": name, "value": _encoded(value)}}
+        answer = self._post("txn", {"compare": [is_expected], "success": [change]})
+        return bool(answer.get("succeeded"))
+
+    def add(self, value: int) -> None:
+        self.write(f"set/{value}", value)
+
+    def read_all(self) -> Iterable[int]:
+        found = self._range(key=_encoded("set/"), range_end=_encoded("set0"))  # "0" follows "/"
+        return [int(_decoded(each["value"])) for each in found]
+
+    def close(self) -> None:
+        self._http.close()
+
+
+@dataclass(frozen=True)
+class Etcd(ServerSystem[EtcdPlan]):
+    """etcd 3.4: servers n1, n2 ..., which agree by Raft."""
+
+    plugin: ClassVar[str] = "etcd"
+    plan: ClassVar[type[Plan]] = EtcdPlan
+    source: ClassVar[Debian] = Debian("etcd-server", program="etcd")
+    ports: ClassVar[tuple[int, ...]] = (CLIENT_PORT, PEER_PORT)
+    settings: ClassVar[Sequence[str]] = (
+        "heartbeat-interval",
+        "election-timeout",
+        "pre-vote",
+        "snapshot-count",
+        "unsafe-no-fsync",
+    )
+    starters: ClassVar[Mapping[str, str]] = {
+        "safe": """
+nodes = 3
+
+[workload]
+name = "register"
+read = "linearizable"            # or "serializable": as one server has it
+""",
+    }
+
+    def argv(self, server: Server, plan: EtcdPlan) -> list[str]:
+        """etcd knows its members by the URLs of their peers."""
+        members = [f"{name}=http://{ip}:{PEER_PORT}" for name, ip in server.addresses.items()]
+        client, peer = (f"http://{server.address}:{port}" for port in (CLIENT_PORT, PEER_PORT))
+        return [
+            "etcd",
+            f"--name={server.name}",
+            f"--data-dir={NODE_DATA}/{STORED}/etcd",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster={','.join(members)}",
+            *(f"--{name}={setting_text(value)}" for name, value in plan.target.settings.items()),
+        ]
+
+    def report(self, address: str, *, timeout_s: float) -> Report | None:
+        """A server reports its leader by a number, of which the list of members has the name."""
+        status = ask_json(address, CLIENT_PORT, "/v3/maintenance/status", timeout_s=timeout_s)
+        members = ask_json(address, CLIENT_PORT, "/v3/cluster/member/list", timeout_s=timeout_s)
+        if status is None or members is None:
+            return None
+        names = {each["ID"]: each.get("name") for each in members["members"]}
+        return Report(
+            leader=names.get(status.get("leader")),
+            epoch=int(status["raftTerm"]),
+            position=int(status["raftAppliedIndex"]),
+        )
+
+    def connect(self, address: str, plan: EtcdPlan) -> EtcdClient:
+        """One connection of the workload."""
+        return EtcdClient(address, plan)

@@ -1,0 +1,136 @@
+"""etcd's client and what is asked of its servers, against a server that does what is requested
+first and then answers an error: only what proves a refusal ends an operation in fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import pytest
+
+from harness.errors import PlanError
+from harness.plan import parse_plan
+from harness.protocols import FAIL, INFO, OK, Completion, Invoke, invoke
+from harness.run.resolving import resolve
+from harness.servers import DIFFERS, NOT_CONNECTED, Report, Server
+from targets import etcd
+from targets.etcd import ERRORS, Etcd, EtcdClient, EtcdPlan
+from tests.fixtures.fake_etcd import HERE, FakeEtcd
+
+NOTHING = "127.0.0.2"
+"""No server is there."""
+PLAN: dict[str, Any] = {"schema": 1, "name": "p", "target": {"system": "etcd"}}
+OTHERS = ("etcdserver: request timed out", "etcdserver: leader changed", "etcdserver: no leader")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEtcd]:
+    made = FakeEtcd()
+    monkeypatch.setattr(etcd, "CLIENT_PORT", made.port)
+    yield made
+    made.close()
+
+
+def plan_of(**sections: Any) -> EtcdPlan:
+    given = {**PLAN, "workload": {"name": "register", "duration_s": 1}, **sections}
+    plan = resolve(parse_plan(given)).plan
+    assert isinstance(plan, EtcdPlan)
+    return plan
+
+
+def called(op: Invoke) -> Completion:
+    client = EtcdClient(HERE, plan_of())
+    try:
+        return client.call(op)
+    finally:
+        client.close()
+
+
+def test_registers_are_written_read_and_compared(server: FakeEtcd) -> None:
+    assert called(invoke("read", key="k"))[0::4] == (OK, None)
+    assert called(invoke("cas", 2, key="k", expected=1))[::2][:2] == (FAIL, DIFFERS)
+    assert called(invoke("write", 1, key="k"))[0] == OK
+    assert called(invoke("cas", 2, key="k", expected=1))[0] == OK
+    assert called(invoke("read", key="k"))[0::4] == (OK, 2)
+
+
+def test_a_set_is_read_without_other_keys(server: FakeEtcd) -> None:
+    assert called(invoke("read"))[0::4] == (OK, ())
+    called(invoke("write", 9, key="settings"))
+    for value in (3, 12):
+        assert called(invoke("add", value))[0] == OK
+    type_, *_, result = called(invoke("read"))
+    assert (type_, set(result)) == (OK, {3, 12})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", [*(row.code for row in ERRORS), *OTHERS])
+def test_a_request_is_sent_once_and_its_error_decides(server: FakeEtcd, text: str) -> None:
+    server.refuses = text
+    type_, _, error, *_ = called(invoke("write", 1, key="k"))
+    assert server.asked == ["/v3/kv/put"]
+    named = {row.code: (row.ends, row.name) for row in ERRORS}
+    assert (type_, error) == named.get(text, (INFO, text))
+    assert all(row.ends == FAIL and row.why for row in ERRORS)
+
+
+def test_an_operation_without_an_answer_is_unknown(server: FakeEtcd) -> None:
+    server.hangs_up = True
+    client = EtcdClient(HERE, plan_of())
+    with pytest.raises(ConnectionError):
+        client.call(invoke("write", 1, key="k"))
+    assert server.asked == ["/v3/kv/put"]
+    assert server.keys
+
+
+def test_what_was_not_sent_has_failed_and_the_next_server_is_tried(server: FakeEtcd) -> None:
+    class Node:
+        def __init__(self, name: str, address: str) -> None:
+            self.name, self.address = name, address
+
+    class Cluster:
+        nodes: ClassVar = {
+            "n1": Node("n1", "127.0.0.2"),
+            "n2": Node("n2", HERE),
+        }  # nothing is at the first
+
+    plan = plan_of(workload={"name": "register", "clients": 1})
+    client = Etcd().client(Cluster(), plan)  # type: ignore[arg-type]
+    done: list[Completion] = []
+    for number in (1, 2):
+        assert client.submit(0, invoke("write", 1, key="k"))
+        while len(done) < number:
+            client.poll(1, lambda _, completion: done.append(completion))
+    first, second = done
+    assert (first[0], *first[2:4]) == (FAIL, NOT_CONNECTED, "n1")
+    assert (second[0], second[3]) == (OK, "n2")
+    assert server.asked == ["/v3/kv/put"]
+    client.close(1, lambda *_: None)
+
+
+def test_the_leader_is_named_by_the_list_of_members(server: FakeEtcd) -> None:
+    assert Etcd().report(HERE, timeout_s=2) == Report(leader="n1", epoch=3, position=12)
+    server.refuses = "etcdserver: not ready"
+    assert Etcd().report(HERE, timeout_s=2) is None
+    assert Etcd().report(NOTHING, timeout_s=2) is None
+
+
+@pytest.mark.parametrize(
+    ("target", "key"),
+    [
+        ({"settings": {"data-dir": "/x"}}, 'target.settings."data-dir"'),
+        ({"version": "3.4.23"}, "target.version"),
+    ],
+)
+def test_what_a_plan_may_not_set_is_refused(target: dict[str, Any], key: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        plan_of(target={"system": "etcd", **target})
+    assert refused.value.key == key
+
+
+def test_settings_are_on_the_command_line() -> None:
+    plan = plan_of(target={"system": "etcd", "settings": {"unsafe-no-fsync": True}})
+    addresses = {"n1": "198.18.0.11", "n2": "198.18.0.12", "n3": "198.18.0.13"}
+    argv = Etcd().argv(Server("n2", addresses["n2"], addresses), plan)
+    assert argv[-1] == "--unsafe-no-fsync=true"
+    assert "--listen-client-urls=http://198.18.0.12:2379" in argv
+    assert any(each.startswith("--initial-cluster=n1=http://198.18.0.11:2380,n2=") for each in argv)
