@@ -45,9 +45,8 @@ from harness.protocols import (
 )
 from harness.protocols.clock import RealClock
 from harness.run.blocking import ThreadedClient
-from targets.zookeeper.any_client import addresses_of
 from targets.zookeeper.configuration import CLIENT_PORT
-from targets.zookeeper.layout import LOCKS, SEQUENCE, SET
+from targets.zookeeper.layout import LOCKS, SEQUENCE, SET, addresses_of
 from targets.zookeeper.plan import ZooKeeperPlan
 
 # One kazoo client without its retry layer, for one operation at a time.

@@ -3,7 +3,7 @@ start with."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from harness.protocols import NODE_DATA, Ingredients, NodeSpec
@@ -138,3 +138,11 @@ def flags_of(command_line: str) -> dict[str, str]:
     arguments = [arg for arg in command_line.split("\0") if arg.startswith(_PROPERTY)]
     pairs = (argument.removeprefix(_PROPERTY).partition("=") for argument in arguments)
     return {key: value for key, _, value in pairs}
+
+
+def addresses_of(addresses: Iterable[str], plan: ZooKeeperPlan, number: int) -> list[str]:
+    """The servers for client `number`, from 0, in the order in which it tries them."""
+    all_of = list(addresses)
+    first = number % len(all_of)
+    turned = [*all_of[first:], *all_of[:first]]
+    return turned if plan.workload.connect == "all" else turned[:1]

@@ -6,6 +6,9 @@ connection to port 2888 of its leader, so the node's table of connections names 
 counts the followers that are in sync (`mntr`): if that differs from the number of connected
 followers, it is not known which they are, and only the leader itself is shown as a member. A
 follower does not know how many are in sync, nor does a leader that does not report it.
+
+Words have four letters: a server answers one and closes the connection. Without a quorum it answers
+`srvr`, `mntr` and `conf` with one sentence: it is not serving requests.
 """
 
 from __future__ import annotations
@@ -13,16 +16,91 @@ from __future__ import annotations
 import re
 import socket
 import struct
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from harness.faults.own_traffic import NoAnswer
+from harness.faults.own_traffic import NoAnswer, own_connection
 from harness.protocols import NODE_DATA, Node, NodeView, PartitionView
-from targets.zookeeper import words
-from targets.zookeeper.configuration import DATA, PEER_PORT
+from targets.zookeeper.configuration import CLIENT_PORT, DATA, PEER_PORT
 from targets.zookeeper.layout import ADDRESSES
 from targets.zookeeper.plan import ZooKeeperPlan
+
+LEADER, FOLLOWER, OBSERVER, STANDALONE = "leader", "follower", "observer", "standalone"
+_SERVING: Final = frozenset({LEADER, FOLLOWER, OBSERVER, STANDALONE})
+_EPOCH_BITS: Final = 32
+_NOT_SERVING: Final = "not currently serving requests"
+_NOT_ALLOWED: Final = "is not executed because it is not in the whitelist"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """A server's mode, and the last transaction that it has applied, whose upper half is an epoch.
+    `mode` is `None` for a server without a quorum, which reports nothing else."""
+
+    mode: str | None
+    zxid: int = 0
+    nodes: int = 0
+    version: str = ""
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of its last transaction."""
+        return self.zxid >> _EPOCH_BITS
+
+
+def ask_word(address: str, word: str, *, timeout_s: float) -> str:
+    """A server's answer to a word. Raises NoAnswer."""
+    deadline = time.monotonic() + timeout_s
+    received = b""
+    try:
+        with own_connection(address, CLIENT_PORT, timeout_s=timeout_s) as connection:
+            connection.sendall(word.encode())
+            while True:
+                connection.settimeout(max(0.001, deadline - time.monotonic()))
+                part = connection.recv(65536)
+                if not part:
+                    break
+                received += part
+    except OSError as error:
+        raise NoAnswer(f"{address}:{CLIENT_PORT}: {error}") from error
+    answer = received.decode(errors="replace")
+    if not answer or _NOT_ALLOWED in answer:
+        raise NoAnswer(f"{address}:{CLIENT_PORT}: no answer to {word}")
+    return answer
+
+
+def is_serving(answer: str) -> bool:
+    """Whether an answer is from a server with a quorum."""
+    return _NOT_SERVING not in answer
+
+
+def status_of(answer: str) -> Status:
+    """The answer to `srvr`. Raises NoAnswer for anything else."""
+    if not is_serving(answer):
+        return Status(mode=None)
+    found = dict(re.findall(r"(?m)^([A-Z][\w ]*): (.*)$", answer))
+    try:
+        mode, zxid = found["Mode"].strip(), int(found["Zxid"], 16)
+        nodes = int(found.get("Node count", 0))
+    except (KeyError, ValueError) as error:
+        raise NoAnswer(f"srvr was answered by {answer[:80]!r}") from error
+    if mode not in _SERVING:
+        return Status(mode=None)
+    version = found.get("Zookeeper version", "").partition("-")[0]
+    return Status(mode=mode, zxid=zxid, nodes=nodes, version=version)
+
+
+def figures_of(answer: str) -> Mapping[str, str]:
+    """The answer to `mntr`: figures by name, without `zk_`; none of a server without a quorum."""
+    return dict(re.findall(r"(?m)^zk_(\S+)\t(.*)$", answer))
+
+
+def settings_of(answer: str) -> Mapping[str, str]:
+    """The answer to `conf`: settings by name, as the server uses them."""
+    return dict(re.findall(r"(?m)^([A-Za-z][\w.]*)=(.*?)\r?$", answer))
+
 
 _ESTABLISHED: Final = "01"
 _CONNECTION: Final = re.compile(
@@ -44,19 +122,19 @@ class Shown:
 def observe(node: Node, plan: ZooKeeperPlan, *, timeout_s: float) -> NodeView | None:
     """A server's own view; `None` if it does not answer. Without a quorum it has no leader."""
     try:
-        status = words.status(words.ask(node.address, "srvr", timeout_s=timeout_s))
-        leads = status.mode in (words.LEADER, words.STANDALONE)
-        figures = words.ask(node.address, "mntr", timeout_s=timeout_s) if leads else ""
+        status = status_of(ask_word(node.address, "srvr", timeout_s=timeout_s))
+        leads = status.mode in (LEADER, STANDALONE)
+        figures = ask_word(node.address, "mntr", timeout_s=timeout_s) if leads else ""
     except NoAnswer:
         return None
     shown = shown_by(node.admin(_SHOW, timeout_s=timeout_s).output)
-    return view(node.name, plan, status, words.figures(figures), shown)
+    return view(node.name, plan, status, figures_of(figures), shown)
 
 
 def view(
     name: str,
     plan: ZooKeeperPlan,
-    status: words.Status,
+    status: Status,
     figures: Mapping[str, str],
     shown: Shown,
 ) -> NodeView:
@@ -65,9 +143,9 @@ def view(
     leader: str | None = None
     members: tuple[str, ...] = ()
     unnamed: int | None = None
-    if status.mode == words.STANDALONE:
+    if status.mode == STANDALONE:
         leader, members, unnamed = name, (name,), 0
-    elif status.mode == words.LEADER:
+    elif status.mode == LEADER:
         followers, unnamed = _in_sync(plan, figures, shown)
         leader, members = name, (name, *followers)
     elif status.mode is not None and len(shown.leaders) == 1:

@@ -8,14 +8,13 @@ it.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import Any, Final
 
 from harness.errors import PlanError
 from harness.faults.own_traffic import NoAnswer
 from harness.protocols import Cluster, Node
-from targets.zookeeper import words
-from targets.zookeeper.configuration import text
+from harness.servers import compare_settings, setting_text, shared_settings
+from targets.zookeeper import seeing
 from targets.zookeeper.layout import file_settings, flag_settings, flags_of
 from targets.zookeeper.plan import ZooKeeperPlan
 from targets.zookeeper.versions import release_of
@@ -42,7 +41,7 @@ def requested(plan: ZooKeeperPlan) -> dict[str, str]:
     wanted = {**file_settings(plan), **flag_settings(plan)}
     if len_of_ensemble(plan) == 1:
         wanted = {key: value for key, value in wanted.items() if key not in _ONLY_OF_AN_ENSEMBLE}
-    return {key: text(value) for key, value in wanted.items()}
+    return {key: setting_text(value) for key, value in wanted.items()}
 
 
 def len_of_ensemble(plan: ZooKeeperPlan) -> int:
@@ -53,23 +52,18 @@ def len_of_ensemble(plan: ZooKeeperPlan) -> int:
 def effective(cluster: Cluster, plan: ZooKeeperPlan) -> dict[str, Any]:
     """See `harness.protocols.Target.effective`."""
     by_node = {node.name: reported(node) for node in cluster.nodes.values()}
-    warnings = differences(by_node, requested(plan))
+    warnings = compare_settings(requested(plan), by_node, key_of=key_of)
     if release_of(plan.target.version or "").metrics:
         for node in cluster.nodes.values():
             _check_fsync(node, plan)
     else:
         warnings.append("ensemble.forceSync: this version does not count its calls of fsync")
-    return {"settings": {"server": shared(by_node)}, "features": {}, "warnings": warnings}
-
-
-def shared(by_node: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """The settings that are equal on all servers; how much they store is not a setting."""
-    first, *others = by_node.values()
-    return {
+    server = {
         key: value
-        for key, value in first.items()
-        if not key.endswith("Size") and all(other.get(key) == value for other in others)
+        for key, value in shared_settings(by_node).items()
+        if not key.endswith("Size")  # how much they store is not a setting
     }
+    return {"settings": {"server": server}, "features": {}, "warnings": warnings}
 
 
 def reported(node: Node) -> dict[str, str]:
@@ -77,25 +71,12 @@ def reported(node: Node) -> dict[str, str]:
     pid = node.pid()
     flags = flags_of(node.admin(["cat", f"/proc/{pid}/cmdline"]).output)
     try:
-        return {**flags, **words.settings(words.ask(node.address, "conf", timeout_s=_ASK_S))}
+        return {
+            **flags,
+            **seeing.settings_of(seeing.ask_word(node.address, "conf", timeout_s=_ASK_S)),
+        }
     except NoAnswer as error:
         raise TimeoutError(f"{node.name} did not report its settings: {error}") from error
-
-
-def differences(by_node: Mapping[str, Mapping[str, str]], wanted: Mapping[str, str]) -> list[str]:
-    """What no server reports, one sentence each. Raises PlanError for a setting of which a server
-    has another value."""
-    unreported = []
-    for key, value in wanted.items():
-        having = {name: settings[key] for name, settings in by_node.items() if key in settings}
-        for name, found in having.items():
-            if found != value:
-                raise PlanError(
-                    f"{name} has {found!r}, but {value!r} was requested", key=key_of(key)
-                )
-        if not having:
-            unreported.append(f"{key_of(key)}: servers do not report it")
-    return unreported
 
 
 def _check_fsync(node: Node, plan: ZooKeeperPlan) -> None:
@@ -114,7 +95,7 @@ def _check_fsync(node: Node, plan: ZooKeeperPlan) -> None:
 def fsync_calls(node: Node) -> int | None:
     """How many transactions' logs a server has fsynced since it started."""
     try:
-        figures = words.figures(words.ask(node.address, "mntr", timeout_s=_ASK_S))
+        figures = seeing.figures_of(seeing.ask_word(node.address, "mntr", timeout_s=_ASK_S))
     except NoAnswer:
         return None
     count = figures.get("cnt_fsynctime")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from importlib.metadata import version as installed
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from harness import registry
-from harness.errors import HarnessFailure, PlanError
+from harness.errors import PlanError
 from harness.faults import leaders
 from harness.faults.own_traffic import NoAnswer
 from harness.levers.protocol import ProtocolLever
@@ -17,7 +18,6 @@ from harness.models import LOCK, REGISTER, SEQUENCE, SET, WATCH
 from harness.protocols import (
     Client,
     Cluster,
-    End,
     ImageRef,
     Ingredients,
     Lever,
@@ -29,18 +29,38 @@ from harness.protocols import (
 )
 from harness.protocols.systems import COMMAND, EXEC, JSON, LogLines
 from harness.protocols.vocabulary import Vocabulary
-from targets.zookeeper import any_client, layout, pages, seeing, settings
-from targets.zookeeper.configuration import check_settings
+from harness.servers import await_processes
+from targets.zookeeper import layout, proxy, seeing, settings
+from targets.zookeeper.configuration import CLIENT_PORT, check_settings
 from targets.zookeeper.layout import VOTER
-from targets.zookeeper.levers import requests
-from targets.zookeeper.levers.proxies import proxy_files, with_proxies
 from targets.zookeeper.plan import STARTERS, ZooKeeperPlan
+from targets.zookeeper.proxy import proxy_files, with_proxies
 from targets.zookeeper.versions import DEFAULT_VERSION, JAR_FOLDER, JAVA, release_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 
+LOG_LINES: Final = LogLines(
+    dated=re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] (.*)", re.DOTALL),
+    relevant=re.compile(
+        rb"LEADING|FOLLOWING|OBSERVING|LOOKING|LEADER ELECTION TOOK|Shutdown called"
+        rb"|Synchronizing with (Follower|Learner)|Getting a (diff|snapshot)|Truncating log"
+        rb"|Sending (DIFF|SNAP|TRUNC|snapshot)|Exception when following|Unexpected exception"
+        rb"|fsync-ing the write ahead log|Have quorum of supporters|Reading snapshot|expired",
+    ),
+    internal=re.compile(rb"Connection request|NIOServerCxn:|Notification: |PeerState set to"),
+)
+"""The lines about elections, syncing and the log."""
+
+SERVED: Final = {SET.name: f"/{layout.SET}", REGISTER.name: ""}
+"""The znode below the plan's parent below which they write, by the models that any client can
+serve: operations of the others depend on a session of the process."""
+
+_REQUESTS: Final = 3
+"""The most that one operation takes: set, create, and set after all."""
+_GRACE_S: Final = 5.0
+"""How much longer than its settings allow an operation may take until it counts as blocked."""
 _ASK_S: Final = 2.0
 _POLL_S: Final = 0.1
 _PACKAGE: Final = "kazoo"
@@ -91,8 +111,15 @@ class ZooKeeper(Target[ZooKeeperPlan]):
                 hint="use 3.5 or later",
             )
         release_of(plan.target.version)
-        any_client.check(plan, registry.model_of(plan.workload.name))
-        requests.check(plan)
+        model = registry.model_of(plan.workload.name)
+        if plan.workload.client == EXEC and model not in SERVED:
+            raise PlanError(
+                f"{plan.workload.name} needs a session of ackloss' own client for each process",
+                key="workload.client",
+                hint="leave it out; clients of yours serve the models: "
+                f"{', '.join(sorted(SERVED))}",
+            )
+        proxy.check(plan)
         if registry.model_of(plan.workload.name) in _OF_ONE_SESSION and load_is_shared(plan):
             raise PlanError(
                 f"{plan.workload.name} needs one client for each process",
@@ -139,19 +166,27 @@ class ZooKeeper(Target[ZooKeeperPlan]):
 
     def log_lines(self) -> LogLines:
         """Lines about elections, syncing and sessions."""
-        return pages.LOG_LINES
+        return LOG_LINES
 
     def size(self, plan: Mapping[str, Any]) -> list[str]:
-        """See `targets.zookeeper.pages`."""
-        return pages.size(plan)
+        """The servers and observers."""
+        ensemble = plan.get("ensemble") or {}
+        servers, observers = ensemble.get("servers"), ensemble.get("observers")
+        facts = [f"{servers} servers" if servers != 1 else "1 server"] if servers else []
+        if observers:
+            facts.append(f"{observers} observer{'s' if observers != 1 else ''}")
+        return facts
 
     def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-        """See `targets.zookeeper.pages`."""
-        return pages.stored_request(plan)
+        """The settings of every server."""
+        ensemble = plan.get("ensemble") or {}
+        decisive_first = sorted(_OWN_KEYS, key=lambda key: key != "forceSync")
+        named = {key: ensemble[key] for key in decisive_first if key in ensemble}
+        return {"server": {**named, **((plan.get("target") or {}).get("settings") or {})}}
 
     def decisive(self) -> Sequence[tuple[str, str]]:
-        """See `targets.zookeeper.pages`."""
-        return pages.DECISIVE
+        """Whether what is acknowledged was fsynced."""
+        return (("server", "forceSync"),)
 
     def names(self, plan: ZooKeeperPlan) -> list[str]:
         """z1 ... and o1 ... ."""
@@ -189,7 +224,7 @@ class ZooKeeper(Target[ZooKeeperPlan]):
 
         return {
             _MEMBERS: MembersLever(cluster.nodes, plan),
-            ProtocolLever.name: ProtocolLever(cluster.nodes, requests.requests()),
+            ProtocolLever.name: ProtocolLever(cluster.nodes, proxy.requests()),
         }
 
     def bring_up(self, cluster: Cluster, plan: ZooKeeperPlan, *, timeout_s: float) -> None:
@@ -198,10 +233,7 @@ class ZooKeeper(Target[ZooKeeperPlan]):
 
         deadline = time.monotonic() + timeout_s
         while (missing := self._missing(cluster, plan)) is not None:
-            for node in cluster.nodes.values():
-                if not (process := node.process()).running:
-                    ended = f"the process of {node.name} ended with {process.exit_code}"
-                    raise TimeoutError(ended)
+            await_processes(cluster)
             if time.monotonic() > deadline:
                 raise TimeoutError(missing)
             time.sleep(_POLL_S)
@@ -253,12 +285,25 @@ class ZooKeeper(Target[ZooKeeperPlan]):
         return client_of(cluster, plan, model, pinned=model in _OF_ONE_SESSION)
 
     def connection(self, cluster: Cluster, plan: ZooKeeperPlan, number: int) -> Mapping[str, JSON]:
-        """See `targets.zookeeper.any_client`."""
-        return any_client.connection(cluster, plan, number, registry.model_of(plan.workload.name))
+        """Its servers, in the order in which it tries them, and the znode below which it writes."""
+        load, model = plan.workload, registry.model_of(plan.workload.name)
+        names = {node.address: node.name for node in cluster.nodes.values()}
+        given = layout.addresses_of(names, plan, number - 1)
+        servers: list[JSON] = [f"{address}:{CLIENT_PORT}" for address in given]
+        nodes: dict[str, JSON] = {f"{address}:{CLIENT_PORT}": names[address] for address in given}
+        return {
+            "servers": servers,
+            "nodes": nodes,
+            "parent": f"{load.parent}{SERVED[model]}",
+            "session_ms": load.session_ms,
+            "request_ms": load.request_ms,
+            "sync": load.read == "sync",
+        }
 
     def answers_within_s(self, plan: ZooKeeperPlan) -> float:
-        """See `targets.zookeeper.any_client`."""
-        return any_client.answers_within_s(plan)
+        """The time that the requests of an operation may take, a new session, and some."""
+        load = plan.workload
+        return (load.session_ms + _REQUESTS * load.request_ms) / 1000 + _GRACE_S
 
     def writer(self, plan: ZooKeeperPlan) -> str:
         """kazoo; a process of the user's reports itself what it is."""
@@ -269,13 +314,6 @@ class ZooKeeper(Target[ZooKeeperPlan]):
     def readers(self, plan: ZooKeeperPlan) -> tuple[str, str]:
         """The clients themselves read, in operations of the history."""
         return _PACKAGE, _PACKAGE
-
-    def read_all(
-        self, cluster: Cluster, plan: ZooKeeperPlan, *, reader: str, timeout_s: float
-    ) -> tuple[pa.Table, list[End]]:
-        """No model that it serves ends with a read of everything outside the history."""
-        del cluster, plan, reader, timeout_s
-        raise HarnessFailure("ZooKeeper serves no model that has a final read")
 
     def observe(self, node: Node, plan: ZooKeeperPlan, *, timeout_s: float) -> NodeView | None:
         """See `targets.zookeeper.seeing`."""

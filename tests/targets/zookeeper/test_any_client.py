@@ -6,7 +6,7 @@ import pytest
 
 from harness.errors import PlanError
 from harness.run.resolving import resolve
-from targets.zookeeper.any_client import addresses_of, answers_within_s
+from targets.zookeeper.layout import addresses_of
 from targets.zookeeper.target import ZooKeeper
 from tests.targets.zookeeper.test_layout import plan_of
 
@@ -36,7 +36,7 @@ def test_each_client_begins_with_another_server() -> None:
 
 def test_an_operation_may_take_a_new_session_and_three_requests() -> None:
     plan = plan_of(workload={"session_ms": 4000, "request_ms": 1500})
-    assert answers_within_s(plan) == pytest.approx(4 + 3 * 1.5 + 5)
+    assert ZooKeeper().answers_within_s(plan) == pytest.approx(4 + 3 * 1.5 + 5)
 
 
 def test_clients_of_the_users_may_have_several_operations_in_flight() -> None:

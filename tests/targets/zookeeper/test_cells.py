@@ -11,8 +11,8 @@ from harness.errors import PlanError
 from harness.plan import parse_plan
 from harness.protocols import OK, invoke
 from harness.run.resolving import resolve
-from targets.zookeeper import any_client, layout
 from targets.zookeeper import clients as sessions
+from targets.zookeeper import layout, target
 from targets.zookeeper.clients import CLIENTS, Session
 from tests.fixtures.fake_zookeeper import HERE, Server
 
@@ -45,7 +45,7 @@ def test_locks_still_have_a_session_for_each_process() -> None:
 def test_without_cells_znodes_are_where_they_were() -> None:
     plan: Any = parse_plan({**PLAN, "cells": []})
     assert layout.parents(plan) == ["/ackloss/set", "/ackloss/sequence", "/ackloss/locks"]
-    assert any_client.SERVED == {"set": "/set", "register": ""}
+    assert target.SERVED == {"set": "/set", "register": ""}
 
 
 def test_what_the_servers_have_in_common_is_no_cell_s_to_change() -> None:

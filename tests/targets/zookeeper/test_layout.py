@@ -10,6 +10,7 @@ from harness.errors import PlanError
 from harness.plan import parse_plan
 from harness.protocols import ImageRef, Ingredients, NodeSpec
 from harness.run.resolving import resolve
+from harness.servers import compare_settings
 from targets.zookeeper import layout, settings
 from targets.zookeeper.plan import ZooKeeperPlan
 from targets.zookeeper.versions import RELEASES, release_of
@@ -132,14 +133,14 @@ def test_a_setting_that_a_server_has_otherwise_is_refused() -> None:
     wanted = {"tickTime": "500", "preAllocSize": "100"}
     reported = {"z1": {"tickTime": "500"}, "z2": {"tickTime": "2000"}}
     with pytest.raises(PlanError, match="z2 has '2000', but '500' was requested") as refused:
-        settings.differences(reported, wanted)
+        compare_settings(wanted, reported, key_of=settings.key_of)
     assert refused.value.key == "ensemble.tickTime"
 
 
 def test_a_setting_that_no_server_reports_is_a_warning() -> None:
     reported = {"z1": {"tickTime": "500"}}
-    assert settings.differences(reported, {"tickTime": "500"}) == []
-    assert settings.differences(reported, {"x.y": "1"}) == [
+    assert compare_settings({"tickTime": "500"}, reported, key_of=settings.key_of) == []
+    assert compare_settings({"x.y": "1"}, reported, key_of=settings.key_of) == [
         'target.settings."x.y": servers do not report it'
     ]
 
@@ -156,8 +157,3 @@ def test_a_plan_that_probably_means_something_else_is_warned_of() -> None:
     processes, session = target.warnings(plan_of(workload=load))  # type: ignore[attr-defined]
     assert processes.startswith("workload.processes: 20 processes share 4 clients")
     assert session.startswith("workload.session_ms: servers grant 2 to 20 ticks")
-
-
-def test_settings_that_differ_by_their_nature_are_not_shown() -> None:
-    one = {"tickTime": "500", "serverId": "1", "dataDirSize": "7"}
-    assert settings.shared({"z1": one, "z2": {**one, "serverId": "2"}}) == {"tickTime": "500"}

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from targets.zookeeper import pages
+from targets.zookeeper.target import LOG_LINES, ZooKeeper
 
 LOG = b"[2026-11-23 01:52:48,123] INFO "
 
 
 def test_the_size_is_in_servers() -> None:
-    assert pages.size({"ensemble": {"servers": 5, "observers": 1}}) == ["5 servers", "1 observer"]
-    assert pages.size({"ensemble": {"servers": 1, "observers": 0}}) == ["1 server"]
-    assert pages.size({}) == []
+    assert ZooKeeper().size({"ensemble": {"servers": 5, "observers": 1}}) == [
+        "5 servers",
+        "1 observer",
+    ]
+    assert ZooKeeper().size({"ensemble": {"servers": 1, "observers": 0}}) == ["1 server"]
+    assert ZooKeeper().size({}) == []
 
 
 def test_settings_of_the_ensemble_come_with_the_others() -> None:
@@ -20,9 +23,11 @@ def test_settings_of_the_ensemble_come_with_the_others() -> None:
         "ensemble": {"servers": 3, "forceSync": False, "tickTime": 500},
         "target": {"settings": {"preAllocSize": 100}},
     }
-    server = pages.stored_request(plan)["server"]
+    server = ZooKeeper().stored_request(plan)["server"]
     assert server == {"forceSync": False, "tickTime": 500, "preAllocSize": 100}
-    assert all(key in pages.stored_request(plan)[group] for group, key in pages.DECISIVE)
+    assert all(
+        key in ZooKeeper().stored_request(plan)[group] for group, key in ZooKeeper().decisive()
+    )
 
 
 @pytest.mark.parametrize(
@@ -35,6 +40,6 @@ def test_settings_of_the_ensemble_come_with_the_others() -> None:
     ],
 )
 def test_lines_about_elections_and_syncing_are_shown(line: bytes, shown: bool) -> None:
-    lines = pages.LOG_LINES
+    lines = LOG_LINES
     assert lines.dated.search(LOG + line)
     assert shown == bool(lines.relevant.search(line) and not lines.internal.search(line))

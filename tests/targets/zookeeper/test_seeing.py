@@ -13,9 +13,8 @@ from harness.protocols.vocabulary import Since
 from harness.run.observer import merge
 from targets.zookeeper import seeing
 from targets.zookeeper.plan import ZooKeeperPlan
-from targets.zookeeper.seeing import Shown
+from targets.zookeeper.seeing import Shown, Status
 from targets.zookeeper.target import ZooKeeper
-from targets.zookeeper.words import Status
 
 VOCABULARY = ZooKeeper().vocabulary()
 

@@ -17,9 +17,9 @@ from kazoo.protocol import serialization as jute
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from harness.images import maven
+from targets.zookeeper import proxy
 from targets.zookeeper.clients import outcome
-from targets.zookeeper.levers import proxies
-from targets.zookeeper.levers.requests import APIS, requests
+from targets.zookeeper.proxy import APIS, requests
 from targets.zookeeper.versions import DEFAULT_VERSION, release_of
 from tests.fixtures.proxy import Proxied, compiled_with, proxy_before
 
@@ -57,8 +57,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 @pytest.fixture(scope="module")
 def proxied(server: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
     folder = tmp_path_factory.mktemp("run")
-    classes = compiled_with(proxies.OURS, folder)
-    with proxy_before(server, classes, folder, wire=proxies.WIRE, words=requests()) as made:
+    classes = compiled_with(proxy.OURS, folder)
+    with proxy_before(server, classes, folder, wire=proxy.WIRE, words=requests()) as made:
         yield made
 
 

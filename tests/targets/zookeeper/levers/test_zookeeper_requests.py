@@ -14,8 +14,7 @@ from harness.images import maven
 from harness.protocols import ImageRef, Ingredients
 from harness.run.resolving import resolve
 from targets.zookeeper import clients
-from targets.zookeeper.levers.proxies import with_proxies
-from targets.zookeeper.levers.requests import APIS, CODES, SINCE
+from targets.zookeeper.proxy import APIS, CODES, SINCE, with_proxies
 from targets.zookeeper.target import ZooKeeper
 from targets.zookeeper.versions import DEFAULT_VERSION, release_of
 from tests.targets.zookeeper.test_layout import plan_of, specs

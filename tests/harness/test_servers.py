@@ -1,0 +1,78 @@
+"""What systems of servers have in common: settings, and clients that move on."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.errors import PlanError
+from harness.protocols import FAIL, INFO, OK, invoke
+from harness.servers import (
+    DIFFERS,
+    NOT_CONNECTED,
+    ErrorAnswer,
+    ErrorRow,
+    KeyValueClient,
+    NotSent,
+    _Moving,
+    compare_settings,
+    shared_settings,
+)
+
+
+class Scripted(KeyValueClient):
+    """Each request raises the next of these, if it is an exception."""
+
+    errors = (ErrorRow(7, "Full", FAIL, "checked before anything is changed"),)
+
+    def __init__(self, given: list[object]) -> None:
+        self.given, self.closed = given, False
+
+    def compare_and_set(self, key: str, expected: int, value: int) -> bool:
+        answer = self.given.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return bool(answer)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_each_operation_that_did_not_succeed_moves_on_to_the_next_server() -> None:
+    answers: list[object] = [
+        *(True, False, True, ErrorAnswer(7), ErrorAnswer(8, "busy")),
+        *(TimeoutError("late"), NotSent("refused"), True),
+    ]
+    connected: list[str] = []
+
+    def connect(address: str) -> Scripted:
+        connected.append(address)
+        return Scripted(answers)
+
+    client = _Moving(connect, [("n1", "a"), ("n2", "b")])
+    op = invoke("cas", 2, key="k", expected=1)
+    ended = [client.call(op) for _ in range(8)]
+    assert [(type_, error, node) for type_, _, error, node, _ in ended] == [
+        (OK, None, "n1"),
+        (FAIL, DIFFERS, "n1"),
+        (OK, None, "n1"),
+        (FAIL, "Full", "n1"),
+        (INFO, "busy", "n2"),
+        (INFO, "TimeoutError", "n1"),
+        (FAIL, NOT_CONNECTED, "n2"),
+        (OK, None, "n1"),
+    ]
+    assert connected == ["a", "b", "a", "b", "a"]
+
+
+def test_a_setting_that_a_server_has_otherwise_is_refused() -> None:
+    with pytest.raises(PlanError, match="n2 has '200', but '100' was requested") as refused:
+        compare_settings({"a": 100}, {"n1": {"a": "100"}, "n2": {"a": "200"}})
+    assert refused.value.key == 'target.settings."a"'
+    assert compare_settings({"a": True, "b": 1}, {"n1": {"a": "true"}}) == [
+        'target.settings."b": servers do not report it'
+    ]
+
+
+def test_only_what_all_servers_have_alike_is_shown() -> None:
+    one = {"tickTime": "500", "serverId": "1"}
+    assert shared_settings({"z1": one, "z2": {**one, "serverId": "2"}}) == {"tickTime": "500"}
