@@ -19,20 +19,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from harness import __version__
+from harness.errors import (
+    AcklossError,
+    EnvironmentFailure,
+    HarnessFailure,
+    HistoryError,
+    Interrupted,
+    PlanError,
+    QueryError,
+)
 
 if TYPE_CHECKING:
-    from ackloss.session import Session, check, run
+    from ackloss.session import check, run
     from ackloss.stored import Campaign, Run, load_campaign, load_run
     from ackloss.tables import Lake, lake
-    from harness.errors import (
-        AcklossError,
-        EnvironmentFailure,
-        HarnessFailure,
-        HistoryError,
-        Interrupted,
-        PlanError,
-        QueryError,
-    )
     from harness.history.documents import RunResult, StoredRun
     from harness.protocols import Checker, Client, Lever, Nemesis, Provider, Target, Workload
 
@@ -53,7 +53,6 @@ __all__ = [
     "QueryError",
     "Run",
     "RunResult",
-    "Session",
     "StoredRun",
     "Target",
     "Workload",
@@ -66,29 +65,21 @@ __all__ = [
 ]
 
 _MODULES = {
-    "ackloss.session": ("Session", "check", "run"),
+    "ackloss.session": ("check", "run"),
     "ackloss.stored": ("Campaign", "Run", "load_campaign", "load_run"),
     "ackloss.tables": ("Lake", "lake"),
     "harness.history.documents": ("RunResult", "StoredRun"),
-    "harness.errors": (
-        "AcklossError",
-        "EnvironmentFailure",
-        "HarnessFailure",
-        "HistoryError",
-        "Interrupted",
-        "PlanError",
-        "QueryError",
-    ),
 }
-_DOORS = "harness.protocols"
-"""Where all others are."""
+"""Where names are; the others are in `harness.protocols`."""
 
 
 def __getattr__(name: str) -> Any:
     """A name is imported when it is first needed: the command line needs none of them to start."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = next((module for module, names in _MODULES.items() if name in names), _DOORS)
+    module = next(
+        (module for module, names in _MODULES.items() if name in names), "harness.protocols"
+    )
     value = globals()[name] = getattr(importlib.import_module(module), name)
     return value
 

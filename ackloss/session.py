@@ -6,7 +6,8 @@
     rundir, result = session.run(resolved, plan=plan, command=session.command(plan, changes))
 
 The command line and the functions `ackloss.run` and `ackloss.check` are made of it. How a run is
-shown while it lasts, and where remarks go, is the caller's to say.
+shown while it lasts, and where remarks go, is the caller's to say. The import takes no library:
+processes that judge are started before what they judge is read.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ackloss.stored import Run, notebook
 from harness.errors import AcklossError, PlanError
 
 if TYPE_CHECKING:
+    from ackloss.stored import Run
     from checkers.judging.processes import Processes
     from checkers.judging.tasks import Stored
     from harness.history.documents import RunResult
@@ -250,6 +251,7 @@ def run(
     Raises PlanError before anything is started, EnvironmentFailure when this machine lacks
     something, HarnessFailure when the cluster did not come up, Interrupted after Ctrl-C.
     """
+    from ackloss.stored import Run
     from harness.plan.parsing import change_of
     from harness.run.by_hand import refuse_manual
 
@@ -302,6 +304,7 @@ def check(paths: Iterable[str | os.PathLike[str]], *, master: str | None = None)
 @contextmanager
 def _progress(_plan: ResolvedPlan, _run_id: str, status: Status) -> Iterator[None]:
     """A line about a run while it lasts, in a notebook."""
+    from ackloss.stored import notebook
     from harness.run.recorder import Live
 
     if notebook() is None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from ackloss.cli.options import (
     print_own,
     taken,
     with_client_option,
+    with_options,
 )
 from ackloss.cli.output import Output, with_output
 
@@ -78,11 +78,6 @@ _of_a_new_one = [
     _with_archive,
     with_client_option,
 ]
-
-
-def with_options(options: Iterable[Callable[..., Any]]) -> Callable[..., Any]:
-    """Give a command these options, in this order."""
-    return lambda command: reduce(lambda made, option: option(made), reversed([*options]), command)
 
 
 with_campaign_options = with_options(_of_a_new_one)
@@ -239,12 +234,12 @@ def _folder_at(url: str | None, campaign: Path) -> Folder | None:
     own, or is in it, since then copies would be copied."""
     if url is None:
         return None
+    from harness.errors import EnvironmentFailure
+    from harness.storage import Folder
     from harness.urls import is_url
 
     if not is_url(url):
         raise click.UsageError("--archive is not a URL such as s3://bucket/folder")
-    from harness.storage import Folder
-
     folder = Folder.at(url)
     if folder.local is not None:
         there, here = folder.local.resolve(), campaign.resolve()
@@ -253,19 +248,14 @@ def _folder_at(url: str | None, campaign: Path) -> Folder | None:
                 f"--archive is, holds, or is inside the campaign's own folder {campaign}: "
                 "name another one"
             )
-        _refuse_file(there)
+        existing = next(path for path in (there, *there.parents) if path.exists())
+        if not existing.is_dir():
+            raise EnvironmentFailure(
+                "is a file, and --archive names a folder",
+                file=str(existing),
+                hint="name another one",
+            )
     return folder
-
-
-def _refuse_file(place: Path) -> None:
-    """Raise EnvironmentFailure where a folder cannot be, because of a file."""
-    from harness.errors import EnvironmentFailure
-
-    existing = next(path for path in (place, *place.parents) if path.exists())
-    if not existing.is_dir():
-        raise EnvironmentFailure(
-            "is a file, and --archive names a folder", file=str(existing), hint="name another one"
-        )
 
 
 def _check_inventories(inventories: tuple[Path, ...], workers: int | None) -> None:
@@ -300,13 +290,17 @@ def _run(
     """Run what is left, report it, and end with the exit code of the policy; where that is 0, with
     that of the environment if a run was not copied to the archive."""
     from analysis.campaign import by_cell_of, results_of, rows_of, tallies_of
+    from harness.campaigns.archive import Archive
     from harness.campaigns.plan import exit_code, inconclusive_in_words
     from harness.errors import AcklossError, EnvironmentFailure
     from harness.run.interrupts import Interrupts
     from reports.answer import answer
 
     with where.locked():
-        archive = _archive(out, where, given)
+        archive: Archive | None = None
+        if given.archive is not None:  # it is shown to accept copies before anything is run
+            archive = Archive(where, given.archive, partial(out.progress, style="yellow"))
+            archive.begin(where.progress())
         try:
             with Interrupts(say=partial(out.progress, style="yellow")) as interrupts:
                 why = _schedule(out, where, campaign, workers, given, first, interrupts, archive)
@@ -329,17 +323,6 @@ def _run(
         out.say(sentence, style="yellow")
     code = exit_code(campaign.plan.policy, tallies)
     sys.exit(EnvironmentFailure.exit_code if missing and code == 0 else code)
-
-
-def _archive(out: Output, where: CampaignDir, given: _Given) -> Archive | None:
-    """The copies at a URL, after proof that it accepts some. Raises AcklossError if it does not."""
-    if given.archive is None:
-        return None
-    from harness.campaigns.archive import Archive
-
-    archive = Archive(where, given.archive, partial(out.progress, style="yellow"))
-    archive.begin(where.progress())
-    return archive
 
 
 def _schedule(
@@ -381,25 +364,18 @@ def _schedule(
         start=given.start(),
     )
     watched = Watched(campaign, scheduler.progress, left.workers)
+    shown: AbstractContextManager[object] = nullcontext()
+    if out.console.is_terminal and not out.quiet:
+        console = out.console
+        shown = Live(
+            get_renderable=lambda: watched.table(console), console=console, refresh_per_second=1
+        )
     try:
-        with _shown(out, watched):
+        with shown:
             return scheduler.run()
     finally:
         junit.write()
         write_summary(where)
-
-
-@contextmanager
-def _shown(out: Output, watched: Watched) -> Iterator[None]:
-    """Show a campaign in place while it runs, at a terminal."""
-    if out.quiet or not out.console.is_terminal:
-        yield
-        return
-    view = Live(
-        get_renderable=lambda: watched.table(out.console), console=out.console, refresh_per_second=1
-    )
-    with view:
-        yield
 
 
 def _prepare(out: Output, campaign: Campaign, where: CampaignDir, given: _Given) -> None:

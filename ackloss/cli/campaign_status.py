@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import rich_click as click
 from rich.console import Console
@@ -49,30 +49,6 @@ class CellStatus:
     left: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class CampaignStatus:
-    """The document of `campaign status --json`."""
-
-    schema: int = 1
-    name: str
-    simulated: bool
-    alive: bool
-    ended: str | None
-    cells: list[CellStatus]
-    said: list[str]
-    answer: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlannedCell:
-    """One cell as `campaign plan` lists it."""
-
-    key: dict[str, str]
-    runs: int
-    impossible: str | None
-    shares_with: list[dict[str, str]]
-
-
 @click.command()
 @click.argument("folder", type=_FOLDER)
 @with_output
@@ -98,12 +74,12 @@ def print_plan(out: Output, campaign: Campaign) -> None:
     estimated, groups = estimate(campaign), groups_of_campaign(campaign)
     group_of = {cell.name: group for group in groups for cell in group}
     cells = [
-        PlannedCell(
-            key=cell.key,
-            runs=cell.repetitions,
-            impossible=cell.impossible,
-            shares_with=[o.key for o in group_of.get(cell.name, ()) if o is not cell],
-        )
+        {
+            "key": cell.key,
+            "runs": cell.repetitions,
+            "impossible": cell.impossible,
+            "shares_with": [o.key for o in group_of.get(cell.name, ()) if o is not cell],
+        }
         for cell in campaign.cells
     ]
     by_axis = sharing_by_axis(campaign, groups)
@@ -174,16 +150,19 @@ def print_progress(
     from reports.formatting import SIMULATED
 
     cells = [_status(cell.name, cell.repetitions, progress) for cell in campaign.possible]
-    current = CampaignStatus(
-        name=campaign.plan.name,
-        simulated=campaign.simulated,
-        alive=where.alive,
-        ended=progress.ended,
-        cells=cells,
-        said=progress.said,
-        answer=answer.json() if answer else None,
+    alive = where.alive
+    out.document(
+        {
+            "schema": 1,
+            "name": campaign.plan.name,
+            "simulated": campaign.simulated,
+            "alive": alive,
+            "ended": progress.ended,
+            "cells": cells,
+            "said": progress.said,
+            "answer": answer.json() if answer else None,
+        }
     )
-    out.document(current)
     if out.json:
         return
     if campaign.simulated:
@@ -195,7 +174,7 @@ def print_progress(
     else:
         _print_answer(out, answer)
     left = sum(cell.left for cell in cells)
-    state = "is running" if current.alive else "is not running"
+    state = "is running" if alive else "is not running"
     out.say(f"{left:,} {word}s are left; the campaign {state}")
 
 

@@ -39,9 +39,12 @@ class Kind:
     lacks: Sequence[str]
 
     @property
-    def warnings(self) -> list[str]:
-        """The names of what was found for it alone that may turn out to prevent a run."""
-        return [each.name for each in self.findings if each.status == Status.WARN]
+    def possible(self) -> str:
+        """Whether runs are possible, for people."""
+        if self.lacks:
+            return f"not possible: {', '.join(self.lacks)}"
+        warnings = [each.name for each in self.findings if each.status == Status.WARN]
+        return f"possible, but see {', '.join(warnings)}" if warnings else "possible"
 
     @property
     def ok(self) -> bool:
@@ -74,13 +77,8 @@ class Checkup:
             "schema": 1,
             "ok": self.ok,
             "clusters": [
-                {
-                    "kind": kind.name,
-                    "simulated": kind.simulated,
-                    "ok": kind.ok,
-                    "lacks": list(kind.lacks),
-                }
-                for kind in self.kinds
+                {"kind": k.name, "simulated": k.simulated, "ok": k.ok, "lacks": list(k.lacks)}
+                for k in self.kinds
             ],
             "findings": [
                 {**asdict(each), "cure": each.fix, "needed_for": need}
@@ -101,23 +99,13 @@ def examine(providers: Iterable[Provider], runs: Path, *, has_archive: bool) -> 
         disk("disk of the state", state_dir()),
     ]
     spark = [java(), prepared("class-data archive of Spark", has_archive)]
-    found = []
+    kinds = []
     for provider in providers:
-        of_kind = [*provider.checkup()]
-        needed = [*of_kind, *all_runs]
-        found.append(
-            Kind(
-                name=provider.plugin,
-                simulated=provider.simulated,
-                findings=of_kind,
-                lacks=_lacking(needed),
-            )
-        )
-    return Checkup(all_runs=all_runs, spark=spark, kinds=found)
-
-
-def _lacking(findings: Iterable[Finding]) -> list[str]:
-    return [each.name for each in findings if each.status.prevents_runs]
+        findings = [*provider.checkup()]
+        lacks = [each.name for each in (*findings, *all_runs) if each.status.prevents_runs]
+        name, simulated = provider.plugin, provider.simulated
+        kinds.append(Kind(name=name, simulated=simulated, findings=findings, lacks=lacks))
+    return Checkup(all_runs=all_runs, spark=spark, kinds=kinds)
 
 
 def python() -> Finding:

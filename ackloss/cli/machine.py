@@ -17,7 +17,6 @@ from ackloss.cli.output import Output, with_output
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ackloss.cli.checkup import Kind
     from harness.protocols import Provider, Target
 
 
@@ -101,7 +100,7 @@ def doctor(
                 out.say(line, style=_STYLES[each.status])
         for each_kind in found.kinds:
             style = _STYLES["ok" if each_kind.ok else "missing"]
-            out.say(f"{each_kind.name}: runs are {_possible(each_kind)}", style=style)
+            out.say(f"{each_kind.name}: runs are {each_kind.possible}", style=style)
     sys.exit(0 if found.ok else 5)
 
 
@@ -117,12 +116,6 @@ def _providers(
     named = kinds or ([] if yours else registry.usable("clusters"))
     others = [name for name in dict.fromkeys(named) if name not in {y.plugin for y in yours}]
     return [*(registry.make("clusters", name, {}, key="KIND") for name in others), *yours]
-
-
-def _possible(kind: Kind) -> str:
-    if kind.lacks:
-        return f"not possible: {', '.join(kind.lacks)}"
-    return f"possible, but see {', '.join(kind.warnings)}" if kind.warnings else "possible"
 
 
 @click.command()

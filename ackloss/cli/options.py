@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,16 +41,16 @@ def key_and_value(name: str, text: str) -> tuple[str, str]:
     return key, value
 
 
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
 with_inventory = click.option(
     "--inventory",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=_FILE,
     help="Your hosts, over SSH: see docs/how-to/ssh.md.",
 )
-
-
 with_cluster = click.option(
     "--cluster",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=_FILE,
     help="A cluster that you run: see docs/how-to/external.md.",
 )
 
@@ -58,7 +59,6 @@ class FileOrName(click.ParamType[Path]):
     """A file that exists, or the name of one that comes with ackloss, which is looked up later."""
 
     name = "file or name"
-    _file = click.Path(exists=True, dir_okay=False, path_type=Path)
 
     def __init__(self, kind: str = "plan") -> None:
         self._kind = kind
@@ -73,7 +73,7 @@ class FileOrName(click.ParamType[Path]):
             hint = f"name a file, or one that `ackloss list {self._kind}s` shows"
             self.fail(f"the name of a {self._kind} is empty; {hint}", param, ctx)
         if is_path(text) or Path(text).is_file():
-            return Path(self._file.convert(text, param, ctx))
+            return Path(_FILE.convert(text, param, ctx))
         return Path(text)
 
     def shell_complete(
@@ -85,11 +85,8 @@ class FileOrName(click.ParamType[Path]):
         names = list(named_files(f"{self._kind}s"))
         last = Counter(name.rpartition("/")[2] for name in names)
         names += [name for name, times in last.items() if times == 1 and name not in names]
-        of_files = self._file.shell_complete(ctx, param, incomplete)
+        of_files = _FILE.shell_complete(ctx, param, incomplete)
         return of_files + [CompletionItem(name) for name in names if name.startswith(incomplete)]
-
-
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 class CommandWithSettingsFiles(click.RichCommand):
@@ -143,20 +140,19 @@ def print_own(out: Output, *documents: Mapping[str, Any]) -> None:
         out.progress(line, style="yellow")
 
 
-plan_options = [
-    click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a plan key."),
-    click.option("--seed", type=click.IntRange(0), help="Overrides the plan's seed."),
-]
+def with_options(options: Iterable[Callable[..., Any]]) -> Callable[..., Any]:
+    """Give a command these options, in this order."""
+    return lambda command: reduce(lambda made, option: option(made), reversed([*options]), command)
 
 
+with_plan_options = with_options(
+    [
+        click.option(
+            "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a plan key."
+        ),
+        click.option("--seed", type=click.IntRange(0), help="Overrides the plan's seed."),
+    ]
+)
 with_client_option = click.option(
     "--client", metavar="CMD", help='Your own client, for workload.client = "exec".'
 )
-"""Gives a command the option --client."""
-
-
-def with_plan_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options --set and --seed."""
-    for option in reversed(plan_options):
-        command = option(command)
-    return command
