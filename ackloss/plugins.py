@@ -295,40 +295,51 @@ _LAZY = {
 _PARTS = (
     "DeclaresRecords",
     "DescribesRuns",
+    "EndsByItself",
+    "Guest",
     "HasConsumers",
     "HasLeaders",
     "HasLevers",
     "HasLibraries",
     "HasLogLines",
     "HasLogs",
+    "HasOwnDisk",
     "HasVocabulary",
     "HoldsCells",
     "KnowsCrashes",
+    "LeavesObjects",
     "Limited",
     "ListsSettings",
+    "LosesHosts",
     "MadeBeforehand",
+    "Managed",
+    "ReachedByNetwork",
     "ReadsRanges",
     "Reusable",
     "RunsElsewhere",
     "RunsInContainers",
     "RunsOnHosts",
     "ServesAnyClient",
+    "TakesClusterFile",
+    "TakesInventory",
     "TakesSettingsFiles",
     "UsesPackages",
     "Warns",
 )
-"""Parts of `Target` that once had names: a target may inherit them, and need not."""
+"""Parts of `Target`, `Provider`, `Node` and `Cluster` that once had names: a plug-in may inherit
+them, and need not."""
 __all__ += _PARTS
 
 
 class _Part(Generic[PlanOf]):
-    """A part of `Target`, which has it already."""
+    """A part of a base class, which has it already."""
 
 
 def __getattr__(name: str) -> Any:
     """What imports Docker's client is imported when it is first needed."""
     if name in _PARTS:
-        globals()[name] = part = type(name, (_Part,), {"__module__": __name__})
+        of = {"outlives": True} if name == "LeavesObjects" else {}
+        globals()[name] = part = type(name, (_Part,), {"__module__": __name__, **of})
         return part
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

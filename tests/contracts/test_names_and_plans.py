@@ -31,7 +31,7 @@ def test_python_names(frozen: Frozen) -> None:
                 if not member.startswith("_")
             }
         else:
-            names[name] = type(of).__name__
+            names[name] = "class" if inspect.isclass(of) else type(of).__name__
     frozen("python-names.json", as_text({"ackloss": names, "plugins": sorted(plugins.__all__)}))
 
 
