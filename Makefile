@@ -27,7 +27,7 @@ test:  ## Set up, then lint, types, import contracts and all tests, also on real
 check:  ## Format, lint, types, import contracts, fast tests (no cluster)
 	@scripts/venv dev
 	@$(MAKE) lint
-	@$(BIN)/pytest -q -n 2 --dist loadscope -m "$(FAST)"
+	@$(BIN)/pytest -q -n 2 --dist loadscope -m "$(FAST)" $(PYTEST_ARGS)
 
 lint:
 	$(BIN)/ruff format --check .
@@ -35,6 +35,7 @@ lint:
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/plan_reference.py --check
+	$(BIN)/python scripts/size
 
 docs:  ## Write docs/reference/plan.md, the tables in docs/how-to/campaigns.md, docs/reference/kafka-versions.md and docs/start/notebook.ipynb again
 	@scripts/venv dev

@@ -50,7 +50,7 @@ as_root() {
 # first: that of a version manager may lack modules.
 find_python() {
     local python
-    for python in /usr/bin/python3 python3 python3.11 python3.12 python3.13 python3.14; do
+    for python in "${PYTHON:-/usr/bin/python3}" python3 python3.11 python3.12 python3.13 python3.14; do
         if "$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
             2>/dev/null; then
             command -v "$python"

@@ -94,16 +94,42 @@ def test_hooks_are_the_static_checks_of_make_and_fetch_nothing() -> None:
         assert os.access(tool, os.X_OK)
 
 
-def test_the_workflow_runs_make_test() -> None:
+def test_the_workflow_runs_make_check_on_each_python_and_make_test() -> None:
     text = (ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8")
     workflow = yaml.safe_load(text)
-    (job,) = workflow["jobs"].values()
-    assert job["runs-on"].startswith(("ubuntu-", "debian-"))
-    assert any(step.get("run", "").endswith("YES=1 make test") for step in job["steps"])
-    for step in job["steps"]:
-        if "uses" in step:
-            assert re.fullmatch(r"[\w-]+/[\w-]+@v\d+", step["uses"])
+    fast, whole = workflow["jobs"]["fast"], workflow["jobs"]["whole"]
+    assert fast["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
+    assert any(" make check" in step.get("run", "") for step in fast["steps"])
+    assert any(step.get("run", "").endswith("YES=1 make test") for step in whole["steps"])
+    for job in (fast, whole):
+        assert job["runs-on"].startswith(("ubuntu-", "debian-"))
+        for step in job["steps"]:
+            if "uses" in step:
+                assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", step["uses"])
     assert workflow["permissions"] == {"contents": "read"}
+
+
+def test_the_lock_file_has_a_hash_for_every_requirement() -> None:
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    entries = re.split(r"\n(?=\S)", re.sub(r"(?m)^\s*#.*\n", "", text).strip())
+    assert all("==" in entry and "--hash=sha256:" in entry for entry in entries)
+    named = {re.split(r"[=\[; ]", entry)[0] for entry in entries}
+    extras = CONFIG["project"]["optional-dependencies"].values()
+    wanted = {
+        re.split(r"[<>=\[; ]", each)[0]
+        for listed in (CONFIG["project"]["dependencies"], *extras)
+        for each in listed
+    }
+    assert wanted - {"ackloss"} <= named
+
+
+def test_the_size_of_the_product_is_printed_and_bounded() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "size"], capture_output=True, text=True, check=False
+    )
+    assert re.fullmatch(
+        r"lines: [\d,]+ of at most [\d,]+\nfiles: [\d,]+ of at most [\d,]+\n", done.stdout
+    )
 
 
 def test_the_python_of_the_api_page_runs(tmp_path: Path) -> None:
