@@ -142,7 +142,8 @@ class Run:
     @property
     def cells(self) -> dict[str, Run]:
         """The cells of a run that holds several, by name, each a separate run; else empty."""
-        return {cell.path.name: Run(cell.path) for cell in self._folder.cell_folders()}
+        names = self._folder.cell_names()
+        return {cell.path.name: Run(cell.path) for cell in self._folder.cells() if names}
 
     def plot(self) -> Picture:
         """The run's timeline as a matplotlib figure: faults, latency and outcome of each write,

@@ -127,7 +127,7 @@ def write_report(run: RunDir) -> Path:
     be written.
     """
     if run.cell_names():
-        for cell in run.cell_folders():
+        for cell in run.cells():
             write_report(cell)
         return write_cells(run)
     with malformed_is_history_error(run):

@@ -132,7 +132,7 @@ class Source:
         for run in self.runs:
             hashed.update(f"{run.run_id}\n{run.state}\n{run.error}\n".encode())
             folder = self.campaign.folder.run(run.run_id)
-            inner = sorted(folder.cells.glob(f"*/{folder.result.name}"))
+            inner = sorted(folder.cells_path.glob(f"*/{folder.result.name}"))
             for result in (folder.result, *inner):
                 hashed.update(result.read_bytes() if result.is_file() else b"")
         return hashed.hexdigest()

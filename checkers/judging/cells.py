@@ -42,9 +42,9 @@ def judge_cells(rundir: RunDir, judge: Callable[[RunDir], Judged]) -> Judged:
     it keeps its result.
     """
     run, plan = _documents(rundir)
-    folders = rundir.cell_folders()
+    folders = rundir.cells()
     if run["state"] == DONE and folders and not any(each.parts(each.history) for each in folders):
-        raise HistoryError("holds no history in any cell", file=str(rundir.cells))
+        raise HistoryError("holds no history in any cell", file=str(rundir.cells_path))
     return _by_cells(rundir, run, plan, judge)
 
 
@@ -60,7 +60,7 @@ def stored_result(rundir: RunDir) -> Document | None:
     campaign = rundir.read_json(rundir.run).get("campaign")
     if not isinstance(campaign, dict) or campaign.get("cell") is not None:
         return None  # not a run that cells of a campaign shared
-    folders = rundir.cell_folders()
+    folders = rundir.cells()
     judged = [each.result.is_file() for each in folders]
     if not any(judged) or not all(
         done or each.read_json(each.run).get("state") == FAILED
@@ -73,7 +73,7 @@ def stored_result(rundir: RunDir) -> Document | None:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise HistoryError(
             f"the result of a cell is not as this ackloss writes it: {error!r}",
-            file=str(rundir.cells),
+            file=str(rundir.cells_path),
             hint=f"`ackloss check {rundir.path}` writes it again",
         ) from error
 
@@ -114,7 +114,7 @@ def _by_cells(
         "cells": cells,
         "timings": {**timings, "check_s": check_s, "report_s": None},
     }
-    there = {path.name for path in rundir.cells.glob("*")}
+    there = {path.name for path in rundir.cells_path.glob("*")}
     without = {
         each["name"]: Judged(_unjudged(each["name"], answer, run, plan))
         for each, answer in judged
@@ -134,7 +134,7 @@ def _documents(rundir: RunDir) -> tuple[Document, Document]:
 
 def _there(rundir: RunDir) -> list[str]:
     """The names of the cells whose folders are there, listed or not."""
-    return sorted(path.parent.name for path in rundir.cells.glob(f"*/{rundir.run.name}"))
+    return sorted(path.parent.name for path in rundir.cells_path.glob(f"*/{rundir.run.name}"))
 
 
 def _judged(

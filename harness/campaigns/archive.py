@@ -134,7 +134,7 @@ class Archive:
             if run in self._judged_later:
                 self._copy_judgement(rundir)
             else:
-                manifests = [*rundir.cells.glob(f"*/{rundir.manifest.name}"), rundir.manifest]
+                manifests = [*rundir.cells_path.glob(f"*/{rundir.manifest.name}"), rundir.manifest]
                 self.place.send(self._named(set(_files(rundir.path)) - set(manifests)))
                 for manifest in manifests:
                     self.place.send(self._named([manifest]))

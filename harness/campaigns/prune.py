@@ -67,7 +67,7 @@ def prune(
             pruned += run_bytes > 0
             freed_bytes += run_bytes
         for shared in sorted(progress.shared_runs() - whole):
-            if not folder.run(shared).cells.is_dir():
+            if not folder.run(shared).cells_path.is_dir():
                 continue
             freed_bytes += sum(_remove(path, dry_run) for path in _bulk(folder, shared))
     return Pruned(pruned, kept, freed_bytes)
@@ -88,7 +88,7 @@ def _bulk(folder: CampaignDir, run_id: str) -> Iterator[Path]:
     way = takewhile(lambda parent: parent != folder.runs, (path, *path.parents))
     if any(part.is_symlink() for part in way) or not path.is_dir():
         return
-    cells = [] if run.cells.is_symlink() else sorted(run.cells.glob("*"))
+    cells = [] if run.cells_path.is_symlink() else sorted(run.cells_path.glob("*"))
     for owner in (path, *(cell for cell in cells if not cell.is_symlink())):
         for name in _BULK:
             inner = owner / name

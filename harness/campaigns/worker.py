@@ -341,7 +341,7 @@ def _left_reusable(cluster: RunCluster, plan: ResolvedPlan) -> bool:
     plug-in here costs its cluster, never the run that has ended."""
     try:
         prove_unfaulted(cluster)
-        plan.target.forget(cluster, [cell.plan for cell in plan.cells] or [plan.plan])
+        plan.target.forget(cluster, [cell.plan for cell in plan.cells])
     except Exception:  # whatever it is, the next run gets a cluster of its own
         return False
     return True

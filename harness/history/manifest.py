@@ -92,7 +92,7 @@ def evidence_files(rundir: RunDir) -> Iterator[str]:
     yield from (name for name in FILES if (rundir.path / name).is_file())
     for folder in FOLDERS:
         yield from sorted(_files_below(str(rundir.path), folder), key=lambda name: name.split("/"))
-    for manifest in sorted(rundir.cells.glob(f"*/{rundir.manifest.name}")):
+    for manifest in sorted(rundir.cells_path.glob(f"*/{rundir.manifest.name}")):
         yield manifest.relative_to(rundir.path).as_posix()
 
 

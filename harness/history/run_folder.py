@@ -95,7 +95,7 @@ class RunDir:
 
     def create_cell(self, name: str) -> RunDir:
         """Make the folder of a cell."""
-        return RunDir.create(self.cells, name)
+        return RunDir.create(self.cells_path, name)
 
     @classmethod
     def open(cls, path: Path) -> RunDir:
@@ -191,8 +191,8 @@ class RunDir:
         return self.path / "clients"
 
     @property
-    def cells(self) -> Path:
-        """The folders of cells; absent where the run has none."""
+    def cells_path(self) -> Path:
+        """The folder of the cells' folders; absent where the plan has no cells."""
         return self.path / CELLS
 
     @property
@@ -206,7 +206,7 @@ class RunDir:
 
     def cell(self, name: str) -> RunDir:
         """The folder of a cell, which may be missing."""
-        return RunDir(self.cells / name)
+        return RunDir(self.cells_path / name)
 
     def cell_names(self) -> tuple[str, ...]:
         """The cells that the run was to have, by its run.json; none for a run without cells. Raises
@@ -219,14 +219,17 @@ class RunDir:
                 "is not a list of cells as ackloss writes it", file=str(self.run), key="cells"
             ) from error
 
-    def cell_folders(self) -> list[RunDir]:
-        """The folders of its cells that are there, in the order of the plan."""
-        found = (self.cell(name) for name in self.cell_names())
+    def cells(self) -> list[RunDir]:
+        """The cells of the run that are there, in the order of the plan: one without `[[cells]]` is
+        the only cell of itself. Raises HistoryError."""
+        if not (names := self.cell_names()):
+            return [self]
+        found = map(self.cell, names)
         return [folder for folder in found if folder.run.is_file()]
 
     def with_cells(self) -> list[RunDir]:
         """The folders below `cells/`, whether or not their documents can be read, then its own."""
-        inner = sorted(path for path in self.cells.glob("*") if path.is_dir())
+        inner = sorted(path for path in self.cells_path.glob("*") if path.is_dir())
         return [*map(RunDir, inner), self]
 
     def logs(self) -> list[Path]:

@@ -471,14 +471,15 @@ class CellRun:
 
 
 def cell_runs(resolved: ResolvedPlan, record: RunMetadata, cluster: RunCluster) -> list[CellRun]:
-    """The cells of a run, with a folder each; a run without cells is one, in the run's folder."""
-    if not resolved.cells:
-        return [CellRun("", resolved, record, cluster)]
+    """The cells of a run, with a folder each; the only cell of a plan without `[[cells]]` has that
+    of the run."""
     return [
         CellRun(
             cell.name,
             replace(resolved, plan=cell.plan, workload=workload_of(cell.plan)),
-            record.begin_cell(cell.name, cell.plan, overrides=cell.overrides),
+            record.begin_cell(cell.name, cell.plan, overrides=cell.overrides)
+            if resolved.plan.cells
+            else record,
             cluster,
         )
         for cell in resolved.cells

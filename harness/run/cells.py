@@ -76,11 +76,17 @@ class CellPlan:
         return f"cells.{self.number}.{key}" if below else key
 
 
+def only_cell(plan: Plan) -> CellPlan:
+    """A plan without `[[cells]]` as a cell."""
+    return CellPlan(name="", number=0, overrides={}, plan=plan)
+
+
 def cell_plans(plan: Plan, target: Target[Any]) -> tuple[CellPlan, ...]:
-    """The cells of a plan in its order, none if it has none. Raises PlanError for a target without
-    cells, for a key that no cell may change, and for an impossible plan."""
+    """The cells of a plan in its order; a plan without `[[cells]]` is one cell, without a name.
+    Raises PlanError for a target without cells, for a key that no cell may change, and for an
+    impossible plan."""
     if not plan.cells:
-        return ()
+        return (only_cell(plan),)
     if not target.cell_keys:
         raise PlanError(
             f"{target.plugin} cannot hold several cells in one run here",
@@ -94,7 +100,9 @@ def checked_cells(plan: Plan, target: Target[Any]) -> tuple[CellPlan, ...]:
     """The cells of a plan, each of which the target accepts. Raises PlanError, also for clients
     that each cell cannot have separately."""
     cells = cell_plans(plan, target)
-    if cells and plan.workload.client == EXEC:
+    if not plan.cells:
+        return cells
+    if plan.workload.client == EXEC:
         raise PlanError(
             "cells have clients of ackloss: a command makes those of one object",
             key="workload.client",

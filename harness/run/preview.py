@@ -35,7 +35,7 @@ def warnings(resolved: ResolvedPlan) -> list[str]:
     plan, notes = resolved.plan, [f"forced: {each}" for each in resolved.unsupported]
     load = plan.workload
     of_cells = [resolved.target.warnings(each.plan) for each in resolved.cells]
-    notes += dict.fromkeys(chain.from_iterable(of_cells or [resolved.target.warnings(plan)]))
+    notes += dict.fromkeys(chain.from_iterable(of_cells))
     notes += chain(_unhealed(resolved), _of_nemeses(resolved))
     longest_s = _longest_s(plan)
     if longest_s > load.duration_s:
@@ -65,8 +65,7 @@ def _unhealed(resolved: ResolvedPlan) -> Iterator[str]:
 
 def _of_nemeses(resolved: ResolvedPlan) -> Iterator[str]:
     """What nemeses know of the nodes that they will meet."""
-    plans = tuple(cell.plan for cell in resolved.cells) or (resolved.plan,)
-    here = Here(resolved.plan, resolved.target, resolved.provider, plans)
+    here = Here(resolved.plan, resolved.target, resolved.provider, resolved.cells)
     for each in resolved.steps if here.knows_nodes else ():
         if isinstance(each.nemesis, Nemesis):
             for sentence in here.trial.warnings(each.step.nodes, each.nemesis):
@@ -94,7 +93,11 @@ def dry_run(resolved: ResolvedPlan) -> dict[str, Any]:
     """
     plan, outline = resolved.plan, resolved.provider.outline(resolved.order)
     met: dict[str, tuple[str, ...]] = {}
-    cells = [{"name": each.name, "changes": dict(each.overrides)} for each in resolved.cells]
+    cells = [
+        {"name": each.name, "changes": dict(each.overrides)}
+        for each in resolved.cells
+        if plan.cells
+    ]
     steps = [_dry_step(resolved, step, outline, met) for step in resolved.steps]
     cost = resolved.provider.cost(resolved.order, kept=False)
     return {

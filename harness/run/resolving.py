@@ -25,7 +25,14 @@ from harness.protocols import (
     Workload,
 )
 from harness.protocols.systems import EXEC
-from harness.run.cells import CellPlan, asked_in_vain, cell_plans, checked_cells, workload_of
+from harness.run.cells import (
+    CellPlan,
+    asked_in_vain,
+    cell_plans,
+    checked_cells,
+    only_cell,
+    workload_of,
+)
 from harness.run.client_process import ClientCommand
 from harness.run.resolving_faults import resolved_steps
 from harness.run.schedule import ResolvedStep
@@ -120,7 +127,7 @@ class ResolvedPlan:
 
     @cached_property
     def cells(self) -> tuple[CellPlan, ...]:
-        """The cells of the run, each with its own plan; none where the plan has none."""
+        """The cells of the run, each with its own plan."""
         return cell_plans(self.plan, self.target)
 
 
@@ -136,7 +143,7 @@ def resolve(
         else registry.make("targets", plan.target.system, {}, key="target.system", file=file)
     )
     mistakes, workload, provider = Mistakes(file), None, None
-    cells: tuple[CellPlan, ...] = ()
+    cells: tuple[CellPlan, ...] = (only_cell(plan),)
     steps: tuple[ResolvedStep, ...] = ()
     with mistakes.noted():
         named = workload_of(plan, file=file)

@@ -153,11 +153,11 @@ def as_if_first_led(plan: Plan, members: Sequence[str], controller: str) -> Situ
 
 
 def resolved_steps(
-    plan: Plan, target: Target[Any], provider: Provider, cells: Sequence[CellPlan] = ()
+    plan: Plan, target: Target[Any], provider: Provider, cells: Sequence[CellPlan]
 ) -> tuple[ResolvedStep, ...]:
     """The scripted faults of a plan; those of its mix are checked too. Raises PlanError, with the
     key of what is wrong."""
-    here = Here(plan, target, provider, tuple(cell.plan for cell in cells) or (plan,))
+    here = Here(plan, target, provider, cells)
     mistakes, steps = Mistakes(), []
     _check_mix(here, mistakes)
     for step in plan.faults:
@@ -175,13 +175,13 @@ class Here:
     plan: Plan
     target: Target[Any]
     provider: Provider
-    plans: tuple[Plan, ...]
+    cells: Sequence[CellPlan]
 
     @cached_property
     def trial(self) -> Trial:
         """The nodes that would start, on which faults are tried."""
         outline = self.provider.outline(Order(plan=self.plan, target=self.target))
-        return Trial(outline, self.plans, self.target.vocabulary())
+        return Trial(outline, [cell.plan for cell in self.cells], self.target.vocabulary())
 
     @property
     def roles(self) -> selectors.Roles:
@@ -238,8 +238,8 @@ def _nemesis(
 
 def _check_condition(condition: selectors.Condition, here: Here, where: str) -> None:
     """It can hold, in a cell at least."""
-    partitions = max(plan.partitions for plan in here.plans)
-    replicas = max(plan.replicas for plan in here.plans)
+    partitions = max(cell.plan.partitions for cell in here.cells)
+    replicas = max(cell.plan.replicas for cell in here.cells)
     if why := condition.why_never(partitions, replicas):
         raise PlanError(f"{condition.text!r} never holds: {why}", key=f"{where}.when")
 

@@ -156,7 +156,7 @@ def test_a_cell_that_cannot_be_read_does_not_keep_others_from_being_compared(
 
 
 def test_if_no_cell_can_be_read_nothing_is_compared(runs: tuple[RunDir, RunDir]) -> None:
-    shutil.rmtree(runs[1].cells)
+    shutil.rmtree(runs[1].cells_path)
     assert "no cell can be compared: " in refused(runs[0].path, runs[1].path)
 
 

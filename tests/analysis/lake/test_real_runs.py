@@ -235,7 +235,7 @@ def test_what_an_earlier_ackloss_knew_of_leaders_is_read(
     folder = CampaignDir(tmp_path / "celled")
     shutil.copytree(celled.path, folder.path)
     (run,) = folder.runs.iterdir()
-    for cell in folder.run(run.name).cell_folders():
+    for cell in folder.run(run.name).cells():
         document = cell.read_json(cell.result)
         del document["leaders"]
         cell.write_json(cell.result, document)

@@ -215,7 +215,7 @@ def test_a_run_without_a_manifest_was_killed(run: RunDir) -> None:
 
 def test_a_run_is_as_large_as_its_cells(run: RunDir) -> None:
     """The largest runs are judged first."""
-    assert _size_bytes(run) == sum(map(_size_bytes, run.cell_folders())) > 0
+    assert _size_bytes(run) == sum(map(_size_bytes, run.cells())) > 0
 
 
 def test_a_list_of_cells_that_is_none_is_bad_input(run: RunDir) -> None:
@@ -276,7 +276,7 @@ def test_a_run_whose_cells_cannot_be_put_together_is_unknown(
 
 def test_what_was_forced_is_known_whichever_cell_breaks(run: RunDir) -> None:
     forced = {"key": "topic.x", "what": "ignored by 0.8", "source": "KIP-0"}
-    for folder in (run, *run.cell_folders()):
+    for folder in (run, *run.cells()):
         folder.write_json(folder.run, {**folder.read_json(folder.run), "forced": [forced]})
     document = judge_run(run, {"loss": Breaks(cell=CELLS[0])})
     assert document["forced"] == ["topic.x: ignored by 0.8 (KIP-0)"]
@@ -426,7 +426,7 @@ def test_who_was_met_is_in_the_result_of_each_cell(run: RunDir, tmp_path: Path) 
 
 
 def test_a_damaged_observation_is_no_reason_to_judge_nothing(run: RunDir) -> None:
-    for cell in run.cell_folders():
+    for cell in run.cells():
         for part in cell.parts(cell.observations):
             part.write_bytes(b"PAR1")
     document = judge_run(run)
@@ -447,13 +447,13 @@ def by_itself(run: RunDir) -> RunDir:
     place = {"name": "c", "repetition": 0, "cell": None}
     run.write_json(run.run, {**run.read_json(run.run), "campaign": place})
     write_manifest(run, "run")
-    for cell in run.cell_folders():
+    for cell in run.cells():
         judge_run(cell)
     return run
 
 
 def test_cells_judged_one_by_one_are_summed_up_as_a_check_of_the_run_does(run: RunDir) -> None:
-    for cell in run.cell_folders():
+    for cell in run.cells():
         judge_run(cell)
     assert stored_result(run) is None, "not of a campaign, which would not have judged it"
     summed = stored_result(by_itself(run))
@@ -479,7 +479,7 @@ def test_a_failed_cell_which_a_campaign_does_not_judge_is_unknown_in_the_sum(run
 
 
 def test_a_pruned_run_is_summed_up_from_the_results_that_it_keeps(run: RunDir) -> None:
-    for cell in by_itself(run).cell_folders():
+    for cell in by_itself(run).cells():
         for folder in (cell.history, cell.reads, cell.observations):
             shutil.rmtree(folder)
     summed = stored_result(run)

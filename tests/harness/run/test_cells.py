@@ -71,7 +71,7 @@ def test_without_the_defects_nothing_is_lost(tmp_path: Path) -> None:
 
 
 def test_each_cell_writes_its_share_to_partitions_of_its_own(run: RunDir) -> None:
-    for cell in run.cell_folders():
+    for cell in run.cells():
         result = read_result(cell)
         assert result.counts.attempted == pytest.approx(600, abs=2)
         assert result.run_id == f"run.{cell.path.name}"
@@ -85,7 +85,7 @@ def test_each_cell_writes_its_share_to_partitions_of_its_own(run: RunDir) -> Non
 def test_all_cells_meet_the_same_faults_at_the_same_instants(run: RunDir) -> None:
     windows = [
         [(fault.id, fault.from_s, fault.to_s, fault.proven) for fault in read_result(cell).faults]
-        for cell in run.cell_folders()
+        for cell in run.cells()
     ]
     assert len(windows) == 4
     assert all(each == windows[0] for each in windows)
@@ -95,7 +95,7 @@ def test_all_cells_meet_the_same_faults_at_the_same_instants(run: RunDir) -> Non
 
 
 def cells(run: RunDir) -> list[RunDir]:
-    return run.cell_folders()
+    return run.cells()
 
 
 def test_the_folder_of_a_cell_is_a_run_that_is_judged_by_itself(
@@ -164,14 +164,14 @@ def test_an_interrupted_run_keeps_the_records_of_all_cells(tmp_path: Path) -> No
     rundir = run_of_cells(tmp_path, when_running=soon)
     assert rundir.read_json(rundir.run)["state"] == "interrupted"
     assert judge_run(rundir)["verdict"] == "unknown"
-    for cell in rundir.cell_folders():
+    for cell in rundir.cells():
         assert read_run(cell).state == "interrupted"
         result = read_result(cell)
         assert result.doubts == ("interrupted",)
         assert result.counts.attempted == pytest.approx(200, abs=10)
         met = [fault.id for fault in result.faults if fault.proven]
         assert met == ["cut-leader"], "its journal is there"
-    assert len(rundir.cell_folders()) == 4
+    assert len(rundir.cells()) == 4
 
 
 @dataclass(frozen=True)
