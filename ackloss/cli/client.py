@@ -145,7 +145,7 @@ def _orphaned(process: ClientProcess, at_most_s: float) -> str | None:
 
     deadline = time.monotonic() + at_most_s
     process.flush()
-    while process.running and time.monotonic() < deadline:
+    while not process.gone() and time.monotonic() < deadline:
         try:
             if process.lines():
                 process.end_input()

@@ -21,7 +21,7 @@ from harness.campaigns.journal import COPY_AGAIN, Progress, Run, read_progress
 from harness.errors import EnvironmentFailure, HistoryError
 from harness.faults.journal import numbered
 from harness.history.documents import read_run
-from harness.history.run_folder import CELLS, RunDir, parts_of, write_atomically
+from harness.history.run_folder import CELLS, Inside, RunDir, parts_of, write_atomically
 from harness.machine.scratch import scratch
 from harness.urls import is_url
 
@@ -34,9 +34,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CampaignDir:
-    """One campaign's folder; every property is a path inside it."""
+    """One campaign's folder, and the paths inside it."""
 
     path: Path
+
+    file = Inside("campaign.toml")
+    base = Inside("base.json")
+    journal = Inside("journal.jsonl")
+    runs = Inside("runs")
+    result = Inside("campaign.json")
+    report = Inside("report.html")
+    figures = Inside("figures")
+    tables = Inside("tables")
+    junit = Inside("junit.xml")
+    summary = Inside("summary.md")
 
     @classmethod
     def create(cls, path: Path, campaign: Campaign) -> CampaignDir:
@@ -198,46 +209,6 @@ class CampaignDir:
             run = cell.parents[1]
             found.add(cell if run.name in shared else run)
         return [RunDir(path) for path in sorted(found)]
-
-    @property
-    def file(self) -> Path:
-        return self.path / "campaign.toml"
-
-    @property
-    def base(self) -> Path:
-        return self.path / "base.json"
-
-    @property
-    def journal(self) -> Path:
-        return self.path / "journal.jsonl"
-
-    @property
-    def runs(self) -> Path:
-        return self.path / "runs"
-
-    @property
-    def result(self) -> Path:
-        return self.path / "campaign.json"
-
-    @property
-    def report(self) -> Path:
-        return self.path / "report.html"
-
-    @property
-    def figures(self) -> Path:
-        return self.path / "figures"
-
-    @property
-    def tables(self) -> Path:
-        return self.path / "tables"
-
-    @property
-    def junit(self) -> Path:
-        return self.path / "junit.xml"
-
-    @property
-    def summary(self) -> Path:
-        return self.path / "summary.md"
 
 
 class StoredRuns(NamedTuple):

@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from typing import Final
 
 import psutil
@@ -45,7 +46,6 @@ from harness.campaigns.worker import (
     Assignment,
     Built,
     Judge,
-    Process,
     Start,
     cluster_key,
     may_be_kept,
@@ -285,7 +285,7 @@ class _Worker:
     """
 
     number: int
-    process: Process
+    process: BaseProcess
     pipe: Connection
     task: Task | None = None
     left: dict[str, Cell] = field(default_factory=dict)

@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Protocol
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
@@ -362,18 +362,7 @@ def through_a_restart(provider: Provider) -> Retrying:
     )
 
 
-class Process(Protocol):
-    """The process of a worker (`multiprocessing.Process`), as far as it is used here."""
-
-    @property
-    def exitcode(self) -> int | None: ...
-    def is_alive(self) -> bool: ...
-    def join(self, timeout: float | None = None) -> None: ...
-    def terminate(self) -> None: ...
-    def kill(self) -> None: ...
-
-
-Start = Callable[[int, Path, Judge], tuple[Process, Connection]]
+Start = Callable[[int, Path, Judge], tuple[BaseProcess, Connection]]
 """Starts the process of a worker, by its number: the process, and the pipe to it."""
 
 
@@ -384,7 +373,7 @@ def start_process(
     *,
     client: ClientCommand | None = None,
     inventory: Path | None = None,
-) -> tuple[Process, Connection]:
+) -> tuple[BaseProcess, Connection]:
     """A worker in a new process, which shares nothing with this one; `client`: the command of the
     user's own clients, `inventory`: the hosts of its nodes."""
     context = multiprocessing.get_context("spawn")
@@ -403,10 +392,10 @@ class OnInventories:
 
     inventories: Sequence[Path]
     client: ClientCommand | None = None
-    begin: Callable[..., tuple[Process, Connection]] = start_process
-    _processes: dict[Path, Process] = field(default_factory=dict)
+    begin: Callable[..., tuple[BaseProcess, Connection]] = start_process
+    _processes: dict[Path, BaseProcess] = field(default_factory=dict)
 
-    def __call__(self, number: int, runs: Path, judge: Judge) -> tuple[Process, Connection]:
+    def __call__(self, number: int, runs: Path, judge: Judge) -> tuple[BaseProcess, Connection]:
         """See `Start`. Raises HarnessFailure when every inventory has a worker."""
         for inventory in self.inventories:
             process = self._processes.get(inventory)

@@ -24,7 +24,7 @@ import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import orjson
 
@@ -67,10 +67,52 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 @dataclass(frozen=True)
+class Inside:
+    """A path inside a folder that is known by its `path`."""
+
+    name: str
+
+    def __get__(self, folder: HasPath, _: object = None) -> Path:
+        return folder.path / self.name
+
+
+class HasPath(Protocol):
+    """A folder."""
+
+    @property
+    def path(self) -> Path: ...
+
+
+@dataclass(frozen=True)
 class RunDir:
-    """One run's folder; every property is a path inside it."""
+    """One run's folder, and the paths inside it."""
 
     path: Path
+
+    plan = Inside("plan.json")
+    run = Inside("run.json")
+    faults = Inside("faults.jsonl")
+    manifest = Inside("manifest.json")
+    result = Inside("result.json")
+    report = Inside("report.html")
+    history = Inside("history")
+    reads = Inside("reads")
+    ends = Inside("reads/ends.parquet")
+    observations = Inside("observations")
+    deliveries = Inside("deliveries")
+    """What the consumers of a group did; absent if there are none."""
+    findings = Inside("findings")
+    loss = Inside("findings/loss.parquet")
+    """What the loss checker found."""
+    lost_csv = Inside("lost.csv")
+    figure = Inside("timeline.png")
+    clients = Inside("clients")
+    """The logs of clients that are processes of the user's; absent if there are none."""
+    cells_path = Inside(CELLS)
+    """The folder of the cells' folders; absent where the plan has no cells."""
+    cells_csv = Inside("cells.csv")
+    junit = Inside("junit.xml")
+    """The cells as test cases."""
 
     @classmethod
     def create(cls, parent: Path, run_id: str) -> RunDir:
@@ -116,93 +158,12 @@ class RunDir:
             return cell_id(self.path.parent.parent.name, self.path.name)
         return self.path.name
 
-    @property
-    def plan(self) -> Path:
-        return self.path / "plan.json"
-
-    @property
-    def run(self) -> Path:
-        return self.path / "run.json"
-
-    @property
-    def faults(self) -> Path:
-        return self.path / "faults.jsonl"
-
-    @property
-    def manifest(self) -> Path:
-        return self.path / "manifest.json"
-
-    @property
-    def result(self) -> Path:
-        return self.path / "result.json"
-
-    @property
-    def report(self) -> Path:
-        return self.path / "report.html"
-
-    @property
-    def history(self) -> Path:
-        return self.path / "history"
-
-    @property
-    def reads(self) -> Path:
-        return self.path / "reads"
-
-    @property
-    def ends(self) -> Path:
-        return self.path / "reads" / "ends.parquet"
-
-    @property
-    def observations(self) -> Path:
-        return self.path / "observations"
-
-    @property
-    def deliveries(self) -> Path:
-        """What the consumers of a group did; absent if there are none."""
-        return self.path / "deliveries"
-
-    @property
-    def findings(self) -> Path:
-        return self.path / "findings"
-
-    @property
-    def loss(self) -> Path:
-        """What the loss checker found."""
-        return self.findings_of("loss")
-
     def findings_of(self, check: str) -> Path:
         """What a check found, one row each; absent when it found nothing."""
         return self.findings / f"{check}.parquet"
 
-    @property
-    def lost_csv(self) -> Path:
-        return self.path / "lost.csv"
-
-    @property
-    def figure(self) -> Path:
-        return self.path / "timeline.png"
-
     def node(self, name: str) -> Path:
         return self.path / "nodes" / name
-
-    @property
-    def clients(self) -> Path:
-        """The logs of clients that are processes of the user's; absent if there are none."""
-        return self.path / "clients"
-
-    @property
-    def cells_path(self) -> Path:
-        """The folder of the cells' folders; absent where the plan has no cells."""
-        return self.path / CELLS
-
-    @property
-    def cells_csv(self) -> Path:
-        return self.path / "cells.csv"
-
-    @property
-    def junit(self) -> Path:
-        """The cells as test cases."""
-        return self.path / "junit.xml"
 
     def cell(self, name: str) -> RunDir:
         """The folder of a cell, which may be missing."""

@@ -444,10 +444,9 @@ class ClientProcess:
             raise TooLong
         return [bytes(line) for line in lines]
 
-    @property
-    def running(self) -> bool:
-        """Whether its guard runs, and so perhaps the process."""
-        return self._guard.poll() is None
+    def gone(self) -> bool:
+        """Whether nothing of it is left: its guard ends after it."""
+        return self._guard.poll() is not None
 
     def end_input(self) -> None:
         """Write what waits, as far as it is accepted, then end its stdin."""

@@ -242,20 +242,6 @@ Start = Callable[[int, int], ClientProcess]
 """Starts the nth process of a place, both from 1."""
 
 
-@dataclass(eq=False)
-class _Dead:
-    """A process that was ended; `Mortal`."""
-
-    process: ClientProcess
-
-    @property
-    def name(self) -> str:
-        return self.process.name
-
-    def gone(self) -> bool:
-        return not self.process.running
-
-
 class ExecClient(Client, Crashes):
     """See `harness.protocols.Client` and `Crashes`."""
 
@@ -359,9 +345,7 @@ class ExecClient(Client, Crashes):
         while self._hear(place):
             pass  # what it has answered is answered: only the rest is unknown
         process = place.process
-        self._crashes[place.number, fault] = Crash(
-            died=_Dead(process) if process else None, unknown=len(place.pending)
-        )
+        self._crashes[place.number, fault] = Crash(died=process, unknown=len(place.pending))
         self._end(place, CLIENT_CRASHED)
         if not at_once:
             place.kept_dead.add(fault)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import __version__, failures
-from harness.errors import AcklossError, EnvironmentFailure, Interrupted
+from harness.errors import EnvironmentFailure, Interrupted
 from harness.history.documents import RunProcess
 from harness.history.manifest import write_manifest
 from harness.history.run_folder import SCHEMA_VERSION, RunDir, cell_id
@@ -157,9 +157,6 @@ class RunMetadata:
             folder = self.rundir.path
             error.hint = f"what was recorded is kept: `ackloss check {folder}` judges it"
             self._end(state="interrupted")
-            raise
-        except AcklossError as error:
-            self.fail(error)
             raise
         except Exception as error:
             self.fail(error)

@@ -68,7 +68,7 @@ def _of_nemeses(resolved: ResolvedPlan) -> Iterator[str]:
     here = Here(resolved.plan, resolved.target, resolved.provider, resolved.cells)
     for each in resolved.steps if here.knows_nodes else ():
         if isinstance(each.nemesis, Nemesis):
-            for sentence in here.trial.warnings(each.step.nodes, each.nemesis):
+            for sentence in here.warnings(each.step.nodes, each.nemesis):
                 yield f"{dotted(('faults', each.step.id))}: {sentence}"
 
 

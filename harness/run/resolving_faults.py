@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from harness import registry
 from harness.errors import Mistakes, PlanError
@@ -37,41 +37,87 @@ from harness.run.cells import CellPlan
 from harness.run.schedule import ResolvedStep
 from harness.wrong_values import dotted
 
-# Faults that could meet nothing, refused when the plan is read: a node that there is not, a cut
-# that cuts nothing. A run would take as long as any other and then be `unknown`.
-#
-# A selector depends on who leads when the fault begins. So it is tried in situations that differ in
-# that: only what meets nothing in any of them is refused.
 
-_DRAWS: Final = 8
+def resolved_steps(
+    plan: Plan, target: Target[Any], provider: Provider, cells: Sequence[CellPlan]
+) -> tuple[ResolvedStep, ...]:
+    """The scripted faults of a plan; those of its mix are checked too. Raises PlanError, with the
+    key of what is wrong."""
+    here = Here(plan, target, provider, cells)
+    mistakes, steps = Mistakes(), []
+    for place, family in enumerate(plan.mix.families if plan.mix else ()):
+        with mistakes.noted():  # also one that this seed never draws
+            _nemesis(family.nemesis, family.nodes, family.options, here, f"mix.families.{place}")
+    for step in plan.faults:
+        with mistakes.noted():
+            steps.append(_resolve_step(here, dotted(("faults", step.id)), step))
+    mistakes.refuse()
+    _check_same(steps)
+    return tuple(steps)
 
 
 @dataclass(frozen=True)
-class Trial:
-    """The nodes that would start, and the plan of each cell, or of the run."""
+class Here:
+    """The cluster that a plan would start, against which its faults are checked.
 
-    outline: Sequence[NodeOutline]
-    plans: Sequence[Plan]
-    vocabulary: Vocabulary
+    A selector depends on who leads when the fault begins. So it is tried in situations that differ
+    in that: only what meets nothing in any of them is refused. A run would take as long as any
+    other and then be `unknown`.
+    """
 
-    def check(self, nodes: str, nemesis: Nemesis, *, where: str) -> None:
-        """Raise PlanError for a fault that meets nothing, whatever is so when it begins."""
+    plan: Plan
+    target: Target[Any]
+    provider: Provider
+    cells: Sequence[CellPlan]
+
+    @cached_property
+    def outline(self) -> Sequence[NodeOutline]:
+        """The nodes that would start."""
+        return self.provider.outline(Order(plan=self.plan, target=self.target))
+
+    @cached_property
+    def words(self) -> Vocabulary:
+        """The target's words in selectors and conditions."""
+        return self.target.vocabulary()
+
+    @property
+    def roles(self) -> selectors.Roles:
+        """The roles of the nodes that would start, by name."""
+        return {node.name: node.roles for node in self.outline}
+
+    @property
+    def knows_nodes(self) -> bool:
+        """Whether the nodes are known before the cluster is queried."""
+        kind = self.provider
+        return kind.named_by == "" or (kind.named_by == "inventory" and kind.inventory is not None)
+
+    def check_selector(self, text: str, *, key: str) -> None:
+        """Refuse words that the target does not have, and names that the cluster does not have, as
+        far as its nodes are known."""
+        selectors.check(text, self.words, key=key)
+        if self.knows_nodes:
+            selectors.check_names(text, lambda: self.roles, key=key)
+
+    def check_effect(self, nodes: str, nemesis: Nemesis, *, where: str) -> None:
+        """Refuse a fault that meets nothing, whatever is so when it begins."""
         texts = {"nodes": nodes, **nemesis.selectors}
         if any(map(selectors.earlier_steps, texts.values())):
             return  # what an earlier step has met is known then
         for key, text in texts.items():
             for term in selectors.numbered_terms(text):
                 if not any(selectors.select(term, choice) for choice in self._choices()):
+                    partitions = max(cell.plan.partitions for cell in self.cells)
                     raise PlanError(
                         f"{term!r} is no node of this cluster",
                         key=f"{where}.{key}",
-                        hint=f"it has {self._sizes()}",
+                        hint=f"it has {', '.join(self.words.members(self.roles))} and {partitions} "
+                        f"partition{'s' if partitions > 1 else ''}",
                     )
         if not any(selectors.select(nodes, choice) for choice in self._choices()):
             raise PlanError(
                 f"{nodes!r} is never a node of this cluster",
                 key=f"{where}.nodes",
-                hint=f"the nodes are {', '.join(each.name for each in self.outline)}",
+                hint=f"the nodes are {', '.join(self.roles)}",
             )
         if nemesis.selectors and not any(
             self._acts(nodes, nemesis, choice) for choice in self._choices()
@@ -97,29 +143,19 @@ class Trial:
         except Exception:  # a plug-in's mistake, which is reported when the fault begins
             return True
 
-    def _sizes(self) -> str:
-        members = self.vocabulary.members({each.name: each.roles for each in self.outline})
-        partitions = max(plan.partitions for plan in self.plans)
-        return f"{', '.join(members)} and {partitions} partition{'s' if partitions > 1 else ''}"
-
     def _choices(self) -> Iterator[Choice]:
         """The first is the likeliest: most are refused by none."""
-        roles = {each.name: each.roles for each in self.outline}
-        for number, situation in product(range(_DRAWS), self._situations()):
-            yield Choice(
-                roles=roles,
-                situation=situation,
-                vocabulary=self.vocabulary,
-                draw=random.Random(number),
-            )
+        for number, situation in enumerate(self._situations()):
+            draw = random.Random(number)
+            yield Choice(roles=self.roles, situation=situation, vocabulary=self.words, draw=draw)
 
     def _situations(self) -> Iterator[Situation]:
         """Each member leads all partitions, with all replicas in sync or alone; or nobody leads."""
-        nodes = [each.name for each in self.outline if CLIENT_ROLE not in each.roles]
-        members = self.vocabulary.members({each.name: each.roles for each in self.outline})
-        for plan, place in product(self.plans, range(len(members))):
+        nodes = [name for name, roles in self.roles.items() if CLIENT_ROLE not in roles]
+        members = self.words.members(self.roles)
+        for cell, place in product(self.cells, range(len(members))):
             controller = nodes[-1 - place % len(nodes)]
-            replicated = as_if_first_led(plan, members[place:] + members[:place], controller)
+            replicated = as_if_first_led(cell.plan, members[place:] + members[:place], controller)
             yield replace(replicated, coordination=replicated.partitions[0])
             alone = {
                 number: replace(view, members=(view.leader or "",))
@@ -152,61 +188,14 @@ def as_if_first_led(plan: Plan, members: Sequence[str], controller: str) -> Situ
     return Situation(time_ns=0, partitions={v.partition: v for v in view}, controller=controller)
 
 
-def resolved_steps(
-    plan: Plan, target: Target[Any], provider: Provider, cells: Sequence[CellPlan]
-) -> tuple[ResolvedStep, ...]:
-    """The scripted faults of a plan; those of its mix are checked too. Raises PlanError, with the
-    key of what is wrong."""
-    here = Here(plan, target, provider, cells)
-    mistakes, steps = Mistakes(), []
-    _check_mix(here, mistakes)
-    for step in plan.faults:
-        with mistakes.noted():
-            steps.append(_resolve_step(here, dotted(("faults", step.id)), step))
-    mistakes.refuse()
-    _check_same(steps)
-    return tuple(steps)
-
-
-@dataclass(frozen=True)
-class Here:
-    """What the steps of a plan are checked against."""
-
-    plan: Plan
-    target: Target[Any]
-    provider: Provider
-    cells: Sequence[CellPlan]
-
-    @cached_property
-    def trial(self) -> Trial:
-        """The nodes that would start, on which faults are tried."""
-        outline = self.provider.outline(Order(plan=self.plan, target=self.target))
-        return Trial(outline, [cell.plan for cell in self.cells], self.target.vocabulary())
-
-    @property
-    def roles(self) -> selectors.Roles:
-        """The nodes that would start."""
-        return {node.name: node.roles for node in self.trial.outline}
-
-    @property
-    def knows_nodes(self) -> bool:
-        """Whether the nodes are known before the cluster is queried."""
-        kind = self.provider
-        return kind.named_by == "" or (kind.named_by == "inventory" and kind.inventory is not None)
-
-    def check_selector(self, text: str, *, key: str) -> None:
-        """Refuse words that the target does not have, and names that the cluster does not have, as
-        far as its nodes are known."""
-        selectors.check(text, self.target.vocabulary(), key=key)
-        if self.knows_nodes:
-            selectors.check_names(text, lambda: self.roles, key=key)
-
-
 def _resolve_step(here: Here, where: str, step: FaultStep) -> ResolvedStep:
-    condition, words = None, here.target.vocabulary()
+    condition = None
     if step.when is not None:
-        condition = selectors.parse_condition(step.when, words, key=f"{where}.when")
-        _check_condition(condition, here, where)
+        condition = selectors.parse_condition(step.when, here.words, key=f"{where}.when")
+        partitions = max(cell.plan.partitions for cell in here.cells)
+        replicas = max(cell.plan.replicas for cell in here.cells)
+        if why := condition.why_never(partitions, replicas):  # in no cell
+            raise PlanError(f"{condition.text!r} never holds: {why}", key=f"{where}.when")
     if step.nemesis is None:
         return ResolvedStep(step=step, condition=condition, nemesis=None)
     nemesis = _nemesis(step.nemesis, step.nodes, step.options, here, where)
@@ -232,16 +221,8 @@ def _nemesis(
         here.check_selector(text, key=f"{where}.{key}")
     _check_gateways(nodes, nemesis, here, where)
     if here.knows_nodes:
-        here.trial.check(nodes, nemesis, where=where)
+        here.check_effect(nodes, nemesis, where=where)
     return nemesis
-
-
-def _check_condition(condition: selectors.Condition, here: Here, where: str) -> None:
-    """It can hold, in a cell at least."""
-    partitions = max(cell.plan.partitions for cell in here.cells)
-    replicas = max(cell.plan.replicas for cell in here.cells)
-    if why := condition.why_never(partitions, replicas):
-        raise PlanError(f"{condition.text!r} never holds: {why}", key=f"{where}.when")
 
 
 def _check_limit(step: FaultStep, nemesis: Nemesis | ClientNemesis, where: str) -> None:
@@ -255,14 +236,6 @@ def _check_limit(step: FaultStep, nemesis: Nemesis | ClientNemesis, where: str) 
         key=f"{where}.{limit[0]}",
         hint="use a longer one, or a shorter for_s",
     )
-
-
-def _check_mix(here: Here, mistakes: Mistakes) -> None:
-    """Refuse a family of the mix that cannot be, also where this seed never draws it."""
-    mix = here.plan.mix
-    for place, family in enumerate(mix.families if mix else ()):
-        with mistakes.noted():
-            _nemesis(family.nemesis, family.nodes, family.options, here, f"mix.families.{place}")
 
 
 def _check_levers(name: str, nemesis: Nemesis, here: Here, where: str) -> None:

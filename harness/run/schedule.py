@@ -13,30 +13,20 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from harness.faults import selectors
 from harness.faults.injection import Faults, chosen
 from harness.faults.selectors import Condition
 from harness.plan import FaultStep, Plan
-from harness.protocols import Act, Nemesis, Node, Situation
+from harness.protocols import Act, Nemesis, Node
 from harness.protocols.clock import Clock, Task
 from harness.protocols.crashes import ClientNemesis, names_met
 from harness.protocols.vocabulary import Choice, Since, Vocabulary
+from harness.run.observer import Observer
 
 _TICK_S = 0.05
 _FIRST_S = 5.0
 """How long the first answer of a node is waited for: before it no leader is known."""
-
-
-class Observes(Protocol):
-    """Something that knows the situation now."""
-
-    def situation(self) -> Situation: ...
-
-    def begun(self) -> bool:
-        """Whether a node has answered since the run began, or none is queried."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +46,7 @@ class Schedule:
     steps: Sequence[ResolvedStep]
     nodes: Mapping[str, Node]
     faults: Faults
-    observer: Observes
+    observer: Observer
     clock: Clock
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     stop: threading.Event = field(default_factory=threading.Event)
