@@ -3,13 +3,13 @@ missing, and the proof that no fault is in force before the first operation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from harness.errors import EnvironmentFailure, HarnessFailure, HistoryError
+from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.faults.injection import required, unavailable
-from harness.faults.journal import record_type
+from harness.faults.journal import known_types
 from harness.levers.client import ClientLever
 from harness.levers.consumer import ConsumerLever
 from harness.levers.manual import ManualLever
@@ -29,7 +29,13 @@ def levers_of(
     the workload's clients if they can crash, and the operator's."""
     levers = dict(cluster.levers)
     own = resolved.target.levers(cluster, resolved.plan)
-    _check_records(resolved.plan.target.system, own)
+    for name, lever in own.items():  # after a crash nothing could undo what no journal can hold
+        if lever.record_type not in known_types(name):
+            raise HarnessFailure(
+                f"the target {resolved.target.plugin!r}: the lever {name!r} has the undo record "
+                f"{lever.record_type.__name__}, which it does not declare",
+                hint="declare it in record_types",
+            )
     levers |= own
     if isinstance(client, Crashes):
         levers[ClientLever.name] = ClientLever(client)
@@ -38,27 +44,6 @@ def levers_of(
     if resolved.operator is not None:
         levers[ManualLever.name] = ManualLever(resolved.operator)
     return levers
-
-
-def _check_records(system: str, levers: Mapping[str, Lever[Any]]) -> None:
-    """Raise HarnessFailure for a lever of a target whose records could not be read back from a
-    journal: after a crash nothing could undo them."""
-    for name, lever in levers.items():
-        try:
-            known = record_type(name)
-        except HistoryError as error:
-            raise _undeclared(system, name, lever, error.what) from error
-        if lever.record_type is not known:
-            why = f"a journal has {known.__name__} under this name"
-            raise _undeclared(system, name, lever, why)
-
-
-def _undeclared(system: str, name: str, lever: Lever[Any], why: str) -> HarnessFailure:
-    record = lever.record_type.__name__
-    return HarnessFailure(
-        f"the target {system!r}: levers() returns {name!r} with the undo record {record}: {why}",
-        hint="declare it in record_types",
-    )
 
 
 def refuse_unavailable(resolved: ResolvedPlan, cluster: Cluster) -> None:

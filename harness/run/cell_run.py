@@ -368,8 +368,7 @@ class CellRun:
             },
             promises=promises.document(),
         )
-        for sentence in effective.get("warnings", ()):
-            self.record.warn(sentence)
+        self.record.warn(*effective.get("warnings", ()))
 
     @contextmanager
     def connected(self) -> Iterator[None]:

@@ -132,11 +132,12 @@ class RunMetadata:
         for cell in self.cells if self.rundir.faults.exists() else ():
             shutil.copyfile(self.rundir.faults, cell.rundir.faults)
 
-    def warn(self, sentence: str) -> None:
-        """Add a warning, to the cells' too, and write the document."""
-        self._write(warnings=[*self.document["warnings"], sentence])
+    def warn(self, *sentences: str) -> None:
+        """Add warnings, to the cells' too, and write the document."""
+        if sentences:
+            self._write(warnings=[*self.document["warnings"], *sentences])
         for cell in self.cells:
-            cell.warn(sentence)
+            cell.warn(*sentences)
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:

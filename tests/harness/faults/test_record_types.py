@@ -54,7 +54,6 @@ INTENT: dict[str, Any] = {
     "lever": "warp",
     "token": {"node": "n1", "fault": "fast", "seed": 3, "factor": 8},
 }
-BARE = "declares for the lever 'warp' an undo record that is not a frozen dataclass: WarpRecord"
 STILL = {"node": "n1", "pid": 7, "fault": "fast"}
 PLAN = {"schema": 1, "name": "p", "target": {"system": "warped"}, "cluster": {"kind": "memory"}}
 
@@ -157,23 +156,18 @@ def test_a_lever_with_the_declared_record_is_one_of_the_run(plant: Plant) -> Non
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "why"),
+    ("right", "wrong"),
     [
-        ("record_type = WarpRecord", "record_type = UndoRecord", "UndoRecord: a journal has WarpR"),
-        (
-            '{"warp": WarpLever()}',
-            '{"wrap": WarpLever()}',
-            "WarpRecord: names the lever 'wrap'",
-        ),
+        ("record_type = WarpRecord", "record_type = UndoRecord"),
+        ('{"warp": WarpLever()}', '{"wrap": WarpLever()}'),
     ],
 )
 def test_a_lever_is_refused_whose_records_a_journal_could_not_give_back(
-    plant: Plant, right: str, wrong: str, why: str
+    plant: Plant, right: str, wrong: str
 ) -> None:
     assert right in LEVER
     plant(body() + LEVER.replace(right, wrong), targets_warped="Warped")
     with pytest.raises(HarnessFailure) as refused:
         levers_of(resolve(parse_plan(PLAN)), DryRunCluster({}))
-    assert "the target 'warped': levers() returns 'w" in refused.value.what
-    assert why in refused.value.what
+    assert "the target 'warped': the lever 'w" in refused.value.what
     assert refused.value.hint == "declare it in record_types"
