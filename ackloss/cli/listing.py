@@ -17,7 +17,7 @@ import rich_click as click
 
 from ackloss.cli.output import Output, with_output
 from harness import __version__, registry
-from harness.installation import CAMPAIGNS, PLANS
+from harness.plan.shipped import CAMPAIGNS, PLANS
 
 if TYPE_CHECKING:
     from harness.plan import Plan

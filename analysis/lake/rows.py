@@ -30,9 +30,9 @@ from analysis.lake.schema import FINDINGS, TEXT
 from analysis.lake.sources import Source, Unit, total
 from analysis.statistics.samples import Outcome, is_conclusive, is_eligible, verdict_class
 from harness.errors import HistoryError
+from harness.history import MEMBERS
 from harness.history.documents import Availability, Counts, Rates, RunResult
 from harness.history.run_folder import RunDir, parts_of
-from harness.history.schemas import MEMBERS
 from harness.models import MODELS
 from harness.protocols import INVALID, UNKNOWN, VALID
 

@@ -24,9 +24,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.errors import HistoryError, TooNewError
+from harness.history import ADDED, DELIVERIES, HISTORY, READS, SCHEMA_VERSION
 from harness.history.arrays import one_batch
 from harness.history.run_folder import RunDir
-from harness.history.schemas import ADDED, DELIVERIES, HISTORY, READS, SCHEMA_VERSION
 from harness.protocols.runs import (
     FAIL,
     INFO,

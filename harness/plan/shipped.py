@@ -1,4 +1,7 @@
-"""Plans and campaigns that come with ackloss, found by name.
+"""Plans and campaigns that come with ackloss, found by name; and where this ackloss comes from.
+
+`harness/shipped/` holds links to the checkout's `plans/` and `campaigns/`; a wheel has the files
+themselves in their place. So what is found by name needs no clone.
 
 A name is the path below `plans/` or `campaigns/` without `.toml` (`faults/storm`), or its last part
 where that is unique (`storm`). A file that exists always wins over a name.
@@ -12,11 +15,32 @@ from pathlib import Path
 from typing import Final
 
 from harness.errors import PlanError, nearest
-from harness.installation import CAMPAIGNS, PLANS, shipped
 
-__all__ = ["CAMPAIGNS", "PLANS", "abouts", "find", "is_path", "named_files"]
+PLANS: Final = "plans"
+CAMPAIGNS: Final = "campaigns"
+"""What comes with ackloss and is found by name: folders in `harness/shipped/`."""
 
+_HERE: Final = Path(__file__).resolve().parents[1]
 _SUFFIX: Final = ".toml"
+
+
+def checkout(package: Path = _HERE) -> Path | None:
+    """The root of ackloss' own checkout; `None` where `package`, the harness, was installed.
+
+    A folder that merely contains an installed ackloss, such as a user's repository with a virtual
+    environment in it, is not one: the root holds ackloss' own pyproject.toml.
+    """
+    root = package.resolve().parent
+    try:
+        project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        return root if project["name"] == "ackloss" else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def shipped(kind: str) -> Path:
+    """The folder of the plans or campaigns that come with this ackloss."""
+    return _HERE / "shipped" / kind
 
 
 def named_files(kind: str) -> dict[str, Path]:
