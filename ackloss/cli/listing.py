@@ -17,7 +17,6 @@ import rich_click as click
 
 from ackloss.cli.output import Output, with_output
 from harness import __version__, registry
-from harness.plan.shipped import CAMPAIGNS, PLANS
 
 if TYPE_CHECKING:
     from harness.plan import Plan
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 SCHEDULES = "schedules"
 SETTINGS = "settings"
-_NAMED = (SCHEDULES, PLANS, CAMPAIGNS)
+_NAMED = (SCHEDULES, "plans", "campaigns")
 """What is listed with one line about each."""
 
 Schema = dict[str, Any]
