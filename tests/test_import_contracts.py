@@ -154,6 +154,9 @@ def planted_in(tree: Path, package: str, imported: set[str]) -> str:
     """Let a package import what it may not, in a new module where it is a folder: which module."""
     lines = "".join(f"import {name}\n" for name in sorted(imported))
     folder = tree / package.replace(".", "/")
+    if package == "harness":
+        (folder / "stray.py").write_text(lines, encoding="utf-8")
+        return "harness.stray"
     if folder.is_dir():
         (folder / "planted.py").write_text(lines, encoding="utf-8")
         return f"{package}.planted"
@@ -234,10 +237,10 @@ def test_an_upward_import_is_reported_for_each_pair_of_layers(planted: Planted, 
         ("checkers", "analysis"),
         ("checkers", "targets"),
         ("workloads", "nemeses"),
-        ("harness.campaigns", "checkers"),
-        ("harness.registry", "targets"),
-        ("harness.plan", "workloads"),
-        ("schedules", "harness.plan"),
+        ("harness", "checkers"),
+        ("harness", "targets"),
+        ("harness", "ackloss"),
+        ("schedules", "harness"),
     ],
 )
 def test_the_arrows_of_the_design_are_among_them(
@@ -272,22 +275,18 @@ def test_an_import_that_no_exception_names_is_reported(planted: Planted, pair: I
 
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_a_library_is_reported_in_every_package_but_its_own(planted: Planted, name: str) -> None:
-    assert planted.reports[name].imports == planted.expected(library_imports(name))
+    upward = {each for each in upward_imports(DOWNWARDS) if each[1] in LIBRARIES[name][0]}
+    assert planted.reports[name].imports == planted.expected(library_imports(name) | upward)
 
 
 def rooms_in(tree: Path) -> set[str]:
-    """The modules and packages of the harness, and its `__main__`."""
+    """The modules and packages of the harness."""
     modules = {path.stem for path in (tree / "harness").glob("*.py")} - {"__init__"}
     return modules | {path.parent.name for path in (tree / "harness").glob("*/__init__.py")}
 
 
-def test_the_harness_has_the_same_rooms_in_both_contracts_of_layers() -> None:
-    """import-linter finds one that is missing only in the contract that is exhaustive."""
-    names = {name for layer in layers(DOWNWARDS) for name in layer}
-    listed = {name.removeprefix("harness.") for name in names if name.startswith("harness.")}
-    rooms = {room for layer in layers(ROOMS) for room in layer}
-    assert listed == rooms - {"__main__"}, "which imports the command line, and nobody imports"
-    assert rooms == rooms_in(ROOT)
+def test_every_room_of_the_harness_is_in_a_layer() -> None:
+    assert {room for layer in layers(ROOMS) for room in layer} == rooms_in(ROOT)
 
 
 def test_a_room_that_stands_in_no_contract_is_found(tmp_path: Path) -> None:
