@@ -133,18 +133,9 @@ def _section(
 
 def _schedules() -> str:
     """The named schedules."""
-    rows = [f"| `{name}` | {schedule['about']} |" for name, schedule in named_schedules().items()]
-    return "\n".join(
-        [
-            "## Named schedules",
-            "",
-            '`schedule = "NAME"` in place of steps; `ackloss run --dry-run` prints its steps.',
-            "",
-            "| name | what happens |",
-            "|---|---|",
-            *rows,
-        ]
-    )
+    rows = [f"- `{name}`: {schedule['about']}" for name, schedule in named_schedules().items()]
+    words = '`schedule = "NAME"` in place of steps; `ackloss run --dry-run` prints its steps.'
+    return "\n".join(["## Named schedules", "", words, "", *rows])
 
 
 def _keys(schema: Schema, meanings: Mapping[str, str] | None = None) -> str:
@@ -166,11 +157,13 @@ def _type(field: Schema) -> str:
     if "const" in field:
         return f"`{_toml(field['const'])}`"
     if "enum" in field:
-        return " or ".join(f"`{_toml(value)}`" for value in field["enum"])
+        return ", ".join(f"`{_toml(value)}`" for value in field["enum"])
     if "$ref" in field:
         return "table"
     stated = str(field.get("type", "any"))
     kind = {"object": "table", "array": "list"}.get(stated, stated)
+    if "minimum" in field and "maximum" in field:
+        return f"{kind}, {field['minimum']}–{field['maximum']}"
     low = [f"≥ {field['minimum']}"] if "minimum" in field else []
     low += [f"> {field['exclusiveMinimum']}"] if "exclusiveMinimum" in field else []
     high = [f"≤ {field['maximum']}"] if "maximum" in field else []
