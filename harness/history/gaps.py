@@ -8,9 +8,6 @@ for node logs and observations, their digests. One without, from before there we
 checked by what it contains: numbers of parts, indices of operations, counts of run.json. For both,
 there must be records for the positions of the final reads.
 
-What is missing from a run folder according to its rows: numbers of parts, indices, counts,
-positions.
-
 Statistics in the Parquet files answer most of this without reading a row.
 """
 

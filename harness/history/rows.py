@@ -76,7 +76,6 @@ class _Reader(threading.Thread, Generic[Item, Part]):
         self._queue: Queue[_Said[Part]] = Queue(PARTS)
 
     def run(self) -> None:
-        """See threading.Thread."""
         try:
             for item in self._items:
                 for part in self._make(item):
@@ -235,7 +234,6 @@ class Rows:
             yield from self._each(self._facts.reads, parquet_reader.keys_and_values)
 
     def bounds(self) -> Bounds:
-        """See `harness.protocols.Run`."""
         return together(
             stated(path) or Bounds.of(read([path]))
             for read, paths in (

@@ -319,18 +319,15 @@ class ExecClient(Client, Crashes):
         self._selector.close()
 
     def crash(self, number: int, fault: str, *, at_once: bool) -> None:
-        """See `harness.protocols.crashes.Crashes`."""
         place = self._places[number - 1]
         self._handed_over.ask(partial(self._crash, place, fault, at_once=at_once))
 
     def replace(self, number: int, fault: str) -> None:
-        """See `harness.protocols.crashes.Crashes`."""
         place = self._places[number - 1]
         if fault in place.kept_dead and not self._closing:
             self._handed_over.ask(partial(self._replace, place, fault))
 
     def state(self, number: int, fault: str) -> ClientState:
-        """See `harness.protocols.crashes.Crashes`."""
         place, crash = self._places[number - 1], self._crashes.get((number, fault))
         process = place.process
         return ClientState(
