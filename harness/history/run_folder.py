@@ -24,7 +24,7 @@ import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import orjson
 
@@ -72,15 +72,8 @@ class Inside:
 
     name: str
 
-    def __get__(self, folder: HasPath, _: object = None) -> Path:
-        return folder.path / self.name
-
-
-class HasPath(Protocol):
-    """A folder."""
-
-    @property
-    def path(self) -> Path: ...
+    def __get__(self, folder: Any, _: object = None) -> Path:
+        return Path(folder.path, self.name)
 
 
 @dataclass(frozen=True)
