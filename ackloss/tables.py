@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from analysis.lake.delta import StoredLake
     from analysis.lake.schema import Table
-    from analysis.lake.stored import StoredLake
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,8 @@ class Lake:
     """What many campaigns found, as tables (docs/how-to/lake.md).
 
     Nothing is kept in memory: each method reads its table, or the columns of it that are named. The
-    lake is seen as it was when it was opened. All raise HistoryError for a damaged file, and where
-    a build has removed what was there then: open the lake again. They raise QueryError for columns
-    that the table does not have, and where `columns` is not a list of names.
+    lake is seen as it was when it was opened. All raise HistoryError for a damaged file, and
+    QueryError for columns that the table does not have, and where `columns` is not a list of names.
     """
 
     _stored: StoredLake
@@ -29,7 +28,7 @@ class Lake:
     @property
     def campaigns(self) -> list[str]:
         """The campaigns that it holds."""
-        return [campaign.id for campaign in self._stored.manifest.campaigns]
+        return [campaign.id for campaign in self._stored.campaigns]
 
     @property
     def simulated(self) -> bool:
@@ -60,13 +59,13 @@ class Lake:
         """A row for each invocation and completion; empty unless the lake was built with --ops."""
         return self._table("ops", columns)
 
-    def sql(self, query: str, *, engine: Literal["spark", "duckdb"] = "spark") -> pd.DataFrame:
-        """The answer of one query that reads these tables. Raises QueryError where it cannot be
-        run, and for an unknown engine."""
+    def sql(self, query: str) -> pd.DataFrame:
+        """The answer of one query over these tables, by Spark. Raises QueryError where it cannot be
+        run."""
+        from analysis.lake.delta import frame_of
         from analysis.lake.query import query as answer
-        from analysis.lake.stored import frame_of
 
-        return frame_of(answer(self._stored, query, engine=engine))
+        return frame_of(answer(self._stored, query))
 
     def _table(self, name: str, columns: Sequence[str] | None) -> pd.DataFrame:
         from analysis.lake.schema import TABLES
@@ -100,8 +99,7 @@ def _chosen(columns: Iterable[str], table: Table) -> list[str]:
 
 def lake(address: str | os.PathLike[str]) -> Lake:
     """The lake in this folder, or at this `file://` or `s3://` address. Raises HistoryError if
-    there is none, or one that a newer ackloss has written."""
-    from analysis.lake.place import place_of
-    from analysis.lake.stored import open_lake
+    there is none."""
+    from analysis.lake.delta import open_lake
 
-    return Lake(open_lake(place_of(address)))
+    return Lake(open_lake(address))

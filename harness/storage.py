@@ -271,16 +271,18 @@ def _in_one_sentence(url: str, *, writing: bool = False) -> Iterator[None]:
     except (OSError, pa.ArrowException, ValueError) as error:
         if isinstance(error, FileNotFoundError) and not writing:
             raise HistoryError("there is nothing here", file=url) from error
-        if isinstance(error, PermissionError) or _DENIED.search(_NAMES.sub("", str(error))):
-            hint = "credentials come from this process' environment, such as AWS_ACCESS_KEY_ID"
-            raise EnvironmentFailure(
-                "access is denied", file=url, hint=hint if is_url(url) else None
-            ) from error
-        if "NO_SUCH_BUCKET" in str(error):
-            raise HistoryError("there is no such bucket", file=url) from error
-        why = _first_line(error)
-        what = "the storage does not answer as it should" if is_url(url) else "cannot be used"
-        raise EnvironmentFailure(f"{what}: {why}", file=url) from error
+        raise trouble_at(url, error) from error
+
+
+def trouble_at(url: str, error: Exception) -> AcklossError:
+    """What a library says of a storage, as an error that names the place."""
+    if isinstance(error, PermissionError) or _DENIED.search(_NAMES.sub("", str(error))):
+        hint = "credentials come from this process' environment, such as AWS_ACCESS_KEY_ID"
+        return EnvironmentFailure("access is denied", file=url, hint=hint if is_url(url) else None)
+    if "NO_SUCH_BUCKET" in str(error):
+        return HistoryError("there is no such bucket", file=url)
+    what = "the storage does not answer as it should" if is_url(url) else "cannot be used"
+    return EnvironmentFailure(f"{what}: {_first_line(error)}", file=url)
 
 
 def _first_line(error: BaseException) -> str:

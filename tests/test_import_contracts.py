@@ -48,7 +48,7 @@ LIBRARIES = {
     "The command line is imported by nobody": (["ackloss.cli"], ["ackloss.__main__"]),
     "Targets are reached only by name": (["targets"], ["targets"]),
     "pyspark only in checkers and the lake": (["pyspark"], ["checkers", "analysis.lake"]),
-    "duckdb only in the lake": (["duckdb"], ["analysis.lake"]),
+    "deltalake only in the lake": (["deltalake"], ["analysis.lake"]),
     "matplotlib only in analysis": (["matplotlib"], ["analysis"]),
     "scipy only in analysis and the checker of transactions": (
         ["scipy"],

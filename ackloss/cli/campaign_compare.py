@@ -68,10 +68,10 @@ def compare(
 
 def _earlier(lake: str, folders: Sequence[CampaignDir]) -> Sequence[InTrend[CellId]]:
     """The campaigns of a lake that began before all of these."""
-    from analysis.lake.place import place_of
-    from analysis.lake.stored import earlier_than, open_lake
+    from analysis.lake.delta import open_lake
+    from analysis.lake.stored import earlier_than
 
-    return earlier_than(open_lake(place_of(lake)), folders)
+    return earlier_than(open_lake(lake), folders)
 
 
 def _print_comparison(out: Output, comparison: CampaignComparison) -> None:

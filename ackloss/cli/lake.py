@@ -17,16 +17,15 @@ from harness.urls import is_url
 if TYPE_CHECKING:
     from analysis.lake.build import Built
     from analysis.lake.overview import Overview
-    from analysis.lake.place import Place
-    from analysis.lake.query import Engine
     from harness.errors import AcklossError
+    from harness.storage import Folder
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.group()
 def lake() -> None:
-    """Keep the results of many campaigns as Parquet tables, and query them with SQL."""
+    """Keep the results of many campaigns as Delta tables, and query them with SQL."""
 
 
 @lake.command()
@@ -41,12 +40,11 @@ def build(out: Output, campaigns: tuple[str, ...], address: str, ops: bool) -> N
     Unchanged runs that are already in the lake are not read or written again. The exit code is 4
     if a campaign cannot be read (the others are still added).
     """
-    from analysis.lake.build import refuse_strangers
-    from analysis.lake.place import place_of
+    from analysis.lake.delta import folder_of, open_or_new
     from harness.errors import EnvironmentFailure, HistoryError, PlanError
 
-    place = place_of(address)
-    refuse_strangers(place)  # once, and not of each campaign
+    place = folder_of(address)
+    open_or_new(place)  # refused once, and not of each campaign
     built: list[Built] = []
     errors: list[AcklossError] = []
     for given in campaigns:
@@ -69,14 +67,14 @@ def build(out: Output, campaigns: tuple[str, ...], address: str, ops: bool) -> N
         raise errors[0]
     for bad in errors:
         out.error(bad)
-    out.document({"schema": 1, "lake": place.shown, "campaigns": built})
+    out.document({"schema": 1, "lake": place.place(), "campaigns": built})
     sys.exit(merged_exit_code([], errors=errors))
 
 
-def _built(place: Place, given: str, ops: bool) -> Built:
+def _built(place: Folder, given: str, ops: bool) -> Built:
     """The lake brought up to date with a campaign's folder or archive. Raises AcklossError."""
-    from analysis.lake.archived import archived
     from analysis.lake.build import build as add
+    from analysis.lake.sources import archived
     from harness.campaigns.folder import CampaignDir
     from harness.storage import Folder
 
@@ -98,13 +96,6 @@ def _changes(added: int, replaced: int) -> str:
 @lake.command()
 @click.argument("sql")
 @click.option("--lake", "address", required=True, metavar="DIR|URL", help="The lake.")
-@click.option(
-    "--engine",
-    type=click.Choice(("spark", "duckdb")),
-    default="spark",
-    show_default=True,
-    help="duckdb starts faster.",
-)
 @click.option("--csv", "as_csv", is_flag=True, help="CSV on stdout.")
 @click.option("--master", help="Spark's master, default local[*].")
 @click.option("--conf", multiple=True, metavar="K=V", help="Any Spark setting (repeatable).")
@@ -113,25 +104,24 @@ def query(
     out: Output,
     sql: str,
     address: str,
-    engine: Engine,
     as_csv: bool,
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
-    """Run SQL over the tables of a lake: runs, cells, faults, findings, observations, ops.
+    """Run SQL on Spark over the tables of a lake: campaigns, runs, cells, faults, findings,
+    observations, ops.
 
     docs/how-to/lake.md lists their columns and shows questions to ask.
     """
     from analysis.lake import query as asking
-    from analysis.lake.place import place_of
-    from analysis.lake.stored import open_lake
+    from analysis.lake.delta import open_lake
     from reports.formatting import SIMULATED
 
     if as_csv and out.json:
         raise click.UsageError("use either --json or --csv")
     settings = dict(key_and_value("--conf", text) for text in conf)
-    asked = open_lake(place_of(address))
-    answer = asking.query(asked, sql, engine=engine, master=master, conf=settings)
+    asked = open_lake(address)
+    answer = asking.query(asked, sql, master=master, conf=settings)
     if asked.simulated:
         out.note(SIMULATED)
     if as_csv:
@@ -163,12 +153,11 @@ def report(
     Runs of several campaigns are counted together only if they had the same plan.
     docs/how-to/lake.md has the rules.
     """
+    from analysis.lake.delta import open_lake
     from analysis.lake.overview import overview_of
-    from analysis.lake.place import place_of
-    from analysis.lake.stored import open_lake
     from reports import lake as pages
 
-    overview = overview_of(open_lake(place_of(address)), campaigns)
+    overview = overview_of(open_lake(address), campaigns)
     if html is not None:
         pages.write_page(overview, html)
     if markdown is not None:

@@ -1,17 +1,12 @@
-"""The lake: what many campaigns found, as Parquet tables that any engine of SQL can read.
+"""The lake: what many campaigns found, as Delta tables that Spark and other engines read.
 
 schema      the tables and their columns
-place       where a lake is: a folder, or a bucket of S3
-manifest    lake.json: which files count
-sources     the finished runs of a campaign, as the journal and the folders have them
-rows        their rows
-findings    what checkers found, in the columns of the lake
+sources     the finished runs of a campaign, from its folder or its archive
 conditions  digests of plans: which runs may be counted together
-parts       one Parquet file of one table
+rows        the rows of a run
+delta       the Delta tables in a folder, here or at a URL
 build       adds the rows of a campaign, and only those that are not there yet
-stored      a lake that is there: its tables as Arrow and pandas
-spark, duck SQL over the tables, by two engines
-outcomes    the rows of cells as the outcomes that statistics are made of
-campaigns   campaigns with their samples, for trends
+query       SQL over the tables, by Spark
+stored      campaigns and their cells from the tables alone, with the samples of statistics
 overview    rates across versions and trends of all campaigns
 """

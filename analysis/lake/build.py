@@ -4,37 +4,26 @@ A run whose result is as it was when its rows were written is not read again. A 
 again replaces its rows. What a campaign no longer has, because it was pruned or a file was damaged,
 stays in the lake. A campaign without a finished run is not in it yet.
 
-Files are never changed: new rows are a new file, and a file that holds replaced rows is written
-again without them under another name. The manifest is replaced last.
+Each table is committed by itself, `runs` last: by it the next build sees what is missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
-from itertools import chain
-from pathlib import PurePosixPath
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 from analysis.lake import sources
-from analysis.lake.manifest import (
-    FILE,
-    LakeCampaign,
-    Manifest,
-    Part,
-    columns_of,
-    folder_of,
-    read_manifest,
-    read_part,
-    write_manifest,
-    write_part,
-)
-from analysis.lake.place import Place
+from analysis.lake.delta import LakeCampaign, StoredLake, open_or_new
 from analysis.lake.rows import has_rows_of, rows_of
-from analysis.lake.schema import CELLS, OPS, RUNS, TABLES, Table
+from analysis.lake.schema import CAMPAIGNS, CELLS, OPS, RUNS, TABLES
 from analysis.lake.sources import Copied, LoadedCampaign, Source
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
+from harness.storage import Folder
+
+_AT_ONCE: Final = 1_000
+"""So many runs are one commit: to find the rows of more takes ever longer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,40 +63,37 @@ class _Stored:
 
 
 def build(
-    place: Place, folder: CampaignDir, *, ops: bool = False, copied: Copied | None = None
+    folder: Folder, campaign: CampaignDir, *, ops: bool = False, copied: Copied | None = None
 ) -> Built:
-    """Bring the lake up to date with a campaign; with `ops` also the operations of its runs.
-    `copied`: its folder is a copy (`analysis.lake.archived`).
+    """Bring the lake in `folder` up to date with a campaign; with `ops` also the operations of its
+    runs. `copied`: the campaign's folder is a copy of its archive.
 
-    Raises HistoryError or PlanError when the campaign cannot be read, HistoryError when the place
-    holds something else than a lake, and EnvironmentFailure when it cannot be written. The lake is
-    then as it was.
+    Raises HistoryError or PlanError when the campaign cannot be read, HistoryError when the folder
+    holds something else than a lake, and EnvironmentFailure when it cannot be written.
     """
-    loaded = sources.load(folder, copied)
-    refuse_strangers(place)  # before anything is written there
-    with place.locked():
-        manifest = _open(place)
-        _refuse_mixed(place, manifest, loaded)
-        campaign = _known(place, manifest, loaded)
-        stored = _stored(place, campaign)
-        every = loaded.sources()
-        due = [source for source in every if _is_due(source, stored.get(source.run_id), ops)]
-        kept = _worse(due, stored)
-        changed = [source for source in due if source.run_id not in kept]
-        if changed:
-            if copied is not None:
-                copied.complete({source.run_id for source in changed})
-            campaign = _written(place, campaign, changed, stored, ops=ops)
-        if campaign.parts and campaign != manifest.campaign(campaign.id):
-            write_manifest(place, manifest.with_campaign(campaign))
-        _sweep(place, campaign)
+    loaded = sources.load(campaign, copied)
+    lake, now = open_or_new(folder), _as_it_is(loaded)
+    _refuse_another(lake, loaded, now)
+    stored = _stored(lake, now.id)
+    every = loaded.sources()
+    due = [source for source in every if _is_due(source, stored.get(source.run_id), ops)]
+    kept = _worse(due, stored)
+    changed = [source for source in due if source.run_id not in kept]
     replaced = sum(source.run_id in stored for source in changed)
+    if changed and copied is not None:
+        copied.complete({source.run_id for source in changed})
+    if (changed or stored) and lake.campaign(now.id) != now:
+        lake.replace(CAMPAIGNS, now.id, None, iter([now.row()]))
+    for first in range(0, len(changed), _AT_ONCE):
+        _write(lake, now.id, changed[first : first + _AT_ONCE], stored, ops=ops)
+    if replaced:
+        lake.tidy()
     return Built(
-        campaign=campaign.id,
+        campaign=now.id,
         runs=len(every),
         added=len(changed) - replaced,
         replaced=replaced,
-        rows={name: campaign.rows(name) for name in TABLES if campaign.rows(name)},
+        rows=_counted(open_or_new(folder) if changed else lake, now.id),
         absent=loaded.finished - len(every),
         kept=kept,
         unread={
@@ -118,36 +104,9 @@ def build(
     )
 
 
-def refuse_strangers(place: Place) -> None:
-    """Raise HistoryError for a folder that is neither a lake nor empty, and for a lake that is
-    damaged or of a newer schema."""
-    if read_manifest(place) is None and any(not _hidden(path) for path in place.sizes("")):
-        raise HistoryError(
-            f"this is not a lake: it has no {FILE}, but other files",
-            file=place.shown,
-            hint="name a lake, or a folder that is new or empty",
-        )
-
-
-def _hidden(path: str) -> bool:
-    return PurePosixPath(path).name.startswith(".")
-
-
-def _open(place: Place) -> Manifest:
-    """The manifest; a new one if there is none. From then on the folder is a lake, whatever
-    becomes of the build."""
-    manifest = read_manifest(place)
-    if manifest is None:
-        manifest = Manifest()
-        write_manifest(place, manifest)
-    return manifest
-
-
-def _known(place: Place, manifest: Manifest, loaded: LoadedCampaign) -> LakeCampaign:
-    """The campaign as the lake has it, with how far it has come now. Raises HistoryError where the
-    lake has another one of this name, or this one under another name."""
+def _as_it_is(loaded: LoadedCampaign) -> LakeCampaign:
     plan, progress = loaded.campaign, loaded.progress
-    now = LakeCampaign(
+    return LakeCampaign(
         id=loaded.id,
         name=plan.plan.name,
         plan_hash=plan.digest,
@@ -156,61 +115,50 @@ def _known(place: Place, manifest: Manifest, loaded: LoadedCampaign) -> LakeCamp
         ended=progress.ended,
         workers=progress.workers,
     )
-    before = manifest.campaign(loaded.id)
-    if before is None or not before.parts:
-        _refuse_second_name(place, manifest, loaded, now)
-        return now
-    if before.identity != now.identity:
+
+
+def _refuse_another(lake: StoredLake, loaded: LoadedCampaign, now: LakeCampaign) -> None:
+    """Raise HistoryError where the lake has another campaign of this name, this one under another
+    name, or campaigns that are simulated where this one is real."""
+    file = str(loaded.folder.path)
+    if lake.campaigns and lake.simulated != now.simulated:
+        one, other = ("real", "simulated") if lake.simulated else ("simulated", "real")
         raise HistoryError(
-            f"the lake {place.shown} has another campaign of the name {loaded.id}",
-            file=str(loaded.folder.path),
-            hint="rename the folder of one of them, or use another lake",
-        )
-    return replace(now, parts=before.parts)
-
-
-def _refuse_second_name(
-    place: Place, manifest: Manifest, loaded: LoadedCampaign, now: LakeCampaign
-) -> None:
-    known = (each for each in manifest.campaigns if each.parts and each.identity == now.identity)
-    if first := next(known, None):
-        raise HistoryError(
-            f"the lake {place.shown} has this campaign (same plan_hash and start) under the name "
-            f"{first.id!r}: as {now.id!r} its runs would count twice",
-            file=str(loaded.folder.path),
-            hint=f"name it {first.id!r} as before, or use another lake",
-        )
-
-
-def _refuse_mixed(place: Place, manifest: Manifest, loaded: LoadedCampaign) -> None:
-    if manifest.campaigns and manifest.simulated != loaded.campaign.simulated:
-        one, other = ("real", "simulated") if manifest.simulated else ("simulated", "real")
-        raise HistoryError(
-            f"this campaign is {one}, and those of the lake {place.shown} are {other}",
-            file=str(loaded.folder.path),
+            f"this campaign is {one}, and those of the lake {lake.shown} are {other}",
+            file=file,
             hint="use another lake: simulated and real results never mix",
         )
+    before = lake.campaign(now.id)
+    if before is not None and before.identity != now.identity:
+        raise HistoryError(
+            f"the lake {lake.shown} has another campaign of the name {now.id}",
+            file=file,
+            hint="rename the folder of one of them, or use another lake",
+        )
+    same = next((each for each in lake.campaigns if each.identity == now.identity), now)
+    if same.id != now.id:
+        raise HistoryError(
+            f"the lake {lake.shown} has this campaign (same plan_hash and start) under the name "
+            f"{same.id!r}: as {now.id!r} its runs would count twice",
+            file=file,
+            hint=f"name it {same.id!r} as before, or use another lake",
+        )
 
 
-def _stored(place: Place, campaign: LakeCampaign) -> dict[str, _Stored]:
+def _stored(lake: StoredLake, campaign: str) -> dict[str, _Stored]:
     """The runs of the campaign that the lake has, by run id."""
     judged: dict[str, set[str | None]] = {}
-    for row in _rows(place, campaign, CELLS, ["run_id", "run_cell", "verdict"]):
-        cells = judged.setdefault(row["run_id"], set())
-        cells |= {row["run_cell"]} if row["verdict"] is not None else set()
+    cells = lake.rows(CELLS, ["run_id", "run_cell", "verdict"], campaign=campaign)
+    for row in cells.to_pylist():
+        names = judged.setdefault(row["run_id"], set())
+        names |= {row["run_cell"]} if row["verdict"] is not None else set()
+    runs = lake.rows(RUNS, ["run_id", "digest", "with_ops"], campaign=campaign)
     return {
         row["run_id"]: _Stored(
             row["digest"], row["with_ops"], frozenset(judged.get(row["run_id"], ()))
         )
-        for row in _rows(place, campaign, RUNS, ["run_id", "digest", "with_ops"])
+        for row in runs.to_pylist()
     }
-
-
-def _rows(
-    place: Place, campaign: LakeCampaign, table: Table, columns: list[str]
-) -> Iterator[dict[str, Any]]:
-    for part in campaign.parts.get(table.name, ()):
-        yield from columns_of(place, part, columns).to_pylist()
 
 
 def _is_due(source: Source, stored: _Stored | None, ops: bool) -> bool:
@@ -236,60 +184,33 @@ def _worse(due: Sequence[Source], stored: Mapping[str, _Stored]) -> dict[str, st
     return found
 
 
-def _written(
-    place: Place,
-    campaign: LakeCampaign,
+def _write(
+    lake: StoredLake,
+    campaign: str,
     changed: Sequence[Source],
     stored: Mapping[str, _Stored],
     *,
     ops: bool,
-) -> LakeCampaign:
-    """The campaign with one more file in each table that changes; no manifest names it yet."""
-    parts = dict(campaign.parts)
-    number = 1 + max((_number(part) for each in parts.values() for part in each), default=0)
-    had_ops = {run_id for run_id, run in stored.items() if run.with_ops}
-    for table in TABLES.values():
+) -> None:
+    """Replace the rows of these runs in every table. Rows stay whose files a pruned run no longer
+    has."""
+    for table in reversed(TABLES.values()):
         if table is OPS and not ops:
             continue
-        of_table = [source for source in changed if has_rows_of(table, source)]
-        replaced = stored.keys() & {source.run_id for source in of_table}
-        kept, again = _split(place, parts.get(table.name, ()), replaced)
+        sources = [source for source in changed if has_rows_of(table, source)]
         rows = (
-            rows_of(
-                table,
-                source,
-                with_ops=source.run_id in had_ops or (ops and has_rows_of(OPS, source)),
-            )
-            for source in of_table
+            rows_of(table, source, with_ops=_has_ops(source, stored, ops=ops)) for source in sources
         )
-        rest = (read_part(place, table, part, without=replaced) for part in again)
-        part = write_part(place, table, campaign.id, number, chain(rest, rows))
-        parts[table.name] = (*kept, *([part] if part else []))
-    return replace(campaign, parts=parts)
+        if sources:
+            lake.replace(table, campaign, [source.run_id for source in sources], rows)
 
 
-def _split(
-    place: Place, parts: Sequence[Part], replaced: Set[str]
-) -> tuple[list[Part], list[Part]]:
-    """The files without any of these runs, and those with some."""
-    kept: list[Part] = []
-    again: list[Part] = []
-    for part in parts:
-        runs = columns_of(place, part, ["run_id"])["run_id"].unique() if replaced else ()
-        with_some = any(run.as_py() in replaced for run in runs)
-        (again if with_some else kept).append(part)
-    return kept, again
+def _has_ops(source: Source, stored: Mapping[str, _Stored], *, ops: bool) -> bool:
+    """Whether the lake has the operations of a run, once it is written."""
+    before = stored.get(source.run_id)
+    return (before is not None and before.with_ops) or (ops and has_rows_of(OPS, source))
 
 
-def _number(part: Part) -> int:
-    return int(PurePosixPath(part.path).stem.removeprefix("part-"))
-
-
-def _sweep(place: Place, campaign: LakeCampaign) -> None:
-    """Remove files of this campaign that no manifest names: replaced ones, and what a build that
-    was killed has left."""
-    known = {part.path for parts in campaign.parts.values() for part in parts}
-    for table in TABLES.values():
-        for path in place.sizes(folder_of(table, campaign.id)):
-            if path not in known:
-                place.remove(path)
+def _counted(lake: StoredLake, campaign: str) -> dict[str, int]:
+    counted = {name: lake.count(table, campaign) for name, table in TABLES.items()}
+    return {name: number for name, number in counted.items() if number}

@@ -1,13 +1,11 @@
 """What all campaigns of a lake say together, without any of their folders.
 
 Runs of two campaigns are counted together only where the lake proves that the plan was the same: a
-name proves nothing. Cells are the same if their plans are: by `conditions`, or, of campaigns that
-an earlier ackloss added, by `plan_digest`, which lakes have always had. The latter also differs
-where only a name or a comment does, so it proves that two plans are the same and never that they
-are not. Runs are one pool only if the plan, the version of the system and that of its clients were
-the same, and if as many cells shared each run, because cells of one run share the machine. Whether
-campaigns lose equally often does not decide it: a rule that looks at the outcome would choose the
-result. It is tested, and reported.
+name proves nothing. Cells are the same if their plans are, by `conditions`. Runs are one pool only
+if the plan, the version of the system and that of its clients were the same, and if as many cells
+shared each run, because cells of one run share the machine. Whether campaigns lose equally often
+does not decide it: a rule that looks at the outcome would choose the result. It is tested, and
+reported.
 """
 
 from __future__ import annotations
@@ -20,10 +18,8 @@ from itertools import chain
 from typing import Any, Final
 
 from analysis.comparison import CampaignSummary, Side, Trend, side_of, trend
-from analysis.lake.conditions import Conditions
-from analysis.lake.manifest import LakeCampaign
-from analysis.lake.schema import CELLS
-from analysis.lake.stored import Key, StoredCampaign, StoredCell, StoredLake, in_order, originals
+from analysis.lake.delta import LakeCampaign, StoredLake
+from analysis.lake.stored import Key, StoredCampaign, StoredCell, in_order
 from analysis.primary import ANY, of_checks
 from analysis.statistics.contrasts import ALPHA, adjusted, exact_test
 from analysis.statistics.samples import FailedRun, Outcome, Sample, is_conclusive, sample_of
@@ -35,73 +31,43 @@ from harness.history.documents import RunResult
 from harness.protocols import PrimaryFinding
 
 
-@dataclass(frozen=True, kw_only=True)
-class Copy:
-    """A campaign that the lake has under a second name: the same plan, begun at the same time. It
-    is not shown, as its runs would count twice."""
+def chosen(lake: StoredLake, names: Sequence[str]) -> list[StoredCampaign]:
+    """The campaigns of these names, or all if none is named.
 
-    campaign: str
-    of: str
-
-
-def chosen(lake: StoredLake, names: Sequence[str]) -> tuple[list[StoredCampaign], list[Copy]]:
-    """The campaigns of these names, or all if none is named, and the copies that are left out.
-
-    Raises HistoryError for a name that the lake does not have, if no run is finished, and where
-    some are simulated and others are real.
+    Raises HistoryError for a name that the lake does not have, and if no run is finished.
     """
-    requested = [_named(lake, name) for name in names] or lake.manifest.campaigns
-    found = originals(requested)
-    kept = in_order(list(found.values()))
-    _refuse(lake, kept)
-    copies = [
-        Copy(campaign=each.id, of=first.id)
-        for each in requested
-        if (first := found[each.identity]).id != each.id
-    ]
-    return [StoredCampaign(lake, each) for each in kept], copies
+    named = [_named(lake, name) for name in dict.fromkeys(names)]
+    requested = in_order(named or lake.campaigns)
+    if not requested:
+        raise HistoryError(
+            "has no finished run", file=lake.shown, hint="add some by `ackloss lake build`"
+        )
+    return [StoredCampaign(lake, each) for each in requested]
 
 
 def _named(lake: StoredLake, name: str) -> LakeCampaign:
-    found = lake.manifest.campaign(name)
+    found = lake.campaign(name)
     if found is None:
-        known = [each.id for each in lake.manifest.campaigns]
+        known = [each.id for each in lake.campaigns]
         near = nearest(name, known)
         raise HistoryError(
             f"has no campaign {name!r}",
-            file=lake.place.shown,
+            file=lake.shown,
             hint=f"did you mean {near!r}?" if near else f"it has: {', '.join(known) or 'none'}",
         )
     return found
 
-
-def _refuse(lake: StoredLake, campaigns: Sequence[LakeCampaign]) -> None:
-    if not any(each.rows(CELLS.name) for each in campaigns):
-        raise HistoryError(
-            "has no finished run", file=lake.place.shown, hint="add some by `ackloss lake build`"
-        )
-    if len({each.simulated for each in campaigns}) > 1:
-        raise HistoryError(
-            "has simulated and real campaigns, which never mix",
-            file=lake.place.shown,
-            hint="build two lakes",
-        )
-
-
-_USUAL_AXIS = "version"
-"""The axis of versions, where the lake does not say which it is."""
 
 Natural = tuple[tuple[bool, int, str], ...]
 
 
 @dataclass(frozen=True)
 class PlannedCell:
-    """A cell of a campaign. `conditions` is `None` where it is not known which plan it ran."""
+    """A cell of a campaign."""
 
     campaign: StoredCampaign
     cell: StoredCell
     sample: Sample
-    conditions: Conditions | None
 
     @property
     def name(self) -> str:
@@ -111,7 +77,7 @@ class PlannedCell:
     @property
     def poolable(self) -> str | None:
         """Equal for cells whose runs may be counted together; `None`: with no other's."""
-        return self.conditions.conditions if self.conditions else None
+        return self.cell.conditions.conditions
 
     @property
     def plan(self) -> str:
@@ -131,16 +97,12 @@ class PlannedCell:
     @property
     def but_version(self) -> str:
         """Equal for cells whose plans are the same apart from the version, as far as known."""
-        if self.conditions:
-            return self.conditions.conditions_but_version
-        return f"campaign {self.campaign.campaign.plan_hash}"
+        return self.cell.conditions.conditions_but_version
 
     @property
     def version_axis(self) -> str | None:
         """The axis of its campaign that sets the version."""
-        if self.conditions:
-            return self.conditions.version_axis
-        return _USUAL_AXIS if _USUAL_AXIS in self.cell.key else None
+        return self.cell.conditions.version_axis
 
     @property
     def other_axes(self) -> dict[str, str]:
@@ -155,28 +117,10 @@ class PlannedCell:
 
 def planned(campaigns: Sequence[StoredCampaign]) -> list[list[PlannedCell]]:
     """The cells of each campaign."""
-    known: dict[tuple[str, Key], set[Conditions]] = {}
-    for campaign in campaigns:
-        for key, cell in campaign.cells.items():
-            if cell.conditions:
-                known.setdefault((cell.plan_digest, key), set()).add(cell.conditions)
     return [
-        [
-            PlannedCell(campaign, cell, campaign.samples[key], _conditions(cell, key, known))
-            for key, cell in campaign.cells.items()
-        ]
+        [PlannedCell(campaign, cell, campaign.samples[key]) for key, cell in campaign.cells.items()]
         for campaign in campaigns
     ]
-
-
-def _conditions(
-    cell: StoredCell, key: Key, known: dict[tuple[str, Key], set[Conditions]]
-) -> Conditions | None:
-    """The conditions of a cell; where they were not recorded, those of the same plan elsewhere."""
-    if cell.conditions:
-        return cell.conditions
-    same = known.get((cell.plan_digest, key), set())
-    return next(iter(same)) if len(same) == 1 else None
 
 
 def natural(text: str) -> Natural:
@@ -272,12 +216,11 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Overview:
-    """What the campaigns of a lake say together. `copies` are left out everywhere."""
+    """What the campaigns of a lake say together."""
 
     lake: str
     simulated: bool
     campaigns: Sequence[CampaignSummary]
-    copies: Sequence[Copy]
     groups: Sequence[Group]
     notes: Sequence[str] = ()
 
@@ -288,7 +231,7 @@ class Overview:
 
     def json(self) -> Mapping[str, Any]:
         """The JSON document."""
-        return {"schema": SCHEMA_VERSION, **asdict(self)}
+        return {"schema": SCHEMA_VERSION, **asdict(self), "copies": []}
 
 
 UNKNOWN: Final = "version not recorded"
@@ -340,7 +283,7 @@ def settings_of(cells: Iterable[PlannedCell]) -> list[Setting]:
 
 def distinct(name: str, digest: str) -> str:
     """The name of one of several plans that have the same name."""
-    return f"{name} (plan {digest.removeprefix('campaign ')[:8]})"
+    return f"{name} (plan {digest[:8]})"
 
 
 def tested(groups: Sequence[Group]) -> list[Group]:
@@ -451,7 +394,6 @@ def _notes(overview: Overview) -> list[str]:
     pools = [pool for group in overview.groups for pool in group.pools]
     found = [
         *_others(overview, pools),
-        *_left_out(overview),
         *_pooled(overview, [pool for pool in pools if len(pool.campaigns) > 1]),
         *_apart(overview.groups),
         *_dependent(pools),
@@ -485,14 +427,6 @@ def _others(overview: Overview, pools: Sequence[Pool]) -> Iterator[str]:
     if silent := sum(not pool.conclusive for pool in pools):
         yield f"{counted(silent, 'rate')} {'has' if silent == 1 else 'have'} no conclusive run: " \
               "nothing is known there"  # fmt: skip
-
-
-def _left_out(overview: Overview) -> Iterator[str]:
-    for copy in overview.copies:
-        yield (
-            f"{copy.campaign} is left out: it is {copy.of} under another name, with the same plan "
-            "and the same start"
-        )
 
 
 def _pooled(overview: Overview, pools: Sequence[Pool]) -> Iterator[str]:
@@ -548,10 +482,8 @@ def _apart(groups: Iterable[Group]) -> Iterator[str]:
         )
     if unknown := [name for group in groups for name in group.unpooled]:
         yield (
-            f"The plans of {', '.join(unknown)} are not known well enough to count their runs with "
-            "those of other campaigns: an earlier ackloss added them to the lake, or the clients "
-            "are a program of the user's. A lake that is built again from the campaigns' folders "
-            "has what the earlier ackloss did not record"
+            f"The runs of {', '.join(unknown)} are not counted with those of other campaigns: the "
+            "clients are a program of the user's, which no plan names"
         )
 
 
@@ -587,19 +519,17 @@ class _InGroup:
 
 def overview_of(lake: StoredLake, names: Sequence[str] = ()) -> Overview:
     """The overview of these campaigns of a lake, or of all. Raises HistoryError for a campaign that
-    the lake does not have, a damaged lake, one without a finished run, and one that mixes simulated
-    and real campaigns."""
-    campaigns, copies = chosen(lake, names)
+    the lake does not have, a damaged lake, and one without a finished run."""
+    campaigns = chosen(lake, names)
     cells = planned(campaigns)
     groups = [
         _group([campaigns[place] for place in places], [cells[place] for place in places])
         for places in _grouped(cells)
     ]
     found = Overview(
-        lake=lake.place.shown,
+        lake=lake.shown,
         simulated=lake.simulated,
         campaigns=[each.summary() for each in campaigns],
-        copies=copies,
         groups=tested(groups),
     )
     return replace(found, notes=_notes(found))

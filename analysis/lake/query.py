@@ -1,24 +1,37 @@
-"""A query over a lake by one of two engines, and its answer as plain values."""
+"""SQL over a lake by Spark, on all cores of this machine or on a cluster that shares the lake, and
+the answer as plain values.
+
+The tables are temporary views of the Parquet files that Delta names, so Spark needs no extra jar
+for a lake on this machine.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import date, time, timedelta
 from decimal import Decimal
-from typing import Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 import pyarrow as pa
 
-from analysis.lake.schema import TEXT
-from analysis.lake.statements import empty
-from analysis.lake.stored import StoredLake
+from analysis.lake.delta import AGAIN, StoredLake
+from analysis.lake.schema import CAMPAIGNS, TABLES, TEXT, Table
 from analysis.tables import csv_of
-from harness.errors import QueryError
+from harness.errors import EnvironmentFailure, HistoryError, QueryError
 
-Engine = Literal["spark", "duckdb"]
-ENGINES: Final = get_args(Engine)
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_HADOOP: Final = {"s3": "s3a", "gcs": "gs"}
+"""Hadoop's names of schemes whose files it has by the same paths."""
+_LACKING: Final = re.compile(
+    r"No FileSystem for scheme|ClassNotFoundException: Class org\.apache\.hadoop\.fs\."
+)
+_OF_FILES: Final = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "PATH_NOT_FOUND", "CANNOT_LOAD")
+"""Beginnings of the names of errors that are about files, and not about the query."""
 
 _FLAT: Final = (
     *(pa.types.is_null, pa.types.is_boolean, pa.types.is_string),
@@ -34,26 +47,46 @@ def query(
     lake: StoredLake,
     sql: str,
     *,
-    engine: Engine = "spark",
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
 ) -> pa.Table:
-    """The answer of a query as a table. `master` and `conf` are Spark's. Raises QueryError,
-    HistoryError and EnvironmentFailure."""
-    if engine not in ENGINES:
-        raise QueryError(
-            f"the engine {engine!r} is unknown", key="engine", hint=f"use {' or '.join(ENGINES)}"
-        )
-    if not sql.strip():
-        raise empty()
-    if engine == "duckdb":
-        from analysis.lake.duck import run_duckdb
+    """The answer of a query as a table, in UTC; the tables of the lake are its temporary views. The
+    first use of Spark in a process decides its `master` and `conf`. Raises QueryError for a query
+    that cannot be run, HistoryError for a damaged lake, EnvironmentFailure where Spark does not
+    start or lacks the connector of the lake's storage."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+    from pyspark.logger import PySparkLogger
+    from pyspark.sql import SparkSession
 
-        answer = run_duckdb(lake, sql)
-    else:
-        from analysis.lake.spark import run_spark
+    from checkers.judging.spark import context, failures_in_words
 
-        answer = run_spark(lake, sql, master=master, conf=conf)
+    # It would print every error of a query on stderr, with the stack of the JVM.
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
+    session = SparkSession(context(master, conf)).newSession()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.conf.set("spark.sql.shuffle.partitions", session.sparkContext.defaultParallelism)
+    try:
+        for table in (CAMPAIGNS, *TABLES.values()):
+            _frame(session, lake, table).createOrReplaceTempView(table.name)
+        found = session.sql(sql)
+        answer = found.toArrow() if found.columns else pa.table({})
+    except (PySparkException, Py4JError) as error:
+        if _LACKING.search(str(error)):
+            raise EnvironmentFailure(
+                "Spark here has no connector for the storage of this lake",
+                file=lake.shown,
+                hint="name it with --conf spark.jars.packages=... (docs/how-to/lake.md)",
+            ) from error
+        condition = error.getCondition() if isinstance(error, PySparkException) else None
+        text = re.sub(r"^\s*\[[\w.]+\]\s*", "", str(error))
+        sentence = re.split(r"\s*SQLSTATE:|\n", text, maxsplit=1)[0].strip()
+        if condition is None:
+            with failures_in_words():
+                raise
+        if condition.startswith(_OF_FILES):
+            raise HistoryError(sentence, file=lake.shown, hint=AGAIN) from error
+        raise QueryError(sentence, file=lake.shown, key="SQL") from error
     names = answer.column_names
     if twice := {name for name in names if names.count(name) > 1}:
         raise QueryError(
@@ -62,6 +95,23 @@ def query(
             hint="give each its own name with AS",
         )
     return answer
+
+
+def _frame(session: SparkSession, lake: StoredLake, table: Table) -> DataFrame:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    schema = from_arrow_schema(table.schema)
+    files = [_hadoop(file) for file in lake.files(table)]
+    if not files:
+        return session.createDataFrame([], schema)
+    # A bracket in the name of the lake's folder is not a pattern.
+    return session.read.schema(schema).option("__globPaths__", "false").parquet(*files)
+
+
+def _hadoop(file: str) -> str:
+    """The name that Spark has for a file."""
+    scheme, mark, rest = file.partition("://")
+    return f"{_HADOOP.get(scheme, scheme)}://{rest}" if mark else f"file://{file}"
 
 
 def rows(table: pa.Table) -> list[list[Any]]:

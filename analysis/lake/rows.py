@@ -32,21 +32,21 @@ from analysis.statistics.samples import Outcome, is_conclusive, is_eligible, ver
 from harness.errors import HistoryError
 from harness.history import MEMBERS
 from harness.history.documents import Availability, Counts, Rates, RunResult
-from harness.history.run_folder import RunDir, parts_of
+from harness.history.run_folder import RunDir
 from harness.models import MODELS
 from harness.protocols import INVALID, UNKNOWN, VALID
 
 _RUN_ID: Final = "run_id"
 _CHECKER: Final = "checker"
 _MORE: Final = "more"
-_OF_THE_LAKE: Final = frozenset({_RUN_ID, "run_cell", _CHECKER, _MORE})
+_OF_THE_LAKE: Final = frozenset({schema.CAMPAIGN, _RUN_ID, "run_cell", _CHECKER, _MORE})
 """Columns that the lake fills: one of a checker with such a name is another."""
 
 
 def findings(folder: RunDir) -> pa.Table:
     """The findings of a judged cell; the columns that name it are null. Raises HistoryError."""
     files = sorted(folder.findings.glob("*.parquet"))
-    return pa.concat_tables([FINDINGS.stored.empty_table(), *map(_columns, files)])
+    return pa.concat_tables([FINDINGS.schema.empty_table(), *map(_columns, files)])
 
 
 def _columns(path: Path) -> pa.Table:
@@ -55,7 +55,7 @@ def _columns(path: Path) -> pa.Table:
     size = len(next(iter(given.values()), ()))
     held = {
         field.name: column
-        for field in FINDINGS.stored
+        for field in FINDINGS.schema
         if field.name in given.keys() - _OF_THE_LAKE
         and (column := fitting(given[field.name], field.type)) is not None
     }
@@ -63,8 +63,8 @@ def _columns(path: Path) -> pa.Table:
     held[_CHECKER] = pa.repeat(path.stem, size)
     held[_MORE] = _as_json(others, size)
     return pa.table(
-        [held.get(field.name, pa.nulls(size, field.type)) for field in FINDINGS.stored],
-        schema=FINDINGS.stored,
+        [held.get(field.name, pa.nulls(size, field.type)) for field in FINDINGS.schema],
+        schema=FINDINGS.schema,
     )
 
 
@@ -90,10 +90,12 @@ def rows_of(table: schema.Table, source: Source, *, with_ops: bool) -> pa.Table:
     """The rows of a run in a table; `with_ops`: whether the lake has its operations. Raises
     HistoryError."""
     if table in _READ:
-        return _of_folders(table, source.units, _READ[table])
+        return _of_folders(table, source, _READ[table])
     file = source.folder.result
     if table is schema.FAULTS:
-        return _table(table, [row for unit in source.units for row in _fault_rows(unit)], file)
+        return _table(
+            table, [row for unit in source.units for row in _fault_rows(source, unit)], file
+        )
     cells = [_cell_row(source, unit) for unit in source.units]
     run = _run_row(source, cells) | {"with_ops": with_ops}
     return _table(table, cells if table is schema.CELLS else [run], file)
@@ -181,8 +183,7 @@ def _cell_row(source: Source, unit: Unit) -> Row:
     model = result.model if result else None
     faults = result.faults if result and _counted_in(unit.folder) else None
     return {
-        "run_id": source.run_id,
-        "run_cell": unit.run_cell,
+        **_of(source, unit),
         "cell": cell.name,
         **_which(source, unit),
         "plan_digest": digest({k: v for k, v in cell.document.items() if k != "seed"}),
@@ -273,15 +274,16 @@ def _load(unit: Unit) -> Row:
     }
 
 
-def _fault_rows(unit: Unit) -> Iterator[Row]:
+def _fault_rows(source: Source, unit: Unit) -> Iterator[Row]:
     met = {each.fault: each.met for each in unit.leaders}
     for fault in unit.result.faults if unit.result else ():
         row = {"fault": fault.id, "leader_met": met.get(fault.id), **asdict(fault)}
-        yield {**_of(unit), **row}
+        yield {**_of(source, unit), **row}
 
 
-def _of(unit: Unit) -> Row:
-    return {"run_id": parts_of(unit.run.run_id)[0], "run_cell": unit.run_cell}
+def _of(source: Source, unit: Unit) -> Row:
+    names = {schema.CAMPAIGN: source.campaign.id, "run_id": source.run_id}
+    return {**names, "run_cell": unit.run_cell}
 
 
 def _map(known: Mapping[str, str | None]) -> list[tuple[str, str]]:
@@ -304,13 +306,13 @@ def _instant(text: str | None) -> datetime | None:
 def _table(table: schema.Table, rows: list[Row], file: Path) -> pa.Table:
     """Rows as Arrow. Raises HistoryError, which names `file`, for a value that no column holds."""
     columns = []
-    for field in table.stored:
+    for field in table.schema:
         try:
             columns.append(pa.array([row.get(field.name) for row in rows], field.type))
         except (pa.ArrowException, OverflowError) as error:
             what = f"the lake cannot hold its {field.name}: {error}"
             raise HistoryError(what, file=str(file)) from error
-    return pa.table(columns, schema=table.stored)
+    return pa.table(columns, schema=table.schema)
 
 
 def _observations(folder: RunDir) -> pa.Table:
@@ -323,17 +325,17 @@ def _operations(folder: RunDir) -> pa.Table:
 
 
 def _of_folders(
-    table: schema.Table, units: Iterable[Unit], read: Callable[[RunDir], pa.Table]
+    table: schema.Table, source: Source, read: Callable[[RunDir], pa.Table]
 ) -> pa.Table:
     """The rows of the folders of all judged cells."""
-    made = [table.stored.empty_table()]
-    for unit in units:
+    made = [table.schema.empty_table()]
+    for unit in source.units:
         if unit.judged:
             rows = read(unit.folder)
-            for name, value in _of(unit).items():
-                place = table.stored.get_field_index(name)
+            for name, value in _of(source, unit).items():
+                place = table.schema.get_field_index(name)
                 same = pa.repeat(pa.scalar(value, schema.TEXT), len(rows))
-                rows = rows.set_column(place, table.stored.field(name), same)
+                rows = rows.set_column(place, table.schema.field(name), same)
             made.append(rows)
     return pa.concat_tables(made)
 
@@ -344,9 +346,9 @@ def _arrow(table: schema.Table, rows: pd.DataFrame) -> pa.Table:
         pa.array(rows[field.name], field.type, from_pandas=True)
         if field.name in rows
         else pa.nulls(len(rows), field.type)
-        for field in table.stored
+        for field in table.schema
     ]
-    return pa.table(columns, schema=table.stored)
+    return pa.table(columns, schema=table.schema)
 
 
 _READ: Final[Mapping[schema.Table, Callable[[RunDir], pa.Table]]] = {

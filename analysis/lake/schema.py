@@ -1,15 +1,10 @@
 """The tables of the lake: every column with its type and meaning, spelled here and nowhere else.
 
-Columns are only ever added; a file that was written before a column was added has null there. A
-change that readers of an earlier version would misread raises `SCHEMA_VERSION`.
-
-Every table has the column `campaign`, which is not stored in its files: it is the name of their
-folder (`runs/campaign=2026-01-03/`), as Hive, Spark and pyarrow have it.
+Columns are only ever added; rows that were written before a column was added have null there.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Final
@@ -18,9 +13,7 @@ import pyarrow as pa
 
 from harness.history.documents import Availability, Counts, Rates
 
-SCHEMA_VERSION: Final = 1
 CAMPAIGN: Final = "campaign"
-"""The column by which tables are partitioned."""
 
 TEXT, NUMBER, REAL, FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 TEXTS, TEXT_BY_TEXT, NUMBER_BY_TEXT = pa.list_(TEXT), pa.map_(TEXT, TEXT), pa.map_(TEXT, NUMBER)
@@ -45,14 +38,9 @@ class Table:
     columns: tuple[Column, ...]
 
     @property
-    def stored(self) -> pa.Schema:
-        """What its files hold."""
-        return pa.schema([(column.name, column.type) for column in self.columns])
-
-    @property
     def schema(self) -> pa.Schema:
-        """What a query sees: its files, and the campaign that they are of."""
-        return pa.schema([(CAMPAIGN, TEXT), *self.stored])
+        """Its columns as Arrow has them."""
+        return pa.schema([(column.name, column.type) for column in self.columns])
 
 
 def rate(name: str) -> str:
@@ -116,6 +104,7 @@ def _measured() -> Iterator[Column]:
         yield Column(seen(field.name), kind, about)
 
 
+_CAMPAIGN: Final = Column(CAMPAIGN, TEXT, "the folder's name of the campaign")
 _RUN: Final = Column("run_id", TEXT, "the run, which is the name of its folder")
 _RUN_CELL: Final = Column("run_cell", TEXT, "the cell in a run that holds several; else null")
 _WHICH: Final = (
@@ -186,6 +175,7 @@ RUNS: Final = Table(
     "runs",
     "a finished run; one that cells of the campaign shared has the verdict and counts of all",
     (
+        _CAMPAIGN,
         _RUN,
         Column("cell", TEXT, "the cell of the campaign; null where several shared the run"),
         *_WHICH,
@@ -215,6 +205,7 @@ CELLS: Final = Table(
     "cells",
     "a judged cell: the unit of statistics. A run without cells has one",
     (
+        _CAMPAIGN,
         _RUN,
         _RUN_CELL,
         Column("cell", TEXT, "the cell of the campaign, in one line"),
@@ -240,6 +231,7 @@ FAULTS: Final = Table(
     "faults",
     "a fault, for each cell that it was judged with",
     (
+        _CAMPAIGN,
         _RUN,
         _RUN_CELL,
         Column("fault", TEXT, "its id in the plan"),
@@ -272,6 +264,7 @@ FINDINGS: Final = Table(
     "findings",
     "a thing that a checker has found",
     (
+        _CAMPAIGN,
         _RUN,
         _RUN_CELL,
         Column("checker", TEXT, "which checker"),
@@ -301,6 +294,7 @@ OBSERVATIONS: Final = Table(
     "observations",
     "what a node answered when it was queried for who leads",
     (
+        _CAMPAIGN,
         _RUN,
         _RUN_CELL,
         Column("time_s", REAL, "when, from the start of the run"),
@@ -317,6 +311,7 @@ OPS: Final = Table(
     "ops",
     "an invocation or a completion, or what the nemesis did (process -1); on request",
     (
+        _CAMPAIGN,
         _RUN,
         _RUN_CELL,
         Column("index", NUMBER, "place in the history"),
@@ -338,19 +333,26 @@ OPS: Final = Table(
 )
 
 TABLES: Final = {table.name: table for table in (RUNS, CELLS, FAULTS, FINDINGS, OBSERVATIONS, OPS)}
-
-
-def named_in(sql: str) -> list[Table]:
-    """The tables that a query may be about, by its words; all where it may be SHOW TABLES."""
-    words = set(re.findall(r"\w+", sql.lower()))
-    return [table for table in TABLES.values() if {table.name, "show"} & words]
+"""What runs have, by name."""
+CAMPAIGNS: Final = Table(
+    "campaigns",
+    "a campaign",
+    (
+        _CAMPAIGN,
+        Column("name", TEXT, "the name in the campaign file"),
+        Column("plan_hash", TEXT, "of its name, seed, axes, exclusions and base plan"),
+        Column("simulated", FLAG, "nothing real was tested"),
+        Column("started", TEXT, "when it began, as its journal has it; null: not known"),
+        Column("ended", TEXT, "when it ended; null: it had not when it was added"),
+        Column("workers", NUMBER, "how many clusters it kept"),
+    ),
+)
 
 
 def as_markdown(table: Table) -> str:
     """The columns of a table as documents show them."""
     lines = ["| column | type | meaning |", "|---|---|---|"]
-    campaign = Column(CAMPAIGN, TEXT, "the folder's name of the campaign")
-    for column in (campaign, *table.columns):
+    for column in table.columns:
         lines.append(f"| `{column.name}` | {_type_in_words(column.type)} | {column.about} |")
     return "\n".join(lines) + "\n"
 

@@ -1,16 +1,7 @@
-"""A lake that is there: its tables, read when they are requested.
-
-Only files that the manifest names are read, each with the columns of the schema: one that a file
-lacks is null. The size of every file is compared with the manifest, and the checksums of its pages
-are verified.
-
-The cells of a campaign in the lake as the outcomes that statistics are made of.
+"""The campaigns of a lake, without their folders, with the samples that statistics are made of.
 
 A row of `cells` holds everything that `analysis.statistics` reads of a result. So a campaign whose
 folder is gone has the same shares, rates and intervals as on the day when it was added.
-
-Campaigns as the lake has them, with the samples of their cells: what a trend is made of, without
-their folders.
 """
 
 from __future__ import annotations
@@ -21,132 +12,15 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Final
 
-import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
-
 from analysis.comparison import CampaignSummary
 from analysis.lake import schema
 from analysis.lake.conditions import Conditions
-from analysis.lake.manifest import (
-    AGAIN,
-    FILE,
-    LakeCampaign,
-    Manifest,
-    Part,
-    columns_of,
-    read_manifest,
-)
-from analysis.lake.place import Place
-from analysis.lake.schema import CAMPAIGN, CELLS, RUNS, TABLES, Table
+from analysis.lake.delta import AGAIN, LakeCampaign, StoredLake
+from analysis.lake.schema import CELLS, RUNS
 from analysis.statistics.samples import UNKNOWN, FailedRun, Outcome, Sample, sample_of
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
 from harness.history.documents import Availability, CheckRecord, Counts, Rates, RunResult
-
-_FORMAT: Final = ds.ParquetFileFormat(
-    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
-)
-_MISSING: Final = {
-    pa.int64(): pd.Int64Dtype(),
-    pa.bool_(): pd.BooleanDtype(),
-}
-"""Types of pandas that have a value which is missing."""
-
-
-@dataclass(frozen=True)
-class StoredLake:
-    """A lake as its manifest was when it was opened."""
-
-    place: Place
-    manifest: Manifest
-
-    @property
-    def simulated(self) -> bool:
-        """Whether nothing real was tested."""
-        return self.manifest.simulated
-
-    def dataset(self, table: Table, campaign: str | None = None) -> ds.Dataset:
-        """A table, or its rows of one campaign, as a dataset of Arrow, not read yet. Raises
-        HistoryError for a file of it that is missing or of another size."""
-        parts = [each for each in self.manifest.parts(table.name) if campaign in (None, each[0])]
-        self._check_sizes(table, parts)
-        fragments = [
-            _FORMAT.make_fragment(
-                f"{self.place.root}/{part.path}",
-                self.place.filesystem,
-                partition_expression=pc.field(CAMPAIGN) == name,
-            )
-            for name, part in parts
-        ]
-        if not fragments:
-            return ds.dataset(table.schema.empty_table())
-        return ds.FileSystemDataset(fragments, table.schema, _FORMAT, self.place.filesystem)
-
-    def read(self, table: Table, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """A table as a frame, or some columns of it. Raises HistoryError."""
-        return frame_of(self.rows(table, columns))
-
-    def rows(
-        self, table: Table, columns: Sequence[str] | None = None, *, campaign: str | None = None
-    ) -> pa.Table:
-        """The rows of a table, or of a campaign in it, with all columns or some. Raises
-        HistoryError."""
-        dataset, chosen = self.dataset(table, campaign), None if columns is None else list(columns)
-        try:
-            return dataset.to_table(columns=chosen)
-        except (OSError, pa.ArrowException) as error:
-            self.find_damage()
-            raise HistoryError(f"cannot be read: {error}", file=self.place.shown) from error
-
-    def find_damage(self) -> None:
-        """Read every file. Raises HistoryError for the first one that is missing or damaged."""
-        for table in TABLES.values():
-            parts = list(self.manifest.parts(table.name))
-            self._check_sizes(table, parts)
-            for _, part in parts:
-                columns_of(self.place, part, table.stored.names)
-
-    def _check_sizes(self, table: Table, parts: Iterable[tuple[str, Part]]) -> None:
-        sizes = self.place.sizes(table.name)
-        for _, part in parts:
-            found = sizes.get(part.path)
-            if found == part.bytes:
-                continue
-            if read_manifest(self.place) != self.manifest:
-                raise HistoryError(
-                    "a build has changed this lake since it was opened",
-                    file=self.place.shown,
-                    hint="open it again",
-                )
-            what = "is missing"
-            if found is not None:
-                what = f"has {found:,} bytes, not {part.bytes:,} as {FILE} says"
-            raise HistoryError(
-                what,
-                file=self.place.name_of(part.path),
-                hint=AGAIN,
-            )
-
-
-def frame_of(rows: pa.Table) -> pd.DataFrame:
-    """A table as a frame; maps are dictionaries, and what is missing is missing for pandas."""
-    frame: pd.DataFrame = rows.to_pandas(maps_as_pydicts="strict", types_mapper=_MISSING.get)
-    return frame
-
-
-def open_lake(place: Place) -> StoredLake:
-    """The lake in this place. Raises HistoryError if there is none, or one of a newer schema."""
-    manifest = read_manifest(place)
-    if manifest is None:
-        raise HistoryError(
-            f"this is not a lake: it has no {FILE}",
-            file=place.shown,
-            hint="name a folder that `ackloss lake build` has made",
-        )
-    return StoredLake(place, manifest)
-
 
 Row = Mapping[str, Any]
 Key = frozenset[tuple[str, str]]
@@ -168,8 +42,6 @@ class StoredCell:
     """A cell of a campaign, and of each of its runs: the outcome, the run id, the version of the
     system (`None`: the run failed before it was known), the shared run, and how many cells the run
     held (`in_run`; 1: it ran alone).
-
-    `conditions` is `None` where an earlier ackloss added the campaign.
     """
 
     name: str
@@ -179,7 +51,7 @@ class StoredCell:
     run_ids: tuple[str, ...]
     versions: tuple[str | None, ...]
     plan_digest: str
-    conditions: Conditions | None
+    conditions: Conditions
     in_run: tuple[int, ...]
 
 
@@ -196,8 +68,6 @@ def cells_of(lake: StoredLake, campaign: str) -> dict[Key, StoredCell]:
 
 
 def _cell(rows: Sequence[Row], in_run: Mapping[str, int]) -> StoredCell:
-    # An earlier ackloss may have added the first runs, and a newer one the others.
-    known = next((row for row in rows if row["conditions_but_version"] is not None), None)
     # A cell that broke off has no row, and yet it was in the run.
     most = max(in_run[_run_of(row)] for row in rows)
     return StoredCell(
@@ -208,9 +78,7 @@ def _cell(rows: Sequence[Row], in_run: Mapping[str, int]) -> StoredCell:
         run_ids=tuple(row["run_id"] for row in rows),
         versions=tuple(row["version"] for row in rows),
         plan_digest=rows[0]["plan_digest"],
-        conditions=None
-        if known is None
-        else Conditions(**{field.name: known[field.name] for field in fields(Conditions)}),
+        conditions=Conditions(**{field.name: rows[0][field.name] for field in fields(Conditions)}),
         in_run=tuple(1 if _is_alone(row) else most for row in rows),
     )
 
@@ -229,7 +97,7 @@ def _refuse_twice(lake: StoredLake, rows: Iterable[Row]) -> None:
     """A run counts once: `build` writes none twice, but a lake may come from a stranger."""
     seen = Counter((row["run_id"], row["run_cell"]) for row in rows)
     if twice := next((run_id for (run_id, _), times in seen.items() if times > 1), None):
-        raise HistoryError(f"has the run {twice} twice", file=lake.place.shown, hint=AGAIN)
+        raise HistoryError(f"has the run {twice} twice", file=lake.shown, hint=AGAIN)
 
 
 def outcome_of(row: Row) -> Outcome:
@@ -295,7 +163,7 @@ class StoredCampaign:
         """The campaign as the document names it; its folder is the lake's."""
         return CampaignSummary(
             id=self.campaign.id,
-            folder=self.lake.place.shown,
+            folder=self.lake.shown,
             name=self.campaign.name,
             plan_hash=self.campaign.plan_hash,
             started=self.campaign.started,
@@ -315,32 +183,22 @@ class StoredCampaign:
         return {name: sorted(each) for name, each in sorted(found.items())}
 
 
-def originals(campaigns: Iterable[LakeCampaign]) -> dict[object, LakeCampaign]:
-    """The campaigns by their identities, each once: of several names that an earlier ackloss gave
-    to one campaign, the one with the most rows."""
-    found: dict[object, LakeCampaign] = {}
-    for each in sorted(campaigns, key=lambda each: (-each.rows(CELLS.name), each.id)):
-        found.setdefault(each.identity, each)
-    return found
-
-
 def in_order(campaigns: Sequence[LakeCampaign]) -> list[LakeCampaign]:
     """The campaigns in the order of their starts."""
     return sorted(campaigns, key=lambda each: each.started or "")
 
 
 def earlier_than(lake: StoredLake, folders: Sequence[CampaignDir]) -> list[StoredCampaign]:
-    """The campaigns of the lake that began before all of these folders' did, each once, the oldest
-    first. One whose start is not known may be one of these, and is left out. Raises HistoryError
-    where some are simulated and others are not."""
+    """The campaigns of the lake that began before all of these folders' did, the oldest first. One
+    whose start is not known may be one of these, and is left out. Raises HistoryError where some
+    are simulated and others are not."""
     begun = [each.progress().started for each in folders]
     first = min((at for at in begun if at is not None), default="")
-    every = originals(lake.manifest.campaigns).values()
-    older = [each for each in every if each.started is not None and each.started < first]
+    older = [each for each in lake.campaigns if each.started is not None and each.started < first]
     if older and lake.simulated != folders[0].campaign().simulated:
         raise HistoryError(
             "simulated and real campaigns are not compared",
-            file=lake.place.shown,
+            file=lake.shown,
             hint="name the lake that these campaigns are in",
         )
     return [StoredCampaign(lake, each) for each in in_order(older)]

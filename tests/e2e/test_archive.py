@@ -9,9 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.lake.place import place_of
+from analysis.lake.delta import open_lake
 from analysis.lake.schema import TABLES
-from analysis.lake.stored import open_lake
 from harness.campaigns.folder import CampaignDir
 from harness.history.run_folder import RunDir
 from harness.storage import Folder
@@ -74,7 +73,7 @@ def lake_of(lake: Path, campaign: str | Path) -> dict[str, pd.DataFrame]:
     """The tables of a lake that is built of a campaign."""
     done = command_line.ackloss("lake", "build", campaign, "--ops", "--to", lake)
     assert done.exit_code == 0, done.stderr
-    return {name: open_lake(place_of(lake)).read(table) for name, table in TABLES.items()}
+    return {name: open_lake(lake).read(table) for name, table in TABLES.items()}
 
 
 def cut_off(archive: Folder) -> tuple[str, str]:

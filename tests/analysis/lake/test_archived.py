@@ -10,10 +10,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from analysis.lake.archived import _needed
-from analysis.lake.place import place_of
+from analysis.lake.delta import open_lake
 from analysis.lake.schema import RUNS, TABLES
-from analysis.lake.stored import open_lake
+from analysis.lake.sources import _needed
 from harness.campaigns.folder import CampaignDir
 from harness.history.run_folder import RunDir
 from harness.storage import Folder
@@ -65,8 +64,8 @@ def test_an_archive_makes_the_rows_that_its_folder_makes(
     night: CampaignDir, url: str, tmp_path: Path
 ) -> None:
     assert built(url, tmp_path / "there") == {"runs": 3, "added": 3, "replaced": 0, "absent": 0}
-    there, here = open_lake(place_of(tmp_path / "there")), lake_of(tmp_path / "here", night)
-    assert there.manifest.campaigns[0].identity == here.manifest.campaigns[0].identity
+    there, here = open_lake(tmp_path / "there"), lake_of(tmp_path / "here", night)
+    assert there.campaigns[0].identity == here.campaigns[0].identity
     for table in TABLES.values():
         assert there.read(table).equals(here.read(table)), table.name
     assert built(str(night.path), tmp_path / "there")["added"] == 0, "they are the same runs"
@@ -116,7 +115,7 @@ def test_a_damaged_result_is_a_failed_run_that_names_the_url(
     name = next(name for name in Folder.at(url).files() if name.endswith("/result.json"))
     Folder.at(url).write(name, b"{")
     built(url, tmp_path / "lake")
-    runs = open_lake(place_of(tmp_path / "lake")).read(RUNS)
+    runs = open_lake(tmp_path / "lake").read(RUNS)
     (reason,) = runs[runs["run_id"] == name.split("/")[1]]["reason"]
     assert reason.startswith(f"{url}/{name}: ")
 
@@ -141,7 +140,7 @@ def test_what_is_no_archive_is_one_sentence_and_the_others_are_added(
     assert under_way.startswith(f"{place}/under way/journal.jsonl: is not archived: ")
     assert broken.startswith(f"{place}/broken/campaign.toml: ")
     assert above.startswith(f"{place}: this is not an archived campaign: it has no campaign.toml")
-    assert open_lake(place_of(lake)).manifest.campaign("night 1") is not None
+    assert open_lake(lake).campaign("night 1") is not None
 
 
 def test_nothing_is_copied_that_leads_elsewhere_or_is_not_read() -> None:

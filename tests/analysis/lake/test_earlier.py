@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from ackloss.cli import main
 from harness.campaigns.folder import CampaignDir
 from tests.fixtures.campaign_folder import OFF, ON
-from tests.fixtures.lakes import ROOT, campaign, lake_of, with_second_name
+from tests.fixtures.lakes import ROOT, campaign, lake_of
 from tests.fixtures.result_documents import FAILED, lossy, run
 
 
@@ -56,17 +56,6 @@ def test_the_trend_is_the_same_when_the_first_folder_is_gone(tmp_path: Path) -> 
         assert {**mine, "folder": ""} == {**other, "folder": ""}
     without = orjson.loads(compare(second.path, third.path).stdout)
     assert [len(cell["campaigns"]) for cell in without["trend"]] == [2, 2]
-
-
-def test_a_campaign_that_the_lake_has_under_two_names_is_one_point(tmp_path: Path) -> None:
-    first, second, third = nights(tmp_path / "nights")
-    lake_of(tmp_path / "lake", first, second, third)
-    for folder in (first, second):
-        with_second_name(tmp_path / "lake", folder.path.name, f"{folder.path.name}-copy")
-    done = compare(second.path, third.path, "--lake", tmp_path / "lake")
-    found = orjson.loads(done.stdout)
-    assert [each["id"] for each in found["campaigns"]] == ["n1", "n2", "n3"]
-    assert [len(cell["campaigns"]) for cell in found["trend"]] == [3, 3]
 
 
 def test_a_campaign_whose_start_is_not_known_is_not_earlier(tmp_path: Path) -> None:

@@ -14,10 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis.lake.build import build
-from analysis.lake.place import place_of
+from analysis.lake.delta import folder_of, open_lake
 from analysis.lake.rows import _table
 from analysis.lake.schema import FINDINGS, RUNS
-from analysis.lake.stored import open_lake
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
 from tests.fixtures.campaign_folder import ON
@@ -133,8 +132,8 @@ def sample(kind: pa.DataType) -> object:
 def test_a_result_with_a_number_beyond_64_bits_is_one_that_cannot_be_read(tmp_path: Path) -> None:
     document = run()
     document["counts"] |= {"lost": 2**63}
-    build(place_of(tmp_path / "lake"), campaign(tmp_path / "c", {ON: [document]}))
-    lake = open_lake(place_of(tmp_path / "lake"))
+    build(folder_of(tmp_path / "lake"), campaign(tmp_path / "c", {ON: [document]}))
+    lake = open_lake(tmp_path / "lake")
     (row,) = lake.rows(RUNS, ["class", "lost", "reason"]).to_pylist()
     assert (row["class"], row["lost"]) == ("unknown", None)
     assert "result.json: counts.lost is 9223372036854775808: expected less than" in row["reason"]

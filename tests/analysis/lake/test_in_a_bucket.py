@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from analysis.lake.build import build
-from analysis.lake.place import place_of
+from analysis.lake.delta import folder_of, open_lake
 from analysis.lake.query import query
 from analysis.lake.schema import CELLS, TABLES
-from analysis.lake.stored import open_lake
 from harness.errors import EnvironmentFailure
 from tests.fixtures.campaign_folder import OFF, ON
 from tests.fixtures.lakes import add_run, campaign, lake_of
@@ -29,7 +28,7 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def test_it_is_built_grows_and_is_asked_as_in_a_folder(bucket: str, tmp_path: Path) -> None:
     folder = campaign(tmp_path / "c", {ON: [lossy(3)], OFF: [run()]})
-    there = place_of(f"{bucket}/a lake")
+    there = folder_of(f"{bucket}/a lake")
     assert build(there, folder).added == 2
     assert build(there, folder).added == 0
     add_run(folder, OFF, 1, lossy(7))
@@ -40,17 +39,20 @@ def test_it_is_built_grows_and_is_asked_as_in_a_folder(bucket: str, tmp_path: Pa
         ours, theirs = (each.read(table).sort_values(by) for each in (lake, here))
         assert ours.reset_index(drop=True).equals(theirs.reset_index(drop=True)), table.name
     assert len(lake.read(CELLS)) == 3
-    asked = query(lake, LOST, engine="duckdb")
-    assert asked.column("lost").to_pylist() == sorted([3, 7], reverse=ON > OFF)
+    cells, other = lake.rows(CELLS), open_lake(there)
+    run_ids = cells["run_id"].to_pylist()
+    lake.replace(CELLS, "c", run_ids, iter([cells]))
+    with pytest.raises(EnvironmentFailure, match="another process is writing"):
+        other.replace(CELLS, "c", run_ids, iter([cells]))
 
 
 @pytest.mark.spark
 def test_spark_without_the_connector_of_s3_is_one_sentence(bucket: str, tmp_path: Path) -> None:
-    there = place_of(f"{bucket}/spark")
+    there = folder_of(f"{bucket}/spark")
     build(there, campaign(tmp_path / "c", {ON: [lossy(3)]}))
     with pytest.raises(EnvironmentFailure) as refused:
-        query(open_lake(there), LOST, engine="spark")
+        query(open_lake(there), LOST)
     assert str(refused.value) == (
-        f"{bucket}/spark: Spark here has no connector for s3a://; name it with "
-        "--conf spark.jars.packages=... (docs/how-to/lake.md); `--engine duckdb` reads this lake"
+        f"{bucket}/spark: Spark here has no connector for the storage of this lake; name it with "
+        "--conf spark.jars.packages=... (docs/how-to/lake.md)"
     )

@@ -3,23 +3,23 @@ not run in the same way. Each test plants one lie."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from deltalake import write_deltalake
 
 from analysis.lake.build import build
+from analysis.lake.delta import folder_of, open_lake
 from analysis.lake.overview import Group, Overview, Pool, natural, overview_of
-from analysis.lake.place import place_of
-from analysis.lake.stored import open_lake
+from analysis.lake.schema import CELLS
 from analysis.statistics.shares import Share, share_in_words
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
 from tests.fixtures.campaign_folder import BASE, OFF, ON
-from tests.fixtures.lakes import ROOT, add_run, campaign, lake_of, with_second_name, without_columns
+from tests.fixtures.lakes import ROOT, add_run, campaign, lake_of
 from tests.fixtures.result_documents import FAILED, lossy, run
 
 VERSIONS = """
@@ -31,7 +31,6 @@ VERSIONS = """
 OLD, NEW = "0.9.0.1", "0.10.2.2"
 AXES = VERSIONS.format(NEW, NEW, OLD, OLD)
 UNKNOWN = run("unknown", doubts=("starved",))
-NEW_COLUMNS = ("conditions", "conditions_but_version", "version_axis")
 Runs = Mapping[str, Sequence[dict[str, Any]]]
 
 
@@ -156,39 +155,21 @@ def test_a_campaign_that_is_named_twice_counts_once(tmp_path: Path) -> None:
     assert [each.id for each in found.campaigns] == ["a"]
 
 
-def test_a_copy_of_a_campaign_counts_once(tmp_path: Path) -> None:
-    first = versions(tmp_path / "a", [lossy()] * 3 + [run()])
-    lake_of(tmp_path / "lake", first)
-    with_second_name(tmp_path / "lake", "a", "a-copy")
-    found = overview(tmp_path)
-    (pool,) = pools(found, OLD)
-    assert (pool.lossy, pool.conclusive) == (3, 4)
-    assert [(copy.campaign, copy.of) for copy in found.copies] == [("a-copy", "a")]
-    assert noted(found, "a-copy is left out: it is a under another name")
-    assert pools(overview(tmp_path, names=["a-copy"]), OLD)[0].conclusive == 4
-
-
 def test_a_run_that_was_judged_twice_counts_once(tmp_path: Path) -> None:
     folder = versions(tmp_path / "a", [run()] * 3)
     lake_of(tmp_path / "lake", folder)
     result = sorted(folder.runs.iterdir())[1] / "result.json"
     result.write_bytes(orjson.dumps({**lossy(5), "run_id": result.parent.name}))
-    build(place_of(tmp_path / "lake"), folder)
+    build(folder_of(tmp_path / "lake"), folder)
     (pool,) = pools(overview(tmp_path), OLD)
     assert (pool.lossy, pool.conclusive) == (1, 3)
 
 
 def test_a_lake_that_has_a_run_twice_is_refused(tmp_path: Path) -> None:
-    """As a stranger may have written it: the rows are in two files that both count."""
-    lake_of(tmp_path / "lake", versions(tmp_path / "a", [run()]))
-    manifest = tmp_path / "lake" / "lake.json"
-    document = orjson.loads(manifest.read_bytes())
-    (part,) = document["campaigns"][0]["parts"]["cells"]
-    again = part["path"].replace("00001", "00002")
-    shutil.copy(tmp_path / "lake" / part["path"], tmp_path / "lake" / again)
-    document["campaigns"][0]["parts"]["cells"].append({**part, "path": again})
-    manifest.write_bytes(orjson.dumps(document))
-    with pytest.raises(HistoryError, match="has the run 00000-a twice"):
+    """As a stranger may have written it."""
+    lake = lake_of(tmp_path / "lake", versions(tmp_path / "a", [run()]))
+    write_deltalake(tmp_path / "lake" / "cells", lake.rows(CELLS), mode="append")
+    with pytest.raises(HistoryError, match=r"has the run .* twice"):
         overview(tmp_path)
 
 
@@ -252,61 +233,13 @@ def test_a_run_that_failed_before_its_version_was_known_stands_with_the_others(
     assert (unknown.version, unknown.pools[0].runs) == ("version not recorded", 1)
 
 
-def test_rows_of_an_earlier_ackloss_are_not_counted_with_others(tmp_path: Path) -> None:
-    one = versions(tmp_path / "a", [lossy()] * 3)
-    other = versions(tmp_path / "b", [run()] * 3, base=BASE.replace('"base"', '"renamed"'))
-    lake_of(tmp_path / "lake", one, other)
-    assert len(pools(overview(tmp_path), OLD)) == 1
-    without_columns(tmp_path / "lake", "cells", "a", NEW_COLUMNS)
-    found = overview(tmp_path)
-    every = [pool for group in found.groups for pool in group.pools]
-    assert sorted((pool.lossy, pool.conclusive) for pool in every) == [(0, 3), (3, 3)]
-    assert noted(found, "The plans of a are not known well enough")
-
-
-def test_rows_of_an_earlier_ackloss_are_not_counted_with_each_other(tmp_path: Path) -> None:
-    """Not even those of one campaign file, whose plan hash is the same."""
-    folders = [versions(tmp_path / name, [run()] * 3, name="nightly") for name in ("a", "b")]
-    lake_of(tmp_path / "lake", *folders)
-    for name in ("a", "b"):
-        without_columns(tmp_path / "lake", "cells", name, NEW_COLUMNS)
-    found = overview(tmp_path)
-    assert [pool.conclusive for pool in pools(found, OLD)] == [3, 3]
-    assert [len(line.campaigns) for line in only(found).trend] == [2]
-    assert noted(found, "The plans of a, b are not known well enough")
-
-
-def test_other_plans_of_an_earlier_ackloss_are_other_settings(tmp_path: Path) -> None:
-    other = BASE.replace("rate_per_s = 50", "rate_per_s = 90")
-    lake_of(
-        tmp_path / "lake",
-        versions(tmp_path / "a", [run()] * 3),
-        versions(tmp_path / "b", [run()] * 3, base=other),
-    )
-    for name in ("a", "b"):
-        without_columns(tmp_path / "lake", "cells", name, NEW_COLUMNS)
-    assert [group.campaigns for group in overview(tmp_path).groups] == [["a"], ["b"]]
-
-
 def test_runs_of_the_users_own_clients_are_not_counted_with_others(tmp_path: Path) -> None:
     """No plan names that program, so it may have been another one."""
     base = BASE.replace("[workload]", '[workload]\nclient = "exec"')
     folders = [versions(tmp_path / name, [run()] * 3, base=base) for name in ("a", "b")]
     found = overview(tmp_path, *folders)
     assert [pool.conclusive for pool in pools(found, OLD)] == [3, 3]
-    assert noted(found, "or the clients are a program of the user's")
-
-
-def test_an_earlier_row_whose_plan_is_proven_the_same_is_counted(tmp_path: Path) -> None:
-    """By `plan_digest`, which lakes have always had."""
-    lake_of(
-        tmp_path / "lake",
-        versions(tmp_path / "a", [lossy()] * 3),
-        versions(tmp_path / "b", [run()] * 3),
-    )
-    without_columns(tmp_path / "lake", "cells", "a", NEW_COLUMNS)
-    (pool,) = pools(overview(tmp_path), OLD)
-    assert (pool.lossy, pool.conclusive) == (3, 6)
+    assert noted(found, "clients are a program of the user's")
 
 
 def test_campaigns_that_differ_beyond_chance_are_marked(tmp_path: Path) -> None:
@@ -366,4 +299,4 @@ def test_simulated_campaigns_do_not_stand_beside_real_ones(tmp_path: Path) -> No
     document["campaigns"].append(real)
     manifest.write_bytes(orjson.dumps(document))
     with pytest.raises(HistoryError, match="has simulated and real campaigns, which never mix"):
-        overview_of(open_lake(place_of(tmp_path / "lake")))
+        overview_of(open_lake(tmp_path / "lake"))

@@ -1,5 +1,5 @@
-"""SQL over a lake: both engines give the answers of the statistics, and bad input is one sentence
-with its exit code."""
+"""SQL over a lake: Spark gives the answers of the statistics, DuckDB the same from the files that
+Delta names, and bad input is one sentence with its exit code."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
-import time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,6 @@ from urllib.parse import urlsplit
 import orjson
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
@@ -30,27 +27,30 @@ from hypothesis import strategies as st
 import ackloss
 from ackloss.cli import main
 from analysis.campaign import campaign_document, results_of
-from analysis.lake.place import place_of
-from analysis.lake.query import ENGINES, as_csv, query, rows, text
+from analysis.lake.delta import StoredLake, open_lake
+from analysis.lake.query import as_csv, query, rows, text
 from analysis.lake.schema import CELLS, FAULTS, TABLES
-from analysis.lake.stored import StoredLake, cells_of, open_lake
+from analysis.lake.stored import cells_of
 from analysis.statistics.samples import sample_of
 from checkers.judging import spark
 from harness.campaigns.journal import read_progress
 from harness.errors import HistoryError, QueryError
 from harness.history.run_folder import RunDir
-from tests.fixtures import command_line
 from tests.fixtures.campaign_folder import OFF, ON
-from tests.fixtures.lakes import ROOT, add_run, campaign, files_of, lake_of
+from tests.fixtures.lakes import (
+    ROOT,
+    add_run,
+    by_duckdb,
+    campaign,
+    lake_of,
+    without_columns,
+)
 from tests.fixtures.result_documents import FAILED, lossy, run
 
 PAGE = (ROOT / "docs" / "how-to" / "lake.md").read_text(encoding="utf-8")
 QUESTIONS = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
 OURS = f"ackloss-{os.getpid()}-"
 """How the temporary folders begin that `ackloss clean` removes after a SIGKILL."""
-ENGINES_HERE = [
-    pytest.param(name, marks=[pytest.mark.spark] * (name == "spark")) for name in ENGINES
-]
 DOCUMENTS = {
     ON: [lossy(200), lossy(50), run(), run("unknown", doubts=("starved",)), FAILED],
     OFF: [run(), run("invalid", counter_examples=("unexpected",)), lossy(9, doubts=("starved",))],
@@ -62,14 +62,14 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lakes")
     night = campaign(folder / "2026-01-03", DOCUMENTS)
     other = campaign(folder / "night 2 = [a]%", {OFF: [run()] * 2}, versions={"target": "3.9.2"})
-    lake = folder / "lake [a]{b,c}*"
+    lake = folder / "lake {b,c}*"
     lake_of(lake, night, other)
     return lake
 
 
 @pytest.fixture
 def lake(path: Path) -> StoredLake:
-    return open_lake(place_of(path))
+    return open_lake(path)
 
 
 NAMES = (
@@ -87,13 +87,13 @@ def of_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "lake"
 
 
-@pytest.mark.parametrize("engine", ENGINES_HERE)
-def test_a_campaign_has_the_name_of_its_folder_in_both_engines(of_names: Path, engine: str) -> None:
-    lake = open_lake(place_of(of_names))
+@pytest.mark.spark
+def test_a_campaign_has_the_name_of_its_folder(of_names: Path) -> None:
+    lake = open_lake(of_names)
     sql = "SELECT campaign, count(*) AS n FROM runs GROUP BY campaign ORDER BY n"
-    assert rows(query(lake, sql, engine=engine)) == [[name, n] for n, name in enumerate(NAMES, 1)]
+    assert rows(query(lake, sql)) == [[name, n] for n, name in enumerate(NAMES, 1)]
     of_one = "SELECT count(*) AS n FROM runs WHERE campaign = 'Prüfung 1'"
-    assert rows(query(lake, of_one, engine=engine)) == [[2]]
+    assert rows(query(lake, of_one)) == [[2]]
 
 
 def asked(*words: object) -> Result:
@@ -102,11 +102,9 @@ def asked(*words: object) -> Result:
     return done
 
 
-@pytest.mark.parametrize("engine", ENGINES_HERE)
-def test_the_questions_of_the_page_are_answered(lake: StoredLake, engine: str) -> None:
-    by_cell, by_version, by_night, by_nemesis = (
-        rows(query(lake, sql, engine=engine)) for sql in QUESTIONS
-    )
+@pytest.mark.spark
+def test_the_questions_of_the_page_are_answered(lake: StoredLake) -> None:
+    by_cell, by_version, by_night, by_nemesis = (rows(query(lake, sql)) for sql in QUESTIONS)
     assert by_cell == [
         [OFF, 5, 4, 0, pytest.approx(0), pytest.approx(0)],
         [ON, 5, 3, 2, pytest.approx(0.25 / 3), pytest.approx(250 / 3000)],
@@ -124,23 +122,10 @@ def test_the_questions_of_the_page_are_answered(lake: StoredLake, engine: str) -
     assert by_nemesis == [["", 9, 9]]
 
 
-def test_duckdb_answers_in_utc_on_any_machine(
-    lake: StoredLake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TZ", "America/New_York")
-    time.tzset()
-    try:
-        sql = "SELECT cast(timestamptz '2026-01-03 01:00:00+00' AS date) AS day"
-        assert rows(query(lake, sql, engine="duckdb")) == [["2026-01-03"]]
-    finally:
-        monkeypatch.undo()
-        time.tzset()
-
-
-@pytest.mark.parametrize("engine", ENGINES_HERE)
-def test_every_table_can_be_asked(lake: StoredLake, engine: str) -> None:
+@pytest.mark.spark
+def test_every_table_can_be_asked(lake: StoredLake) -> None:
     counted = {
-        name: rows(query(lake, f"SELECT count(*) AS n FROM {name}", engine=engine))
+        name: rows(query(lake, f"SELECT count(*) AS n FROM {name}"))
         for name in ("runs", "cells", "faults", "findings", "observations", "ops")
     }
     assert counted == {
@@ -149,11 +134,11 @@ def test_every_table_can_be_asked(lake: StoredLake, engine: str) -> None:
         "faults": [[9]],
         **{name: [[0]] for name in ("findings", "observations", "ops")},
     }
-    everything = query(lake, "SELECT * FROM runs", engine=engine)
+    everything = query(lake, "SELECT * FROM runs")
     assert everything.column_names[:2] == ["campaign", "run_id"]
 
 
-@pytest.mark.parametrize("engine", ENGINES_HERE)
+@pytest.mark.spark
 @pytest.mark.parametrize(
     ("sql", "words"),
     [
@@ -162,118 +147,32 @@ def test_every_table_can_be_asked(lake: StoredLake, engine: str) -> None:
         ("SELECT * FROM place", "place"),
         ("SELECT cast(cell AS int) AS n FROM cells", "unclean="),
         ("SELECT cell, cell FROM cells", "several columns of the answer are named cell"),
-        (" ", "the query is empty"),
+        (" ", "yntax error"),
     ],
 )
 def test_a_bad_query_is_one_sentence(
-    lake: StoredLake, engine: str, sql: str, words: str, capfd: pytest.CaptureFixture[str]
+    lake: StoredLake, sql: str, words: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(QueryError, match=re.escape(words)) as refused:
-        query(lake, sql, engine=engine)
+        query(lake, sql)
     assert "\n" not in str(refused.value)
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.parametrize("engine", ENGINES_HERE)
-@pytest.mark.parametrize(
-    ("sql", "answer"),
-    [
-        ("SELECT 1 AS a;", [[1]]),
-        ("SELECT ';' AS a ; ; -- done", [[";"]]),
-        ("WITH q AS (SELECT 1 AS a) SELECT * FROM q -- done", [[1]]),
-        ("VALUES (1);", [[1]]),
-        ("FROM cells SELECT count(*) AS n", [[10]]),
-        ("(SELECT 1 AS a)", [[1]]),
-    ],
-)
-def test_a_query_that_reads_is_run(
-    lake: StoredLake, engine: str, sql: str, answer: list[list[object]]
-) -> None:
-    assert rows(query(lake, sql, engine=engine)) == answer
-
-
-@pytest.mark.parametrize("engine", ENGINES_HERE)
-def test_tables_and_columns_are_shown(lake: StoredLake, engine: str) -> None:
-    shown = rows(query(lake, "SHOW TABLES;", engine=engine))
-    assert {name for row in shown for name in row if name in TABLES} == set(TABLES)
-    described = rows(query(lake, "DESCRIBE cells", engine=engine))
+@pytest.mark.spark
+def test_tables_and_columns_are_shown(lake: StoredLake) -> None:
+    shown = rows(query(lake, "SHOW TABLES;"))
+    assert {name for row in shown for name in row if name} >= {"campaigns", *TABLES}
+    described = rows(query(lake, "DESCRIBE cells"))
     assert [row[0] for row in described] == CELLS.schema.names
 
 
-def test_duckdb_has_its_own_kinds_of_queries(lake: StoredLake) -> None:
-    pivot = query(lake, "PIVOT cells ON class USING count(*) GROUP BY simulated;", engine="duckdb")
-    assert {"loss", "none"} < set(pivot.column_names)
-    assert len(query(lake, "SUMMARIZE cells", engine="duckdb")) == len(CELLS.schema.names)
-
-
-ONLY_QUERIES = (
-    "SQL: only one query that reads the tables is accepted; "
-    "use one SELECT (also after WITH), VALUES, SHOW or DESCRIBE"
-)
-OTHER_STATEMENTS = {
-    "both": (
-        *("CREATE TABLE t AS SELECT 1 AS a", "DROP TABLE cells", "INSERT INTO cells VALUES (1)"),
-        *(
-            "UPDATE cells SET cell = 'a'",
-            "DELETE FROM cells",
-            "SET threads = 1",
-            "EXPLAIN SELECT 1",
-        ),
-        *("WITH q AS (SELECT 1 AS a) INSERT INTO t SELECT * FROM q", "CALL pragma_version();"),
-    ),
-    "duckdb": (
-        *("SELECT 1 AS a; SELECT 2 AS a", "SELECT 1 AS a; DROP TABLE cells", "PRAGMA version"),
-        *("COPY (SELECT 1) TO 'written'", "COPY cells TO 'written'", "EXPORT DATABASE 'written'"),
-        *("ATTACH 'written'", "INSTALL httpfs", "LOAD httpfs", "CHECKPOINT"),
-        "CREATE TABLE t AS PIVOT cells ON class",
-        "COPY (PIVOT cells ON class) TO 'written';",
-    ),
-    "spark": (
-        *("INSERT OVERWRITE DIRECTORY 'written' USING csv SELECT 1", "CACHE TABLE cells"),
-        *("FROM cells INSERT INTO t SELECT *", "FROM cells -- ;\n INSERT INTO t SELECT *"),
-        *("EXECUTE IMMEDIATE 'CREATE TABLE t AS SELECT 1'", "BEGIN SELECT 1; END", "ADD JAR 'x'"),
-    ),
-}
-
-
-@pytest.mark.parametrize("engine", ENGINES_HERE)
-def test_other_statements_are_refused_in_one_sentence(lake: StoredLake, engine: str) -> None:
-    for sql in OTHER_STATEMENTS["both"] + OTHER_STATEMENTS[engine]:
-        with pytest.raises(QueryError) as refused:
-            query(lake, sql, engine=engine)
-        assert str(refused.value) == ONLY_QUERIES, sql
-
-
-@pytest.mark.parametrize(
-    ("sql", "words"),
-    [
-        ("WITH q AS (COPY (SELECT 1) TO 'written') SELECT 1 AS a", ""),
-        ("SELECT * FROM enable_logging(storage='file', storage_path='written')", "configuration"),
-        ("SELECT * FROM read_csv('read.csv')", 'Cannot access file "read.csv"'),
-        ("/* nothing */", "the query is empty"),
-        (";", "the query is empty"),
-    ],
-)
-def test_a_query_of_duckdb_reaches_no_files(
-    path: Path, sql: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "read.csv").write_text("a\n1\n")
-    monkeypatch.chdir(tmp_path)
-    files = files_of(path)
-    done = asked("query", sql, "--lake", path, "--engine", "duckdb")
-    assert done.exit_code == 4
-    (sentence,) = done.stderr.splitlines()
-    assert words in sentence
-    assert [each.name for each in tmp_path.iterdir()] == ["read.csv"]
-    assert files_of(path) == files
-
-
-def test_duckdb_spills_to_the_folder_for_temporary_files(lake: StoredLake) -> None:
-    sql = "SELECT current_setting('temp_directory') AS folder"
-    ((folder,),) = rows(query(lake, sql, engine="duckdb"))
-    assert Path(folder).parent == Path(tempfile.gettempdir())
-    assert Path(folder).name.startswith(OURS)
-    assert not Path(folder).exists()  # any more
+def test_duckdb_reads_the_files_that_delta_names(lake: StoredLake) -> None:
+    """Without any code of ours, as Polars, Trino or another Spark do."""
+    by_cell, by_version, _, by_nemesis = (by_duckdb(lake, sql) for sql in QUESTIONS)
+    assert [row[:4] for row in by_cell] == [[OFF, 5, 4, 0], [ON, 5, 3, 2]]
+    assert [row[2:] for row in by_version] == [[0, 2], [0, 2], [2, 3]]
+    assert by_nemesis == [["", 9, 9]]
 
 
 def test_the_warehouse_of_spark_is_a_folder_that_clean_knows() -> None:
@@ -294,26 +193,33 @@ def test_spark_makes_no_warehouse_in_the_current_folder(path: Path, tmp_path: Pa
         capture_output=True,
         text=True,
     )
-    assert done.stdout == "6\n"
+    assert done.stdout == "7\n"
     assert not list(current.iterdir())
     assert not list(temporary.glob("ackloss-*"))
 
 
-@pytest.mark.parametrize("engine", ENGINES_HERE)
-def test_a_flipped_byte_is_found_by_its_checksum(path: Path, tmp_path: Path, engine: str) -> None:
+@pytest.mark.spark
+def test_a_damaged_or_missing_file_is_one_sentence(path: Path, tmp_path: Path) -> None:
     copy = tmp_path / "lake"
     subprocess.run(["cp", "-r", path, copy], check=True)
-    (part,) = copy.glob("cells/campaign=2026-01-03/*.parquet")
-    body = bytearray(part.read_bytes())
-    body[60] ^= 0xFF
-    part.write_bytes(body)
-    with pytest.raises(HistoryError, match=r"part-00001.parquet: cannot be read: its Parquet is"):
-        query(open_lake(place_of(copy)), "SELECT * FROM cells", engine=engine)
+    part = Path(open_lake(copy).files(CELLS)[0])
+    part.write_bytes(part.read_bytes()[:-100])
+    for _ in ("shorter", "missing"):
+        for read in (
+            lambda: query(open_lake(copy), "SELECT * FROM cells"),
+            ackloss.lake(copy).cells,
+        ):
+            with pytest.raises(HistoryError) as refused:
+                read()
+            assert "\n" not in str(refused.value)
+            assert part.name in str(refused.value)
+        part.unlink(missing_ok=True)
 
 
+@pytest.mark.spark
 def test_the_command_prints_a_table_json_and_csv(path: Path) -> None:
     sql = "SELECT cell, sum(lost) AS lost, max(setting) AS setting FROM cells GROUP BY 1 ORDER BY 1"
-    words = ("query", sql, "--lake", path, "--engine", "duckdb")
+    words = ("query", sql, "--lake", path)
     table = asked(*words)
     assert table.exit_code == 0
     assert [line.split() for line in table.stdout.splitlines()] == [
@@ -363,148 +269,71 @@ def test_a_value_of_any_type_has_one_rendering(
     assert [line or [""] for line in lines] == [["v"], [shown], [""]]
 
 
-@pytest.mark.parametrize(
-    ("sql", "value"),
-    [
-        ("interval 2 months + interval 3 hours", "P2MT10800S"),
-        ("'\\xAA\\x00a'::blob", "aa0061"),
-        ("map{[1]: {'a': interval 1 day}}", {"[1]": {"a": "P1D"}}),
-        ("18446744073709551616::hugeint", "18446744073709551616"),
-        ("'=1+1'::enum('=1+1')", "=1+1"),
-    ],
-)
-def test_the_command_prints_a_value_of_any_type(path: Path, sql: str, value: object) -> None:
-    words = ("query", f"SELECT {sql} AS v", "--lake", path, "--engine", "duckdb")
-    assert json.loads(asked(*words, "--json").stdout)["rows"] == [{"v": value}]
-    shown = value if isinstance(value, str) else orjson.dumps(value).decode()
-    assert asked(*words).stdout.split() == ["v", shown]
-    lines = list(csv.reader(io.StringIO(asked(*words, "--csv").stdout)))
-    assert lines == [["v"], [f"'{shown}" if shown.startswith("=") else shown]]
-
-
-@pytest.mark.parametrize("engine", ENGINES_HERE)
-def test_a_lake_without_a_later_column_is_read_and_extended(tmp_path: Path, engine: str) -> None:
+@pytest.mark.spark
+def test_a_lake_without_a_later_column_is_read_and_extended(tmp_path: Path) -> None:
     """As an earlier ackloss has written it: what it did not know is null."""
     made, path = campaign(tmp_path / "c", {ON: [run(), run()]}), tmp_path / "lake"
     lake_of(path, made)
-    (part,) = path.glob("faults/*/*.parquet")
-    pq.write_table(pq.ParquetFile(part).read().drop_columns(["leader_met"]), part)
-    manifest = json.loads((path / "lake.json").read_bytes())
-    manifest["campaigns"][0]["parts"]["faults"][0]["bytes"] = part.stat().st_size
-    (path / "lake.json").write_text(json.dumps(manifest))
+    without_columns(path, FAULTS, ["leader_met"])
     sql = "SELECT leader_met, count(*) AS n FROM faults GROUP BY leader_met ORDER BY n"
-    assert rows(query(open_lake(place_of(path)), sql, engine=engine)) == [[None, 2]]
+    assert rows(query(open_lake(path), sql)) == [[None, 2]]
     leaders = [{"fault": "cut", "leaders": ["b1"], "met": False}]
     add_run(made, ON, 2, {**run(), "leaders": leaders})
     grown = lake_of(path, made)
-    assert rows(query(grown, sql, engine=engine)) == [[False, 1], [None, 2]]
+    assert rows(query(grown, sql)) == [[False, 1], [None, 2]]
     assert grown.read(FAULTS)["leader_met"].isna().sum() == 2
 
 
+@pytest.mark.spark
 def test_simulated_results_say_so(tmp_path: Path) -> None:
     base = (ROOT / "plans/memory/log.toml").read_text(encoding="utf-8")
     runs = {"the plan as it is": [{**run(), "simulated": True}]}
     lake_of(tmp_path / "lake", campaign(tmp_path / "c", runs, axes="", base=base))
-    words = ("query", "SELECT 1 AS one", "--lake", tmp_path / "lake", "--engine", "duckdb")
+    words = ("query", "SELECT 1 AS one", "--lake", tmp_path / "lake")
     done = asked(*words, "--csv")
     assert "Simulated: no real system was tested." in done.stderr
     assert done.stdout == '"one"\n1\n'
     assert json.loads(asked(*words, "--json").stdout)["simulated"] is True
 
 
-def test_bad_places_are_one_sentence_with_exit_code_4(path: Path, tmp_path: Path) -> None:
+def test_bad_places_are_one_sentence_with_exit_code_4(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    (tmp_path / "newer").mkdir()
-    (tmp_path / "newer" / "lake.json").write_bytes(orjson.dumps({"schema": 2, "campaigns": []}))
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "lake.json").write_text("{")
-    escape = {"path": "cells/../../x.parquet", "rows": 1, "bytes": 1}
-    entry = {"id": "c", "name": "c", "plan_hash": "", "simulated": False}
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside" / "lake.json").write_bytes(
-        orjson.dumps({"schema": 1, "campaigns": [{**entry, "parts": {"cells": [escape]}}]})
-    )
+    (tmp_path / "earlier").mkdir()
+    (tmp_path / "earlier" / "lake.json").write_text("{}")
     refused = {
-        "empty": "this is not a lake: it has no lake.json",
-        "newer": "has schema 2, this ackloss reads 1",
-        "broken": "is not JSON",
-        "outside": "is not a file of table cells",
+        "empty": "this is not a lake: it has no table campaigns",
+        "earlier": "this lake is of an earlier version; build it again from its campaigns",
         "missing": "this is not a lake",
+        "a [b]": "a lake cannot be in a folder with [ in its path",
         "ftp://user:secret@host/x": "a URL with credentials is refused",
         "gopher://host/x": "nothing here reads the scheme 'gopher'",
         "file://relative": "this URL cannot be used",
+        "s3://bucket/lake?region=eu-west-1": "a lake's URL has no options",
     }
     for name, words in refused.items():
         address = name if "://" in name else tmp_path / name
-        done = asked("query", "SELECT 1", "--lake", address, "--engine", "duckdb")
+        done = asked("query", "SELECT 1", "--lake", address)
         assert done.exit_code == 4, done.output
         (sentence,) = done.stderr.splitlines()
         assert words in sentence
         assert "secret" not in sentence
-    by_url = asked("query", "SELECT 1 AS n", "--lake", path.as_uri(), "--engine", "duckdb")
-    assert by_url.exit_code == 0
 
 
 def test_a_bucket_that_cannot_be_reached_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    address = "s3://bucket/lake?scheme=http&endpoint_override=127.0.0.1:9"
-    done = asked("query", "SELECT 1", "--lake", address, "--engine", "duckdb")
+    for name, value in {
+        "AWS_MAX_ATTEMPTS": "1",
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+        "AWS_ACCESS_KEY_ID": "k",
+        "AWS_SECRET_ACCESS_KEY": "s",
+        "AWS_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    done = asked("query", "SELECT 1", "--lake", "s3://bucket/lake")
     assert done.exit_code == 5, done.output
     (sentence,) = done.stderr.splitlines()
-    assert sentence.startswith("ackloss: s3://bucket/lake/lake.json?")
-    assert "the storage does not answer as it should: " in sentence
-
-
-def test_a_missing_or_shorter_file_is_one_sentence(path: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "lake"
-    subprocess.run(["cp", "-r", path, copy], check=True)
-    (part,) = copy.glob("cells/campaign=2026-01-03/*.parquet")
-    part.write_bytes(part.read_bytes()[:-100])
-    for words in ("bytes, not", "is missing"):
-        done = asked("query", "SELECT * FROM cells", "--lake", copy, "--engine", "duckdb")
-        assert done.exit_code == 4
-        (sentence,) = done.stderr.splitlines()
-        assert words in sentence
-        assert str(part.relative_to(copy)) in sentence
-        part.unlink(missing_ok=True)
-
-
-@pytest.mark.parametrize("engine", ENGINES_HERE)
-def test_a_lake_that_a_build_changed_since_it_was_opened_is_one_sentence(
-    tmp_path: Path, engine: str
-) -> None:
-    """The build removes files with replaced rows; what it only adds to is read as it was."""
-    made, path = campaign(tmp_path / "c", {ON: [run()]}), tmp_path / "lake"
-    lake_of(path, made)
-    opened = ackloss.lake(path)
-    add_run(made, ON, 1, lossy())
-    lake_of(path, made)
-    assert len(opened.cells()) == 1
-    (first, _) = sorted(made.runs.iterdir())
-    (first / "result.json").write_bytes(orjson.dumps({**lossy(5), "run_id": first.name}))
-    lake_of(path, made)
-    sentence = f"{path}: a build has changed this lake since it was opened; open it again"
-    for read in (opened.cells, lambda: opened.sql("SELECT cell FROM cells", engine=engine)):
-        with pytest.raises(HistoryError) as refused:
-            read()
-        assert str(refused.value) == sentence
-    assert sorted(ackloss.lake(path).cells()["lost"]) == [5, 100]
-
-
-def test_damage_of_one_campaign_hides_no_other(path: Path, tmp_path: Path) -> None:
-    """A report on some campaigns reads only their files; SQL is about complete tables."""
-    copy = tmp_path / "lake"
-    subprocess.run(["cp", "-r", path, copy], check=True)
-    (part,) = copy.glob("cells/campaign=2026-01-03/*.parquet")
-    part.unlink()
-    words = ("report", "--lake", copy, "--json")
-    good = asked(*words, "night 2 = [a]%")
-    assert good.exit_code == 0, good.output
-    for bad in (asked(*words), asked(*words, "2026-01-03")):
-        assert bad.exit_code == 4
-        assert f"{part}: is missing" in bad.stderr
-    one = "SELECT cell FROM cells WHERE campaign = 'night 2 = [a]%'"
-    assert asked("query", one, "--lake", copy, "--engine", "duckdb").exit_code == 4
+    assert sentence.startswith(
+        "ackloss: s3://bucket/lake: the storage does not answer as it should"
+    )
 
 
 def test_the_command_builds_what_it_can(tmp_path: Path) -> None:
@@ -520,33 +349,10 @@ def test_the_command_builds_what_it_can(tmp_path: Path) -> None:
     into_a_campaign = asked("build", good.path, "--to", good.path)
     assert into_a_campaign.exit_code == 4
     assert "this is not a lake" in into_a_campaign.stderr
-    assert not (good.path / "lake.json").exists()
-    assert not (good.path / ".lake.lock").exists()
+    assert not (good.path / "campaigns").exists()
 
 
-def test_a_lake_of_a_newer_schema_is_one_sentence_and_stays_as_it_is(tmp_path: Path) -> None:
-    """However many campaigns are to be added, and whoever opens it."""
-    nights = [campaign(tmp_path / f"n{n}", {ON: [lossy()], OFF: [run()]}).path for n in (1, 2)]
-    build = ("build", *nights, "--to", tmp_path / "lake")
-    assert asked(*build).exit_code == 0
-    manifest = tmp_path / "lake" / "lake.json"
-    document = orjson.loads(manifest.read_bytes())
-    manifest.write_bytes(orjson.dumps({**document, "schema": 2, "new": 1}))
-    files = files_of(tmp_path / "lake")
-    sentence = (
-        f"{manifest}: schema: has schema 2, this ackloss reads 1; "
-        "use the ackloss that wrote the lake, or a newer one"
-    )
-    compare = ("campaign", "compare", *nights, "--lake", tmp_path / "lake")
-    for done in (asked(*build), command_line.ackloss(*compare)):
-        assert done.exit_code == 4
-        assert (done.stdout, done.stderr) == ("", f"ackloss: {sentence}\n")
-    with pytest.raises(HistoryError) as refused:
-        ackloss.lake(tmp_path / "lake")
-    assert str(refused.value) == sentence
-    assert files_of(tmp_path / "lake") == files
-
-
+@pytest.mark.spark
 def test_python_has_the_tables_and_answers_queries(path: Path) -> None:
     lake = ackloss.lake(path)
     assert lake.campaigns == ["2026-01-03", "night 2 = [a]%"]
@@ -556,10 +362,10 @@ def test_python_has_the_tables_and_answers_queries(path: Path) -> None:
     assert cells[cells["conclusive"]].groupby("cell")["lost"].sum().to_dict() == {ON: 250, OFF: 0}
     assert len(lake.runs()) == 10
     assert lake.ops().empty
-    (total,) = lake.sql("SELECT sum(lost) AS lost FROM cells", engine="duckdb")["lost"]
+    (total,) = lake.sql("SELECT sum(lost) AS lost FROM cells")["lost"]
     assert total == 259
     with pytest.raises(QueryError):
-        lake.sql("SELECT", engine="duckdb")
+        lake.sql("SELECT")
 
 
 @pytest.mark.parametrize(
@@ -592,17 +398,9 @@ def test_python_reads_columns_in_their_order(path: Path, columns: Any) -> None:
     assert ackloss.lake(path).faults([]).shape == (9, 0)
 
 
-@pytest.mark.parametrize("engine", ["polars", "DuckDB", "", None, ["spark"]])
-def test_python_refuses_an_unknown_engine(path: Path, engine: Any) -> None:
-    with pytest.raises(QueryError) as refused:
-        ackloss.lake(path).sql("SELECT 1 AS a", engine=engine)
-    sentence = f"engine: the engine {engine!r} is unknown; use spark or duckdb"
-    assert str(refused.value) == sentence
-
-
-def test_help_and_building_need_no_spark_and_no_duckdb(tmp_path: Path) -> None:
+def test_help_and_building_need_no_spark(tmp_path: Path) -> None:
     code = "import sys, ackloss, analysis.lake.build, analysis.lake.query\n"
-    code += "print(*{'pyspark', 'duckdb'} & set(sys.modules))"
+    code += "print(*{'pyspark'} & set(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True
     )
@@ -642,7 +440,7 @@ def test_aggregates_are_those_of_the_campaign(
     folder = tmp_path_factory.mktemp("random")
     made = campaign(folder / "c", data)
     lake = lake_of(folder / "lake", made)
-    answered = {row[0]: row[1:] for row in rows(query(lake, SHARES, engine="duckdb"))}
+    answered = {row[0]: row[1:] for row in by_duckdb(lake, SHARES)}
     stored = {cell.name: cell for cell in cells_of(lake, "c").values()}
     results = list(results_of(made, read_progress(made.journal)))
     for cell in campaign_document(made).cells:

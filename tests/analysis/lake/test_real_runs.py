@@ -14,18 +14,17 @@ from ackloss.cli import main
 from analysis import frames
 from analysis.campaign import campaign_document
 from analysis.lake.build import build
+from analysis.lake.delta import StoredLake, folder_of
 from analysis.lake.overview import overview_of
-from analysis.lake.place import place_of
-from analysis.lake.query import query
 from analysis.lake.schema import CELLS, FAULTS, FINDINGS, OBSERVATIONS, OPS, RUNS
-from analysis.lake.stored import StoredLake, cells_of
+from analysis.lake.stored import cells_of
 from analysis.statistics.cells import CellStatistics, cell_of
 from analysis.statistics.resampling import Spread
 from analysis.statistics.samples import SEVERAL_SETTINGS
 from analysis.statistics.shares import Estimate
 from harness.campaigns.folder import CampaignDir
 from harness.history.documents import read_result
-from tests.fixtures.lakes import ROOT, files_of, lake_of, memory_campaign
+from tests.fixtures.lakes import ROOT, by_duckdb, files_of, lake_of, memory_campaign
 
 PLAN = (ROOT / "plans/memory/cells.toml").read_text(encoding="utf-8")
 
@@ -109,8 +108,8 @@ def test_the_query_of_the_page_has_the_rate_of_each_of_them(
     page = (ROOT / "docs" / "how-to" / "lake.md").read_text(encoding="utf-8")
     _, _, of_rates = page.partition("**The rate of each cell**")
     sql = of_rates.partition("```sql\n")[2].partition("```")[0]
-    answer = query(lake, sql, engine="duckdb").to_pylist()
-    found = {row["cell"]: (row["runs"], row["lossy"]) for row in answer}
+    answer = by_duckdb(lake, sql)
+    found = {row[0]: (row[1], row[3]) for row in answer}
     campaigns = (shared, celled)
     reported = {
         c.name: (c.runs, c.conclusive_lossy) for f in campaigns for c in campaign_document(f).cells
@@ -300,7 +299,7 @@ def test_operations_are_added_on_request(shared: CampaignDir, tmp_path: Path) ->
     lake = lake_of(tmp_path / "lake", shared)
     assert lake.read(OPS).empty
     cells = lake.read(CELLS, ["run_id", "lost"])
-    built = build(place_of(tmp_path / "lake"), shared, ops=True)
+    built = build(folder_of(tmp_path / "lake"), shared, ops=True)
     assert (built.added, built.replaced) == (0, 4)
     files = files_of(tmp_path / "lake")
     lake = lake_of(tmp_path / "lake", shared, ops=True)
