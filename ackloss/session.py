@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import AcklossError, PlanError
 
 if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
+
     from ackloss.stored import Run
-    from checkers.judging.processes import Processes
-    from checkers.judging.tasks import Stored
+    from checkers.judging.many_runs import Stored
     from harness.history.documents import RunResult
     from harness.history.run_folder import RunDir
     from harness.run.interrupts import Interrupts
@@ -163,7 +164,7 @@ class Session:
         runs: Sequence[Stored],
         *,
         errors: list[AcklossError] | None = None,
-        processes: Processes | None = None,
+        processes: ProcessPoolExecutor | None = None,
     ) -> list[Document]:
         """Judge run folders, here or at URLs, and write each one's result; the results in the order
         given. Why one cannot be judged is appended to `errors`, or raised where that is null. One
@@ -173,12 +174,15 @@ class Session:
 
             spark: Any = {"master": self.master, "conf": self.conf}
             return check_runs(runs, errors=errors, processes=processes, **spark)
-        from checkers.judging import tasks
+        from checkers.judging.many_runs import judge, write
 
         results = []
         for run in runs:
             try:
-                results.append(tasks.judge_and_write(run))
+                answer = judge(run, None)
+                if isinstance(answer, AcklossError):
+                    raise answer
+                results.append(write(run, answer))
             except AcklossError as error:
                 if errors is None:
                     raise
@@ -191,7 +195,7 @@ class Session:
         checker: str,
         options: Mapping[str, str],
         errors: list[AcklossError],
-        processes: Processes | None = None,
+        processes: ProcessPoolExecutor | None = None,
     ) -> list[Document]:
         """Judge histories of other tools by one checker, as `judge` does runs. Raises PlanError for
         a checker or an option that is not known."""
@@ -286,7 +290,7 @@ def check(paths: Iterable[str | os.PathLike[str]], *, master: str | None = None)
 
     The runs are judged one after another in this process. With `master`, such as `local[*]`, they
     are distributed by Spark, which needs Java and takes seconds to start: `ackloss check` starts
-    it for more than 5,000 runs, and judges fewer by processes of this machine.
+    it for 1,000 runs or more, and judges fewer by processes of this machine.
 
     Raises HistoryError for the first run that cannot be judged, after judging all others.
     """

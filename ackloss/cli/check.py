@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +19,10 @@ from harness.machine.scratch import scratch
 from harness.urls import is_url
 
 if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
+
     from ackloss.session import Session
-    from checkers.judging.processes import Processes
-    from checkers.judging.tasks import Stored
+    from checkers.judging.many_runs import Stored
 
 _PATH = click.Path(exists=True, allow_dash=True, path_type=Path)
 
@@ -52,8 +53,8 @@ def check(
     conf: tuple[str, ...],
 ) -> None:
     """Judge RUNS (the folder of a run, of several runs or of a campaign; a path or a URL such as
-    s3://bucket/folder) or --history files: up to 5,000 by processes of this machine, more by
-    Spark, which --master and --conf start for any number.
+    s3://bucket/folder) or --history files: fewer than 1,000 by processes of this machine, more
+    by Spark, which --master and --conf start for any number.
 
     Needs no cluster. The exit code is 4 if any input was bad (the others are still checked), else 5
     or 6 if judging one failed, else 1 if any is invalid, else 3 if any is unknown, else 0.
@@ -67,8 +68,6 @@ def check(
     given = dict(key_and_value("--option", text) for text in options)
     session = Session(master=master, conf=settings)
     with _processes([*runs, *map(str, histories)], session) as processes:
-        if processes is not None:
-            processes.start()
         if runs:
             stored = _stored(runs, out, errors)
             results = session.judge(stored, errors=errors, processes=processes)
@@ -85,14 +84,18 @@ def check(
     sys.exit(merged_exit_code([result["verdict"] for result in results], errors=errors))
 
 
-def _processes(inputs: Sequence[str], session: Session) -> AbstractContextManager[Processes | None]:
+@contextmanager
+def _processes(inputs: Sequence[str], session: Session) -> Iterator[ProcessPoolExecutor | None]:
     """Those that are started to get ready while this one looks for what they are to judge, only one
     for one run or one file; none where Spark judges."""
-    from checkers.judging.processes import Processes
+    from checkers.judging.processes import pool_of, start
 
     if session.by_spark:
-        return nullcontext()
-    return Processes(1 if len(inputs) == 1 and _is_one(inputs[0]) else None)
+        yield None
+        return
+    with pool_of(1 if len(inputs) == 1 and _is_one(inputs[0]) else None) as processes:
+        start(processes)
+        yield processes
 
 
 def _is_one(given: str) -> bool:
@@ -132,7 +135,7 @@ def _check_histories(
     checker: str,
     options: dict[str, str],
     session: Session,
-    processes: Processes | None,
+    processes: ProcessPoolExecutor | None,
     errors: list[AcklossError],
 ) -> list[dict[str, Any]]:
     with scratch() as folder:  # for standard input, which other processes cannot read

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.errors import EnvironmentFailure
-from harness.machine.checks import disk, output, prepared
+from harness.machine.checks import disk, output
 from harness.machine.state import cache_dir, state_dir
 from harness.machine.user_config import user_config
 from harness.protocols import Finding, Provider, Status
@@ -88,9 +88,9 @@ class Checkup:
         }
 
 
-def examine(providers: Iterable[Provider], runs: Path, *, has_archive: bool) -> Checkup:
+def examine(providers: Iterable[Provider], runs: Path) -> Checkup:
     """Examine this machine, and hosts, for these kinds of cluster. `runs` is where run folders
-    would go, `has_archive` whether the class-data archive of Spark has been made."""
+    would go."""
     all_runs = [
         python(),
         configuration(),
@@ -98,7 +98,7 @@ def examine(providers: Iterable[Provider], runs: Path, *, has_archive: bool) -> 
         disk("disk of the cache", cache_dir()),
         disk("disk of the state", state_dir()),
     ]
-    spark = [java(), prepared("class-data archive of Spark", has_archive)]
+    spark = [java()]
     kinds = []
     for provider in providers:
         findings = [*provider.checkup()]

@@ -87,9 +87,8 @@ def doctor(
     The exit code is 5 if something that one of these kinds needs is missing or too old, else 0.
     """
     from ackloss.cli.checkup import examine
-    from checkers.judging.spark import archive_ready
 
-    found = examine(_providers(kinds, inventory, cluster), runs, has_archive=archive_ready())
+    found = examine(_providers(kinds, inventory, cluster), runs)
     out.document(found.document())
     if not out.json:
         for need, findings in found.by_need.items():
@@ -127,14 +126,7 @@ def prepare(out: Output, system: str | None, versions: tuple[str, ...]) -> None:
 
     Existing ones are kept. A run also builds what is missing; this command does it in advance.
     """
-    from checkers.judging.spark import archive_ready, prepare_archive
     from harness.images.building import infra_image
-    from harness.images.keeping import quietly, step
-
-    def spark() -> None:
-        if not archive_ready():
-            with step(out.progress, "class-data archive of Spark"):
-                prepare_archive(quietly)
 
     begun_s = time.monotonic()
     name, target = _target(system)
@@ -144,7 +136,6 @@ def prepare(out: Output, system: str | None, versions: tuple[str, ...]) -> None:
     tasks: list[Callable[[], object]] = [
         lambda: infra_image(out.progress),
         *(lambda v=version: target.prepare_version(v, out.progress) for version in requested),
-        spark,
     ]
     with ThreadPoolExecutor(max_workers=3) as pool:
         for done in [pool.submit(task) for task in tasks]:

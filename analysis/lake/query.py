@@ -30,8 +30,10 @@ _HADOOP: Final = {"s3": "s3a", "gcs": "gs"}
 _LACKING: Final = re.compile(
     r"No FileSystem for scheme|ClassNotFoundException: Class org\.apache\.hadoop\.fs\."
 )
-_OF_FILES: Final = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "PATH_NOT_FOUND", "CANNOT_LOAD")
-"""Beginnings of the names of errors that are about files, and not about the query."""
+_DAMAGED: Final = re.compile(
+    r"(?:FAILED_READ_FILE|CANNOT_READ_FILE|PATH_NOT_FOUND|CANNOT_LOAD)[^\n]*?(\w+:/[^\s]+\.parquet)"
+)
+"""What Spark says of a file that it cannot read."""
 
 _FLAT: Final = (
     *(pa.types.is_null, pa.types.is_boolean, pa.types.is_string),
@@ -78,14 +80,18 @@ def query(
                 file=lake.shown,
                 hint="name it with --conf spark.jars.packages=... (docs/how-to/lake.md)",
             ) from error
+        if damaged := _DAMAGED.search(str(error)):
+            raise HistoryError(
+                f"a file of this lake is missing or damaged: {damaged[1]}",
+                file=lake.shown,
+                hint=AGAIN,
+            ) from error
         condition = error.getCondition() if isinstance(error, PySparkException) else None
         text = re.sub(r"^\s*\[[\w.]+\]\s*", "", str(error))
         sentence = re.split(r"\s*SQLSTATE:|\n", text, maxsplit=1)[0].strip()
         if condition is None:
             with failures_in_words():
                 raise
-        if condition.startswith(_OF_FILES):
-            raise HistoryError(sentence, file=lake.shown, hint=AGAIN) from error
         raise QueryError(sentence, file=lake.shown, key="SQL") from error
     names = answer.column_names
     if twice := {name for name in names if names.count(name) > 1}:
@@ -104,8 +110,7 @@ def _frame(session: SparkSession, lake: StoredLake, table: Table) -> DataFrame:
     files = [_hadoop(file) for file in lake.files(table)]
     if not files:
         return session.createDataFrame([], schema)
-    # A bracket in the name of the lake's folder is not a pattern.
-    return session.read.schema(schema).option("__globPaths__", "false").parquet(*files)
+    return session.read.schema(schema).parquet(*files)
 
 
 def _hadoop(file: str) -> str:

@@ -1,52 +1,75 @@
-"""Judges stored runs, and histories from outside: a few by processes of our own, many by Spark.
+"""Judges stored runs, and histories from outside: by processes of this machine, or many by Spark.
 
-Spark distributes them to Python workers, each of which reads and judges complete runs
-(`checkers.judging.tasks`); only documents and findings come back. Rows never pass through the JVM:
-moving them there and aggregating them is several times slower (docs/decisions/0003). A few are
-judged before Spark has started.
+Both call one function, `judge`, for each input. Only documents and findings come back, and the
+process that requested them writes them: rows never pass through the JVM, as moving them there and
+aggregating them is several times slower (docs/decisions/0003).
 
-Each input that cannot be judged is one error, and one whose checker breaks, or kills its worker, is
-`unknown`; the others are still judged.
+Each input that cannot be judged is one error. One whose checker breaks, or kills the process that
+judges it, is `unknown`; the others are still judged.
 """
 
 from __future__ import annotations
 
 import os
-import sys
+import socket
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
-from dataclasses import dataclass
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
-from checkers.judging import tasks
-from checkers.judging.isolation import Answers, Isolated
-from checkers.judging.one_run import Checks, checker_of, judge_history
+from checkers.judging.contract import DIED, raised
+from checkers.judging.one_run import (
+    Checks,
+    broken_history,
+    broken_run,
+    checker_of,
+    judge_history,
+    judged_run,
+)
 from checkers.judging.outside import model_outside
-from checkers.judging.processes import Processes
+from checkers.judging.processes import pool_of
 from checkers.judging.results import Document, Judged
-from checkers.judging.tasks import Answer, Judge, Stored, Task
-from harness.errors import AcklossError
+from harness.errors import AcklossError, HarnessFailure, HistoryError
 from harness.history.outside import histories
 from harness.history.remote_run import RemoteRun
 from harness.history.run_folder import RunDir
+from harness.machine.scratch import scratch
 from harness.storage import environment
 
+Stored = RunDir | RemoteRun
+"""A run's folder: here, or at a URL."""
+Input = Stored | Path
+"""A stored run, or a history from outside."""
+Answer = Judged | AcklossError
+"""What is to be written of an input, or why it cannot be judged."""
+
+_MANY: Final = 1_000
+"""From so many inputs Spark judges them: its start is then under a third of the time."""
 _TASKS_PER_CORE: Final = 4
 _INPUTS_PER_TASK: Final = 4
 """On a cluster at most: its cores are not all there when the first task is distributed, and a
 machine that goes takes little with it."""
-_FEW: Final = 5_000
-"""Up to so many inputs Spark's start takes more than a few percent of the time: on one machine it
-judges no faster (`bench.check --linear`)."""
 _JOB_BYTES: Final = 2**31
-"""Of inputs at most in one job on a cluster: what was found in them comes back through the JVM
-here, which takes a GiB (`spark.driver.maxResultSize`)."""
+"""Of inputs at most in one job of Spark: what was found in them comes back through the JVM here,
+which takes a GiB (`spark.driver.maxResultSize`)."""
+_PIECES: Final = 8
 _WRITERS: Final = 8
 
-Input = TypeVar("Input")
+Task = Sequence[tuple[int, Input]]
+"""Some inputs, each with its place among all."""
+
+
+class WorkerDied(HarnessFailure):
+    """A process that was judging is gone: killed, or out of memory."""
 
 
 def check_runs(
@@ -56,24 +79,17 @@ def check_runs(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     errors: list[AcklossError] | None = None,
-    processes: Processes | None = None,
+    processes: ProcessPoolExecutor | None = None,
 ) -> list[Document]:
     """Judge run folders, here or at URLs; writes each one's `result.json`, and what was found below
     `findings/`. Each is judged by the checks of its plan unless some are given.
 
     The documents, in the order given, of those that could be judged. Why the others could not, or a
     result could not be written, is appended to `errors`, or raised where that is null. Spark is
-    started for many, or where `master` or `conf` is given, and used where it has been; the first
-    call that starts it in a process decides the two. `processes`: those that judge a few, if some
-    were started beforehand.
+    started for many, or where `master` or `conf` is given; the first call that starts it in a
+    process decides the two. `processes`: those that judge a few, if some were started beforehand.
     """
-    sized = [(_size_bytes(run), run) for run in runs]
-    here, there = (
-        partial(tasks.judge_here, checks=checks),
-        partial(tasks.judge_there, checks=checks),
-    )
-    judging = _Judging(here, there, tasks.died, _absolute_run, tasks.write, processes)
-    return judging.judged(sized, master, conf, errors)
+    return _judged(runs, checks, master, conf, errors, processes)
 
 
 def check_histories(
@@ -84,7 +100,7 @@ def check_histories(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     errors: list[AcklossError] | None = None,
-    processes: Processes | None = None,
+    processes: ProcessPoolExecutor | None = None,
 ) -> list[Document]:
     """Judge histories from outside (JSON lines, EDN, or a folder of Jepsen's store, which may hold
     several), as `check_runs` does run folders.
@@ -94,175 +110,247 @@ def check_histories(
     """
     checks = {checker: checker_of(checker, options or {}, key="--checker")}
     model_outside(checks)
-    files = list(_histories(files, errors))
-    sized = [(file.stat().st_size if file.is_file() else 0, file) for file in files]
-    here, there = (
-        partial(judge_history, checks=checks),
-        partial(tasks.judge_history_there, checks=checks),
-    )
-    judging = _Judging(
-        here,
-        there,
-        tasks.history_died,
-        Path.absolute,
-        lambda _, judged: judged.document,
-        processes,
-    )
-    return judging.judged(sized, master, conf, errors)
-
-
-def _histories(paths: Sequence[Path], errors: list[AcklossError] | None) -> Iterator[Path]:
-    """The files of operations that paths mean."""
-    for path in paths:
+    found: list[Path] = []
+    for path in files:
         try:
-            yield from histories(path)
+            found += histories(path)
         except AcklossError as error:
             if errors is None:
                 raise
             errors.append(error)
+    return _judged(found, checks, master, conf, errors, processes)
 
 
-@dataclass(frozen=True)
-class _Judging(Generic[Input]):
-    """How inputs of one kind are judged: `here`, by processes of this machine, or `there`, on a
-    cluster, which knows no relative path; what is reported about one that ended its process; what
-    writes here what is handed back; `processes` that were started beforehand."""
-
-    here: Judge[Input]
-    there: Judge[Input]
-    died: Callable[[Input], Answer]
-    absolute: Callable[[Input], Input]
-    write: Callable[[Input, Judged], Document]
-    processes: Processes | None = None
-
-    def judged(
-        self,
-        sized: Sequence[tuple[int, Input]],
-        master: str | None,
-        conf: Mapping[str, str] | None,
-        errors: list[AcklossError] | None,
-    ) -> list[Document]:
-        """The documents of those that could be judged, in the order given."""
-        if not sized:
-            return []
-        if master is None and not conf and len(sized) <= _FEW and not _spark_runs():
-            return self._written(sized, self._by_processes(sized), errors)
-        return self._by_spark(sized, master, conf, errors)
-
-    def _by_processes(self, sized: Sequence[tuple[int, Input]]) -> Answers:
-        at_once = min(len(sized), len(os.sched_getaffinity(0)))
-        dealt = _dealt(sized, _TASKS_PER_CORE * at_once)
-        with nullcontext(self.processes) if self.processes else Processes(at_once) as processes:
-            job = partial(processes.judged, self.here)
-            return Isolated(job, self.died, at_once).judged(dealt)
-
-    def _by_spark(
-        self,
-        sized: Sequence[tuple[int, Input]],
-        master: str | None,
-        conf: Mapping[str, str] | None,
-        errors: list[AcklossError] | None,
-    ) -> list[Document]:
-        from checkers.judging.spark import context, failures_in_words, is_local
-
-        if self.processes is not None:
-            self.processes.end()
-        spark = context(master, conf)
-        cluster = not is_local(str(spark.master))
-        judge = self.there if cluster else self.here
-        if not cluster:  # its workers would have the environment in which the JVM was started
-            spark.environment.update(environment())
-
-        def judge_all(dealt: Sequence[Task[Input]]) -> Answers:
-            with failures_in_words():
-                job = spark.parallelize(dealt, len(dealt))
-                answers: Answers = job.flatMap(partial(tasks.judge_task, judge=judge)).collect()
-                return answers
-
-        documents: list[Document] = []
-        at_most = _TASKS_PER_CORE * spark.defaultParallelism
-        for job in _jobs(sized) if cluster else [sized]:
-            given = job
-            if cluster:
-                given = [(size, self.absolute(each)) for size, each in job]
-                at_most = max(at_most, -(-len(job) // _INPUTS_PER_TASK))
-            isolated = Isolated(judge_all, self.died, spark.defaultParallelism)
-            documents += self._written(job, isolated.judged(_dealt(given, at_most)), errors)
-        return documents
-
-    def _written(
-        self,
-        sized: Sequence[tuple[int, Input]],
-        answers: Answers,
-        errors: list[AcklossError] | None,
-    ) -> list[Document]:
-        """The documents, once everything that was handed back is written. A verdict that could not
-        be written is still one."""
-
-        def written(
-            place_and_answer: tuple[int, Answer],
-        ) -> tuple[Document | None, AcklossError | None]:
-            place, answer = place_and_answer
-            if isinstance(answer, AcklossError):
-                return None, answer
-            if not isinstance(answer, Judged):
-                return answer, None
-            _, each = sized[place]
-            done = tasks.answered(each, partial(self.write, each, answer))
-            if not isinstance(done, AcklossError):
-                return done, None
-            return (None if answer.refused else answer.document), done
-
-        with ThreadPoolExecutor(_WRITERS) as pool:
-            done = list(pool.map(written, sorted(answers, key=lambda answer: answer[0])))
-        troubles = [error for _, error in done if error is not None]
-        if errors is None and troubles:
-            raise troubles[0]
-        if errors is not None:
-            errors.extend(troubles)
-        return [document for document, _ in done if document is not None]
-
-
-def _spark_runs() -> bool:
-    """Whether Spark is started already; to ask must not import it, which takes long."""
-    module = sys.modules.get("checkers.judging.spark")
-    return module is not None and bool(module.running())
-
-
-def _size_bytes(run: Stored) -> int:
-    """The size of its operations and records, which take the time, and of those of its cells; 0
-    where it is not known: who judges the run reports what cannot be read."""
-    if isinstance(run, RemoteRun):
-        return run.size_bytes
-    kinds = (
-        kind
-        for each in run.with_cells()
-        for kind in (each.parts(each.history), each.parts(each.reads))
-    )
+def judge(each: Input, checks: Checks | None, *, elsewhere: bool = False) -> Answer:
+    """What is to be written of one input, or why it cannot be judged. Nothing is written but
+    temporary files. `elsewhere`: on a cluster, whose machines may not have the folder."""
     try:
-        return sum(part.stat().st_size for parts in kinds for part in parts)
-    except OSError:
-        return 0
+        if isinstance(each, RemoteRun):
+            return _fetched(each, partial(judged_run, checks=checks))
+        path = each if isinstance(each, Path) else each.run
+        if elsewhere and not path.is_file():
+            raise HistoryError(
+                f"there is no such file or folder on {socket.gethostname()}",
+                file=_place(each),
+                hint="put it where every executor reads it: s3://, hdfs://, or a folder that all "
+                "of them mount",
+            )
+        if isinstance(each, Path):
+            return Judged(judge_history(each, checks or {}))
+        return judged_run(each, checks)
+    except AcklossError as error:
+        return error
+    except (Exception, SystemExit) as error:  # a failure of ackloss at this input alone
+        return HarnessFailure(raised(error), file=_place(each))
 
 
-def _absolute_run(run: Stored) -> Stored:
-    return RunDir(run.path.absolute()) if isinstance(run, RunDir) else run
+def write(each: Input, judged: Judged) -> Document:
+    """Write what was judged where the input is; of a history there is nothing to write."""
+    if isinstance(each, RemoteRun):
+        return judged.send(each)
+    return judged.document if isinstance(each, Path) else judged.write(each)
 
 
-def _jobs(sized: Sequence[tuple[int, Input]]) -> Sequence[Sequence[tuple[int, Input]]]:
-    """The inputs in order, in jobs of a limited size; one that is larger has its own."""
-    jobs, left = [list[tuple[int, Input]]()], _JOB_BYTES
-    for size, each in sized:
+def _died(each: Input) -> Answer:
+    """Of an input that ended the process which judged it."""
+    try:
+        if isinstance(each, RemoteRun):
+            return _fetched(each, lambda rundir: broken_run(rundir, DIED), documents=True)
+        if isinstance(each, Path):
+            return Judged(broken_history(each, DIED))
+        return broken_run(each, DIED)
+    except AcklossError as error:
+        return error
+
+
+def _fetched(
+    run: RemoteRun, judge: Callable[[RunDir], Judged], *, documents: bool = False
+) -> Judged:
+    """What `judge` returns for a copy, with the URL in place of the copy's path."""
+    with scratch() as folder:
+        copy = run.fetch(Path(folder), documents=documents)
+
+        def renamed(text: str | None) -> str | None:
+            return text and text.replace(str(copy.path), run.folder.place())
+
+        def of_the_url(error: AcklossError) -> None:
+            error.what, error.file = str(renamed(error.what)), renamed(error.file)
+
+        try:
+            judged = judge(copy)
+        except AcklossError as error:
+            of_the_url(error)
+            raise
+        if judged.refused is not None:
+            of_the_url(judged.refused)
+        judged.document["reason"] = renamed(judged.document["reason"])
+        return judged
+
+
+def _place(each: Input) -> str:
+    if isinstance(each, RemoteRun):
+        return each.folder.place()
+    return str(each if isinstance(each, Path) else each.path)
+
+
+def _judged(
+    inputs: Sequence[Input],
+    checks: Checks | None,
+    master: str | None,
+    conf: Mapping[str, str] | None,
+    errors: list[AcklossError] | None,
+    processes: ProcessPoolExecutor | None,
+) -> list[Document]:
+    """The documents of those that could be judged, in the order given, once everything is written.
+    A verdict that could not be written is still one."""
+    if not inputs:
+        return []
+    if master is None and not conf and len(inputs) < _MANY:
+        answers = _by_processes(inputs, checks, processes)
+    else:
+        answers = _by_spark(inputs, checks, master, conf)
+    with ThreadPoolExecutor(_WRITERS) as writers:
+        writing = {
+            place: writers.submit(_written, inputs[place], answer) for place, answer in answers
+        }
+    done = [writing[place].result() for place in sorted(writing)]
+    troubles = [error for _, error in done if error is not None]
+    if errors is None and troubles:
+        raise troubles[0]
+    if errors is not None:
+        errors.extend(troubles)
+    return [document for document, _ in done if document is not None]
+
+
+def _written(each: Input, answer: Answer) -> tuple[Document | None, AcklossError | None]:
+    if isinstance(answer, AcklossError):
+        return None, answer
+    try:
+        return write(each, answer), None
+    except AcklossError as error:
+        return None if answer.refused else answer.document, error
+    except Exception as error:
+        return answer.document, HarnessFailure(raised(error), file=_place(each))
+
+
+def _by_processes(
+    inputs: Sequence[Input], checks: Checks | None, started: ProcessPoolExecutor | None
+) -> Iterator[tuple[int, Answer]]:
+    """By processes of this machine, the largest first. Where one dies, what was judged then is
+    judged once more, each alone in a process, so that the one that kills it is known."""
+    at_once = min(len(inputs), len(os.sched_getaffinity(0)))
+    waiting = deque(place for _, place in _largest_first(inputs))
+    while waiting:
+        running: dict[Future[Answer], int] = {}
+        with pool_of(at_once, started) as processes:
+            try:
+                while waiting or running:
+                    while waiting and len(running) < 2 * at_once:
+                        task = processes.submit(judge, inputs[waiting[0]], checks)
+                        running[task] = waiting.popleft()
+                    for task in wait(running, return_when=FIRST_COMPLETED).done:
+                        answer = task.result()
+                        yield running.pop(task), answer
+            except BrokenProcessPool:
+                pass
+        started = None
+        for place in running.values():
+            yield place, _alone(inputs[place], checks)
+
+
+def _alone(each: Input, checks: Checks | None) -> Answer:
+    with pool_of(1) as process:
+        try:
+            return process.submit(judge, each, checks).result()
+        except BrokenProcessPool:
+            return _died(each)
+
+
+def _by_spark(
+    inputs: Sequence[Input],
+    checks: Checks | None,
+    master: str | None,
+    conf: Mapping[str, str] | None,
+) -> Iterator[tuple[int, Answer]]:
+    from checkers.judging.spark import context, failures_in_words, is_local
+
+    spark = context(master, conf)
+    elsewhere = not is_local(str(spark.master))
+    if not elsewhere:  # its workers would have the environment in which the JVM was started
+        spark.environment.update(environment())
+    judged = partial(_judge_task, checks=checks, elsewhere=elsewhere)
+
+    def job(sized: Sequence[tuple[int, int]]) -> list[tuple[int, Answer]]:
+        """The answers for these places. Where a worker dies, in ever smaller pieces, until the
+        input that kills it is alone."""
+        at_most = _TASKS_PER_CORE * spark.defaultParallelism
+        if elsewhere:
+            at_most = max(at_most, -(-len(sized) // _INPUTS_PER_TASK))
+        places = [place for _, place in sorted(sized, key=lambda each: -each[0])]
+        dealt = [
+            [(place, _absolute(inputs[place])) for place in places[task::at_most]]
+            for task in range(min(at_most, len(places)))
+        ]
+        try:
+            with failures_in_words():
+                tasks = spark.parallelize(dealt, len(dealt))
+                answers: list[tuple[int, Answer]] = tasks.flatMap(judged).collect()
+                return answers
+        except WorkerDied:
+            if len(sized) == 1:
+                return [(places[0], _died(inputs[places[0]]))]
+        size = -(-len(sized) // _PIECES)
+        pieces = (sized[first : first + size] for first in range(0, len(sized), size))
+        return [answer for piece in pieces for answer in job(piece)]
+
+    for sized in _jobs(inputs):
+        yield from job(sized)
+
+
+def _judge_task(
+    task: Task, checks: Checks | None, *, elsewhere: bool
+) -> Iterator[tuple[int, Answer]]:
+    return ((place, judge(each, checks, elsewhere=elsewhere)) for place, each in task)
+
+
+def _absolute(each: Input) -> Input:
+    """An executor knows no relative path."""
+    if isinstance(each, RemoteRun):
+        return each
+    return each.absolute() if isinstance(each, Path) else type(each)(each.path.absolute())
+
+
+def _jobs(inputs: Sequence[Input]) -> list[list[tuple[int, int]]]:
+    """The sizes and places of the inputs in order, in jobs of a limited size; one that is larger
+    has its own."""
+    jobs, left = [list[tuple[int, int]]()], _JOB_BYTES
+    for place, each in enumerate(inputs):
+        size = _size_bytes(each)
         if size > left and jobs[-1]:
             jobs.append([])
             left = _JOB_BYTES
-        jobs[-1].append((size, each))
+        jobs[-1].append((size, place))
         left -= size
     return jobs
 
 
-def _dealt(sized: Sequence[tuple[int, Input]], tasks: int) -> list[Task[Input]]:
-    """The inputs with their places, distributed largest first to at most so many tasks."""
-    places = sorted(range(len(sized)), key=lambda place: sized[place][0], reverse=True)
-    dealt = [[(place, sized[place][1]) for place in places[task::tasks]] for task in range(tasks)]
-    return [task for task in dealt if task]
+def _largest_first(inputs: Sequence[Input]) -> list[tuple[int, int]]:
+    sized = ((_size_bytes(each), place) for place, each in enumerate(inputs))
+    return sorted(sized, key=lambda each: -each[0])
+
+
+def _size_bytes(each: Input) -> int:
+    """The size of a history, or of the operations and records of a run and its cells, which take
+    the time; 0 where it is not known: who judges it reports what cannot be read."""
+    if isinstance(each, RemoteRun):
+        return each.size_bytes
+    try:
+        if isinstance(each, Path):
+            return each.stat().st_size
+        return sum(
+            part.stat().st_size
+            for folder in each.with_cells()
+            for part in (*folder.parts(folder.history), *folder.parts(folder.reads))
+        )
+    except OSError:
+        return 0

@@ -1,70 +1,46 @@
-"""The one SparkContext of a process: quiet, on loopback, started from a class-data archive.
+"""The one SparkContext of a process: quiet, and on loopback where its master is.
 
-Spark's start is class loading and compiling, most of it avoidable: with an archive of its classes
-(`checkers.judging.spark`), the serial collector and the first compiler alone it takes a third of
-the time. Rows are judged in Python workers, so the JVM itself has little to do.
+Rows are judged in Python workers, so the JVM itself has little to do: the serial collector and the
+first compiler alone start it faster. Its output goes to a file that is shown only if it fails:
+stdout belongs to `--json`.
 
-The JVM's output goes to a file that is shown only if it fails: stdout belongs to `--json`.
-
-What a Spark cluster needs that this machine's own Spark does not: an answer before a JVM starts,
-a Python that the executors have, executors at all.
-
-The code that judges, in one zip: sent to a cluster with the job, so that its executors need no
-ackloss, and always judge with this one.
-
-It holds the packages as this process imports them, from a checkout or an installation, and those
-of plug-ins that the user has installed, with their entry points, by which the registry finds them
-there. A plug-in that cannot be sent is refused by name. The zip is kept in the cache, under its
-digest, and is made again where the code has changed.
-
-Spark's class-data archive: made once on a machine, it halves the time to the first answer.
-
-The JVM writes the classes that a representative check has loaded (`-XX:ArchiveClassesAtExit`) and
-maps them at the next start (`-XX:SharedArchiveFile`). An archive fits exactly one JVM and one class
-path, with the sizes and times of its files, and the JVM ignores one that does not fit without a
-word. So its name identifies all of these, and what is run in it. An archive takes 180 MB: a new one
-replaces those that the same installation had before.
+A cluster needs more than this machine's own Spark: an answer before a JVM starts, a Python that the
+executors have, executors at all, and the code that judges. That travels with the job, as this
+process imports it, with the user's plug-ins and their entry points, by which the registry finds
+them there.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import io
 import os
 import re
-import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterator, Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
-from importlib.metadata import Distribution, EntryPoint, entry_points
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from sysconfig import get_python_version
 from typing import IO, Any, Final
 
-import pyspark
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 
-from checkers.judging.isolation import WorkerDied
+from checkers.judging.many_runs import WorkerDied
 from harness.errors import EnvironmentFailure, HarnessFailure, PlanError
 from harness.machine.scratch import scratch
-from harness.machine.state import cache_dir
 from harness.registry import GROUP, PACKAGES
 
 NEEDS: Final = ("numpy", "pyarrow", "orjson", "pydantic")
-"""What the Python of an executor must have. Everything else that judges is sent with the job
-(`checkers.judging.spark`)."""
+"""What the Python of an executor must have. Everything else that judges is sent with the job."""
 PYTHON: Final = "PYSPARK_PYTHON"
 PYTHON_KEY: Final = "spark.pyspark.python"
 WAIT_KEY: Final = "spark.ackloss.executorWait"
@@ -173,189 +149,45 @@ def unfit(sentence: str) -> EnvironmentFailure | None:
 _OURS: Final = ("ackloss", "harness", "schedules", "nemeses", "workloads", "targets", "checkers")
 _KINDS: Final = ("checkers", "targets")
 """The kinds of plug-ins that judging may call."""
-_DATE: Final = (1980, 1, 1, 0, 0, 0)
 
 
-def code_zip() -> Path:
-    """The zip, made if it is not in the cache. Raises PlanError for a plug-in that cannot be sent,
-    EnvironmentFailure where the cache cannot be written."""
-    files = dict(sorted(_files()))
-    digest = hashlib.sha256()
-    for name, content in files.items():
-        digest.update(f"{name}\0{len(content)}\0".encode() + content)
-    path = cache_dir() / "spark" / f"ackloss-{digest.hexdigest()[:16]}.zip"
-    if not path.is_file():
-        _write(path, _zipped(files))
+def code_zip(folder: Path) -> Path:
+    """The code that judges, as one file in `folder`. Raises PlanError for a plug-in whose package
+    is compiled: that works in no zip."""
+    path = folder / "ackloss.zip"
+    ours = {module.partition(".")[0] for module in PACKAGES.values()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for package in _OURS:
+            _add(archive, package)
+        for entry in entry_points(group=GROUP):
+            package = entry.module.partition(".")[0]
+            if entry.name.partition(".")[0] not in _KINDS or package in ours:
+                continue
+            if compiled := _add(archive, package):
+                raise PlanError(
+                    f"the plug-in {entry.name!r} cannot be sent to a cluster: its package "
+                    f"{package!r} holds compiled code ({compiled})",
+                    hint="judge without --master, or uninstall it",
+                )
+            if entry.dist is not None:
+                name = f"{entry.dist.name.replace('-', '_')}-{entry.dist.version}.dist-info"
+                for file in ("METADATA", "entry_points.txt"):
+                    archive.writestr(f"{name}/{file}", entry.dist.read_text(file) or "")
     return path
 
 
-def _files() -> Iterator[tuple[str, bytes]]:
-    for package in _OURS:
-        yield from _sources(package)
-    for entry in entry_points(group=GROUP):
-        if entry.name.partition(".")[0] in _KINDS and not _is_ours(entry):
-            yield from _plugin(entry)
-
-
-def _is_ours(entry: EntryPoint) -> bool:
-    return entry.module.partition(".")[0] in {path.partition(".")[0] for path in PACKAGES.values()}
-
-
-def _plugin(entry: EntryPoint) -> Iterator[tuple[str, bytes]]:
-    """The package of a plug-in, and what makes its entry points known."""
-    package, distribution = entry.module.partition(".")[0], entry.dist
-    try:
-        yield from _sources(package)
-    except _Unsendable as error:
-        raise PlanError(
-            f"the plug-in {entry.name!r} cannot be sent to a cluster: its package {package!r} "
-            f"{error}",
-            hint="judge without --master, or uninstall it",
-        ) from error
-    if distribution is not None:
-        yield from _metadata(distribution)
-
-
-class _Unsendable(Exception):
-    """Why a package does not work out of a zip: a predicate."""
-
-
-def _sources(package: str) -> Iterator[tuple[str, bytes]]:
-    """The Python files of a package, or of a module that is one file."""
+def _add(archive: zipfile.ZipFile, package: str) -> str | None:
+    """Add the Python files of a package, or of a module that is one file; the name of a compiled
+    one, if there is any."""
     spec = find_spec(package)
-    if spec is None:
-        raise _Unsendable("cannot be found")
-    if spec.submodule_search_locations is None:
-        file = Path(spec.origin or "")
-        if file.suffix != ".py":
-            raise _Unsendable("is compiled")
-        yield file.name, file.read_bytes()
-        return
-    folders = list(map(Path, spec.submodule_search_locations))
-    if len(folders) != 1 or not folders[0].is_dir():
-        raise _Unsendable("is not in one folder")
-    for file in sorted(folders[0].rglob("*")):
+    origin = Path((spec and spec.origin) or "")
+    folder = origin.parent if spec and spec.submodule_search_locations else None
+    for file in sorted(folder.rglob("*")) if folder else [origin]:
         if file.name.endswith(tuple(EXTENSION_SUFFIXES)):
-            raise _Unsendable(f"holds compiled code ({file.name})")
+            return file.name
         if file.suffix == ".py":
-            yield f"{package}/{file.relative_to(folders[0]).as_posix()}", file.read_bytes()
-
-
-def _metadata(distribution: Distribution) -> Iterator[tuple[str, bytes]]:
-    folder = f"{distribution.name.replace('-', '_')}-{distribution.version}.dist-info"
-    for name in ("METADATA", "entry_points.txt"):
-        if text := distribution.read_text(name):
-            yield f"{folder}/{name}", text.encode()
-
-
-def _zipped(files: dict[str, bytes]) -> bytes:
-    """Equal bytes for equal files."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files.items():
-            archive.writestr(zipfile.ZipInfo(name, _DATE), content, zipfile.ZIP_DEFLATED)
-    return made.getvalue()
-
-
-def _write(path: Path, content: bytes) -> None:
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(content)
-        partial.replace(path)
-    except OSError as error:
-        raise EnvironmentFailure(
-            f"cannot write the cache: {error.strerror}",
-            file=str(path.parent),
-            hint="set ACKLOSS_CACHE to a writable folder",
-        ) from error
-
-
-_QUIET: Final = "-Xlog:disable"
-_LIMIT_S: Final = 300
-
-
-@cache
-def archive_path() -> Path:
-    """Where the archive of this machine's JVM and this installation's Spark is, or would be."""
-    java_home = os.environ.get("JAVA_HOME")
-    java = Path(java_home, "bin", "java") if java_home else Path(shutil.which("java") or "java")
-    release = java.resolve().parent.parent / "release"
-    home = Path(pyspark.__file__).resolve().parent
-    fits = (
-        release.read_text() if release.is_file() else str(java.resolve()),
-        *sorted(map(_stamp, os.scandir(home / "jars"))),
-        Path(__file__).with_name("warm_up.py").read_text(encoding="utf-8"),
-    )
-    name = f"{pyspark.__version__}-{_digest(str(home))}-{_digest(*fits)}.jsa"
-    return cache_dir() / "spark" / name
-
-
-def _stamp(jar: os.DirEntry[str]) -> str:
-    """What the JVM compares of a file of the class path."""
-    stat = jar.stat()
-    return f"{jar.name} {stat.st_size} {stat.st_mtime_ns}"
-
-
-def _digest(*texts: str) -> str:
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:12]
-
-
-def archive_ready() -> bool:
-    """Whether the archive is there."""
-    return archive_path().is_file()
-
-
-def archive_flags() -> tuple[str, ...]:
-    """The JVM's flags that use the archive; none if there is none."""
-    return (_QUIET, f"-XX:SharedArchiveFile={archive_path()}") if archive_ready() else ()
-
-
-def prepare_archive(say: Callable[[str], object]) -> None:
-    """Make the archive if it is missing, in a separate process, whose end writes it.
-
-    Raises EnvironmentFailure when Spark does not run here, or the cache folder cannot be written.
-    """
-    path = archive_path()
-    if archive_ready():
-        return
-    say("making Spark's class-data archive: a small check in a JVM that notes its classes")
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        made = subprocess.run(
-            [sys.executable, "-m", "checkers.judging.warm_up", str(partial)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_LIMIT_S,
-            check=False,
-        )
-        if not partial.is_file():
-            last_line = (made.stderr.strip().splitlines() or ["the JVM wrote none"])[-1]
-            raise EnvironmentFailure(f"Spark's class-data archive was not made: {last_line}")
-        partial.replace(path)
-        _remove_earlier(path)
-    except OSError as error:
-        raise EnvironmentFailure(
-            f"cannot write the cache: {error.strerror}",
-            file=str(path.parent),
-            hint="set ACKLOSS_CACHE to a writable folder",
-        ) from error
-    except subprocess.TimeoutExpired as error:
-        raise EnvironmentFailure(
-            f"Spark's class-data archive was not made within {_LIMIT_S} s"
-        ) from error
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _remove_earlier(archive: Path) -> None:
-    """Remove the other archives of this installation. A JVM that has mapped one keeps it."""
-    installation = archive.name.rpartition("-")[0]
-    for other in archive.parent.glob(f"{installation}-*.jsa"):
-        if other != archive:
-            other.unlink(missing_ok=True)
+            archive.write(file, file.relative_to((folder or origin).parent).as_posix())
+    return None
 
 
 LOCAL: Final = "local[*]"
@@ -377,42 +209,35 @@ executor's, which takes its workers with it."""
 
 _lock = threading.Lock()
 _running: list[SparkContext] = []
-_warehouses: list[tempfile.TemporaryDirectory[str]] = []
+_scratch: list[tempfile.TemporaryDirectory[str]] = []
+"""Removed when this process ends."""
 
 
-def context(
-    master: str | None = None,
-    conf: Mapping[str, str] | None = None,
-    *,
-    flags: Sequence[str] | None = None,
-) -> SparkContext:
-    """This process' Spark, started by the first call, whose arguments count.
-
-    `conf` is any Spark configuration and wins over ours; `flags` are the JVM's, instead of those
-    that we choose. Raises EnvironmentFailure when Java or Spark does not start.
+def context(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkContext:
+    """This process' Spark, started by the first call, whose arguments count: `conf` is any Spark
+    configuration and wins over ours. Raises EnvironmentFailure when Java or Spark does not start.
     """
     with _lock:
         if not _running:
-            chosen = (*archive_flags(), *FLAGS) if flags is None else flags
-            _running.append(_start(master or LOCAL, conf or {}, chosen))
+            _running.append(_start(master or LOCAL, conf or {}))
         return _running[0]
 
 
-def running() -> bool:
-    """Whether this process has started Spark."""
-    return bool(_running)
-
-
-def _start(master: str, conf: Mapping[str, str], flags: Sequence[str]) -> SparkContext:
+def _start(master: str, conf: Mapping[str, str]) -> SparkContext:
     wait_s = _seconds(conf)  # refused before a JVM starts
-    code = _prepare_cluster(master, conf)
-    settings = {**_CONF, "spark.master": master, "spark.sql.warehouse.dir": _warehouse()}
+    _scratch.append(scratch())
+    folder = Path(_scratch[0].name)
+    code = _prepare_cluster(master, conf, folder)
+    # Spark makes a warehouse when SQL first names a table that it does not know, by default in the
+    # current folder.
+    warehouse = (folder / "warehouse").as_uri()
+    settings = {**_CONF, "spark.master": master, "spark.sql.warehouse.dir": warehouse}
     if on_loopback(master):
         settings |= _LOOPBACK
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings |= conf
     own = settings.get("spark.driver.extraJavaOptions", "")
-    settings["spark.driver.extraJavaOptions"] = " ".join((*flags, own)).strip()
+    settings["spark.driver.extraJavaOptions"] = " ".join((*FLAGS, own)).strip()
     os.environ.setdefault(PYTHON, sys.executable)
     # spark-submit gets what to start from a first, short-lived JVM.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -430,21 +255,13 @@ def _start(master: str, conf: Mapping[str, str], flags: Sequence[str]) -> SparkC
     return spark
 
 
-def _warehouse() -> str:
-    """An empty folder, removed when this process ends: Spark makes a warehouse when SQL first names
-    a table that it does not know, by default in the current folder."""
-    folder = scratch()
-    _warehouses.append(folder)
-    return Path(folder.name).as_uri()  # not a path of Hadoop's default file system
-
-
-def _prepare_cluster(master: str, conf: Mapping[str, str]) -> list[str]:
+def _prepare_cluster(master: str, conf: Mapping[str, str], folder: Path) -> list[str]:
     """The code to be sent to a master that answers; none to this machine's own workers."""
     if is_local(master):
         return []
     require_answer(master)
     choose_python(conf.get(PYTHON_KEY))
-    return [str(code_zip())]
+    return [str(code_zip(folder))]
 
 
 def _seconds(conf: Mapping[str, str]) -> float | None:

@@ -137,16 +137,16 @@ def test_a_run_needs_memory_for_its_nodes(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_machine_without_programs_can_run_simulated_clusters_alone(bare: Path) -> None:
-    found = common.examine((DOCKER, MEMORY), bare / "runs", has_archive=False)
+    found = common.examine((DOCKER, MEMORY), bare / "runs")
     docker, memory = found.kinds
     assert (docker.ok, memory.ok, found.ok) == (False, True, False)
     assert {"docker", "maven"} <= set(docker.lacks)
     assert list(memory.findings) == []
-    assert common.examine((MEMORY,), bare / "runs", has_archive=False).ok
+    assert common.examine((MEMORY,), bare / "runs").ok
 
 
 def test_hosts_that_nobody_named_are_not_said_to_be_fit(tmp_path: Path) -> None:
-    (ssh,) = common.examine((Ssh(),), tmp_path / "runs", has_archive=True).kinds
+    (ssh,) = common.examine((Ssh(),), tmp_path / "runs").kinds
     hosts = {each.name: each for each in ssh.findings}["hosts"]
     assert (hosts.status, hosts.fix) == (Status.WARN, "ackloss doctor --inventory FILE")
     assert ssh.possible == "possible, but see hosts"
@@ -156,13 +156,13 @@ def test_what_all_runs_need_is_needed_by_simulated_ones_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: _Usage(1, 1, 1 << 30))
-    (memory,) = common.examine((MEMORY,), tmp_path / "runs", has_archive=False).kinds
+    (memory,) = common.examine((MEMORY,), tmp_path / "runs").kinds
     assert "disk of runs" in memory.lacks
 
 
 @pytest.mark.docker
 def test_this_machine_can_run_and_nothing_is_changed(tmp_path: Path) -> None:
-    examined = common.examine((DOCKER, MEMORY), tmp_path / "runs", has_archive=True)
+    examined = common.examine((DOCKER, MEMORY), tmp_path / "runs")
     found = {each.name: each for findings in examined.by_need.values() for each in findings}
     assert {"docker", "java", "maven", "iptables", "memory", "netem", "disk of Docker"} < set(found)
     assert examined.ok

@@ -174,7 +174,7 @@ def test_a_lake_that_is_denied_stays_as_it_was(s3: S3, place: str, tmp_path: Pat
         ):
             done = ackloss("lake", *words)
             assert done.exit_code == 5
-            assert done.stderr == f"ackloss: {place}/lake.json: {DENIED}\n"
+            assert done.stderr == f"ackloss: {place}: {DENIED}\n"
     assert contents(place) == before
     built = ackloss_json("lake", "build", first, second, "--to", place)["campaigns"]
     assert [each["added"] for each in built] == [0, 2]

@@ -12,14 +12,14 @@ import pytest
 from deltalake import write_deltalake
 
 from analysis.lake.build import build
-from analysis.lake.delta import folder_of, open_lake
+from analysis.lake.delta import folder_of
 from analysis.lake.overview import Group, Overview, Pool, natural, overview_of
 from analysis.lake.schema import CELLS
 from analysis.statistics.shares import Share, share_in_words
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
 from tests.fixtures.campaign_folder import BASE, OFF, ON
-from tests.fixtures.lakes import ROOT, add_run, campaign, lake_of
+from tests.fixtures.lakes import add_run, campaign, lake_of
 from tests.fixtures.result_documents import FAILED, lossy, run
 
 VERSIONS = """
@@ -286,17 +286,3 @@ def test_a_run_alone_is_not_counted_with_shared_runs(tmp_path: Path) -> None:
     }
     assert rates == {OLD: [(1, 0, 6), (2, 4, 4)], NEW: [(1, 0, 1), (2, 0, 3)]}
     assert noted(found, "2 settings in one version have several rates")
-
-
-def test_simulated_campaigns_do_not_stand_beside_real_ones(tmp_path: Path) -> None:
-    base = (ROOT / "plans/memory/log.toml").read_text(encoding="utf-8")
-    runs = {"the plan as it is": [{**run(), "simulated": True}]}
-    simulated = campaign(tmp_path / "s", runs, axes="", base=base)
-    assert overview(tmp_path, simulated).simulated
-    manifest = tmp_path / "lake" / "lake.json"
-    document = orjson.loads(manifest.read_bytes())
-    real = {**document["campaigns"][0], "id": "real", "simulated": False, "started": "x"}
-    document["campaigns"].append(real)
-    manifest.write_bytes(orjson.dumps(document))
-    with pytest.raises(HistoryError, match="has simulated and real campaigns, which never mix"):
-        overview_of(open_lake(tmp_path / "lake"))

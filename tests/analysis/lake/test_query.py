@@ -21,7 +21,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import ackloss
@@ -62,7 +62,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lakes")
     night = campaign(folder / "2026-01-03", DOCUMENTS)
     other = campaign(folder / "night 2 = [a]%", {OFF: [run()] * 2}, versions={"target": "3.9.2"})
-    lake = folder / "lake {b,c}*"
+    lake = folder / "a lake = 100%"
     lake_of(lake, night, other)
     return lake
 
@@ -304,7 +304,7 @@ def test_bad_places_are_one_sentence_with_exit_code_4(tmp_path: Path) -> None:
         "empty": "this is not a lake: it has no table campaigns",
         "earlier": "this lake is of an earlier version; build it again from its campaigns",
         "missing": "this is not a lake",
-        "a [b]": "a lake cannot be in a folder with [ in its path",
+        "a {b}": "a lake cannot be in a folder with { in its path",
         "ftp://user:secret@host/x": "a URL with credentials is refused",
         "gopher://host/x": "nothing here reads the scheme 'gopher'",
         "file://relative": "this URL cannot be used",
@@ -395,7 +395,6 @@ def test_python_refuses_columns_that_a_table_lacks(path: Path, columns: Any, sen
 @pytest.mark.parametrize("columns", [("lost", "cell"), pd.Index(["lost", "cell"])])
 def test_python_reads_columns_in_their_order(path: Path, columns: Any) -> None:
     assert list(ackloss.lake(path).cells(columns).columns) == ["lost", "cell"]
-    assert ackloss.lake(path).faults([]).shape == (9, 0)
 
 
 def test_help_and_building_need_no_spark(tmp_path: Path) -> None:
@@ -439,6 +438,7 @@ def test_aggregates_are_those_of_the_campaign(
 ) -> None:
     folder = tmp_path_factory.mktemp("random")
     made = campaign(folder / "c", data)
+    assume(any(data.values()))
     lake = lake_of(folder / "lake", made)
     answered = {row[0]: row[1:] for row in by_duckdb(lake, SHARES)}
     stored = {cell.name: cell for cell in cells_of(lake, "c").values()}

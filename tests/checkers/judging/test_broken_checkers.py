@@ -129,8 +129,9 @@ def by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Who judges: processes of our own, or Spark."""
     if request.param == "spark":
         request.getfixturevalue("spark")
+        monkeypatch.setattr(many_runs, "_MANY", 0)
     else:
-        monkeypatch.setattr(many_runs, "_spark_runs", lambda: False)
+        monkeypatch.setattr(many_runs, "_MANY", 1_000)
     return str(request.param)
 
 

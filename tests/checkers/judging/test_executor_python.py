@@ -35,7 +35,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
 def judged_by(python: Path, run: RunDir, spark: SparkContext, patch: pytest.MonkeyPatch) -> None:
     """Have workers that run this Python judge the run."""
     patch.setattr(spark, "pythonExec", str(python))
-    patch.setitem(spark.environment, "PYTHONPATH", str(code_zip()))
+    patch.setitem(spark.environment, "PYTHONPATH", str(code_zip(run.path.parent)))
     check_runs([run], master=spark.master)
 
 

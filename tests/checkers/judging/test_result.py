@@ -16,7 +16,6 @@ import pytest
 from checkers.judging import many_runs
 from checkers.judging import spark as real_spark
 from checkers.judging.many_runs import check_histories, check_runs
-from checkers.judging.processes import Processes
 from harness.errors import (
     AcklossError,
     EnvironmentFailure,
@@ -58,7 +57,7 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> Asked:
         return asked
 
     monkeypatch.setattr(real_spark, "context", context)
-    monkeypatch.setattr(real_spark, "running", lambda: True)
+    monkeypatch.setattr(many_runs, "_MANY", 0)
     return asked
 
 
@@ -102,24 +101,17 @@ def test_spark_is_started_for_many_or_where_it_is_named(
     more: Any,
     runs: bool,
 ) -> None:
-    monkeypatch.setattr(real_spark, "running", lambda: False)
-    monkeypatch.setattr(many_runs, "_FEW", 3)
+    monkeypatch.setattr(many_runs, "_MANY", 4)
     judged: list[Any] = []
 
-    def by_processes(_: Any, judge: Any, tasks: Any) -> list[Any]:
-        judged.extend(tasks)
+    def by_processes(inputs: Any, *_: Any) -> list[Any]:
+        judged.extend(inputs)
         return []
 
-    monkeypatch.setattr(Processes, "judged", by_processes)
+    monkeypatch.setattr(many_runs, "_by_processes", by_processes)
     run = build(tmp_path, 0)
     check_runs([run] * number, **more)
     assert (bool(spark.given), bool(judged)) == (runs, not runs)
-
-
-def test_spark_that_runs_is_used(spark: Asked, tmp_path: Path) -> None:
-    assert many_runs._spark_runs()
-    check_runs([build(tmp_path, 0)])
-    assert spark.given
 
 
 def test_the_largest_are_begun_first_and_no_task_is_empty(spark: Asked, tmp_path: Path) -> None:

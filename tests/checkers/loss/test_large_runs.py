@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from checkers.judging import availability
 from checkers.judging.one_run import judge_run, stored_promises
-from checkers.judging.tasks import judge_task
 from checkers.loss import checker, findings, numbering, tally
 from checkers.loss.checker import Loss
 from checkers.loss.numbering import Slice
@@ -120,7 +119,7 @@ def test_a_shard_that_breaks_makes_its_run_unknown_and_no_other(
         return check(self, run, shard)
 
     monkeypatch.setattr(Loss, "check", breaking)
-    answers = dict(judge_task(list(enumerate(runs)), judge_run))
+    answers = [judge_run(run) for run in runs]
     assert [answers[n]["verdict"] for n in (0, 2)] == [verdicts[0], verdicts[2]] == ["invalid"] * 2
     assert answers[1]["verdict"] == "unknown"
     assert "no room for shard 2" in answers[1]["reason"]
