@@ -32,8 +32,8 @@ AGAIN: Final = "build the lake again in another folder, or copy it again"
 _MISSING: Final = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
 """Types of pandas that have a value which is missing."""
 _UNUSABLE: Final = frozenset("[]{}*?^|\\")
-"""Characters that Delta's library or Spark does not take in the path of a table; of some, Spark would
-read a file twice."""
+"""Characters that Delta's library or Spark does not take in the path of a table: of some, Spark
+would read a file twice."""
 _EARLIER: Final = "lake.json"
 
 

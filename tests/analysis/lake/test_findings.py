@@ -25,7 +25,7 @@ from tests.fixtures.result_documents import lossy, run
 
 MODULES = (
     *("locks", "replicas", "sequence", "watches"),
-    *("loss.findings", "register.checker", "sets.findings", "transactional_log.values"),
+    *("loss.findings", "register.checker", "sets.checker", "transactional_log.values"),
 )
 
 

@@ -14,7 +14,6 @@ import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import orjson
 import pandas as pd
@@ -32,7 +31,6 @@ from analysis.lake.query import as_csv, query, rows, text
 from analysis.lake.schema import CELLS, FAULTS, TABLES
 from analysis.lake.stored import cells_of
 from analysis.statistics.samples import sample_of
-from checkers.judging import spark
 from harness.campaigns.journal import read_progress
 from harness.errors import HistoryError, QueryError
 from harness.history.run_folder import RunDir
@@ -173,10 +171,6 @@ def test_duckdb_reads_the_files_that_delta_names(lake: StoredLake) -> None:
     assert [row[:4] for row in by_cell] == [[OFF, 5, 4, 0], [ON, 5, 3, 2]]
     assert [row[2:] for row in by_version] == [[0, 2], [0, 2], [2, 3]]
     assert by_nemesis == [["", 9, 9]]
-
-
-def test_the_warehouse_of_spark_is_a_folder_that_clean_knows() -> None:
-    assert Path(urlsplit(spark._warehouse()).path).name.startswith(OURS)
 
 
 @pytest.mark.spark

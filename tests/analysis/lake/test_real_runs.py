@@ -288,12 +288,12 @@ def test_what_is_pruned_stays_in_the_lake(
     files = files_of(tmp_path / "lake")
     after = lake_of(tmp_path / "lake", folder)
     assert files_of(tmp_path / "lake") == files
-    assert in_order(after.read(OBSERVATIONS)).equals(in_order(before))
+    assert in_order(after.read(OBSERVATIONS)) == in_order(before)
     fresh = lake_of(tmp_path / "fresh", folder)
     assert len(fresh.read(OBSERVATIONS)) < len(before), "the folder has fewer of them"
     columns = [name for name in CELLS.schema.names if name not in ("setting",)]
     mine = of(lake.read(CELLS, columns), shared)
-    assert in_order(fresh.read(CELLS, columns)).equals(in_order(mine))
+    assert in_order(fresh.read(CELLS, columns)) == in_order(mine)
 
 
 def test_operations_are_added_on_request(shared: CampaignDir, tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ def test_operations_are_added_on_request(shared: CampaignDir, tmp_path: Path) ->
     histories = [frames.history(run) for run in shared.runs_with_history()]
     assert len(ops) == sum(map(len, histories)) > 0
     assert ops["time_s"].sum() == pytest.approx(sum(each["time_s"].sum() for each in histories))
-    assert in_order(lake.read(CELLS, ["run_id", "lost"])).equals(in_order(cells))
+    assert in_order(lake.read(CELLS, ["run_id", "lost"])) == in_order(cells)
     assert lake.read(RUNS)["with_ops"].all()
     lake_of(tmp_path / "lake", shared)
     assert files_of(tmp_path / "lake") == files, "without --ops nothing is taken away"
