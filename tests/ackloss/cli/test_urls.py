@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from checkers.judging import tasks
+from checkers.judging import many_runs
 from checkers.judging.results import Judged
 from harness.campaigns.archive import Archive
 from harness.campaigns.folder import CampaignDir
@@ -112,13 +112,13 @@ def test_a_verdict_that_may_not_be_written_is_printed(
     made = Made(writes=[W(1)], reads=[R(1)]).build(tmp_path / "runs", "one")
     s3.put(made.path, f"{place.removeprefix('s3://')}/one")
     before = contents(place)
-    write = tasks.write
+    write = many_runs.write
 
-    def write_denied(run: tasks.Stored, judged: Judged) -> dict[str, object]:
+    def write_denied(run: many_runs.Stored, judged: Judged) -> dict[str, object]:
         with s3.denying():
             return write(run, judged)
 
-    monkeypatch.setattr(tasks, "write", write_denied)
+    monkeypatch.setattr(many_runs, "write", write_denied)
     done = ackloss("check", place)
     assert done.exit_code == 5
     assert done.stderr == f"ackloss: {place}/one/result.json: {DENIED}\n"
