@@ -237,9 +237,7 @@ def await_none(cluster: Cluster, missing: Callable[[], str | None], deadline: fl
 class Observe(Protocol):
     """Queries a node for its own view."""
 
-    def __call__(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
-        """Null when it does not answer."""
-        ...
+    def __call__(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None: ...
 
 
 def why_not_whole(nodes: Iterable[Node], plan: KafkaPlan, observe: Observe) -> str | None:

@@ -79,7 +79,6 @@ def unreported(cluster: Cluster, plan: KafkaPlan) -> list[str]:
 
 
 def _described(node: Node, plan: KafkaPlan) -> tuple[Values, Values]:
-    """A node's settings and, from a broker, the topic's."""
     own = known(brokers.configs(node, plan, brokers.BROKER, str(node_ids(plan)[node.name])))
     if "broker" not in node.roles:
         return own, {}

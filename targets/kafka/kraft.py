@@ -251,7 +251,6 @@ def _listeners(own_roles: frozenset[str]) -> list[str]:
 
 
 def _controllers(plan: KafkaPlan, addresses: Mapping[str, str]) -> dict[int, str]:
-    """Addresses of the controllers by id."""
     ids = node_ids(plan)
     return {ids[n]: addresses[n] for n in ids if is_controller(n, plan)}
 

@@ -75,7 +75,6 @@ class LeadershipLever(Lever[LeadershipRecord]):
         return replace(record, partitions=concerned, unseen=None)
 
     def apply(self, record: LeadershipRecord) -> None:
-        """Request the order that is wanted, then the election."""
         if record.unseen is not None:
             raise HarnessFailure(record.unseen)
         if not record.partitions:
@@ -88,7 +87,6 @@ class LeadershipLever(Lever[LeadershipRecord]):
             raise HarnessFailure(f"the election was refused: {reasons}")
 
     def undo(self, record: LeadershipRecord) -> None:
-        """Make the old leader lead again, where it can, then restore the order."""
         if record.form != "move":
             return
         now = self.leadership.placements()

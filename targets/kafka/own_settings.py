@@ -199,7 +199,6 @@ def _text_loader() -> Any:
 def _places(
     node: Any, where: tuple[str, ...], folder: Path, known: Known
 ) -> Iterator[tuple[str, Settings]]:
-    """Each place below a node that holds settings."""
     name = ".".join(where) or "the file"
     if isinstance(node, str):
         if "=" in node and any(map(known, (found := _of_text(node)).values)):
@@ -252,7 +251,6 @@ def _of_service(node: Mapping[Any, Any], folder: Path) -> Values:
 
 
 def _is_variable(node: Any) -> bool:
-    """Whether it is one of a Kubernetes container's variables."""
     return isinstance(node, dict) and bool(_OF_KAFKA.fullmatch(str(node.get("name"))))
 
 

@@ -152,7 +152,6 @@ class KafkaPlan(Plan):
         return self.model_copy(update={"topic": self.topic.model_copy(update=changes)})
 
     def of_cell(self, name: str, topic: TopicPlan) -> KafkaPlan:
-        """As the plan of a cell, with its own topic."""
         made = self.model_copy(update={"topic": topic})
         made._cell = name
         return made
@@ -168,12 +167,10 @@ class KafkaPlan(Plan):
 
     @property
     def partitions(self) -> int:
-        """Of the topic."""
         return self.topic.partitions
 
     @property
     def replicas(self) -> int:
-        """Of each partition of the topic."""
         return self.topic.replication_factor
 
     @model_validator(mode="after")

@@ -176,7 +176,6 @@ def _check_api(name: str, plan: KafkaPlan, *, key: str) -> None:
 
 @cache
 def _known(version: tuple[int, ...], mode: str) -> frozenset[str]:
-    """The names of the APIs of a version in a mode."""
     numbers = BROKER_API_VERSIONS[max(each for each in BROKER_API_VERSIONS if each <= version)]
     to_clients = {name for name, number in apis().items() if number in numbers}
     if mode != KRAFT:

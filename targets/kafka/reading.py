@@ -392,7 +392,6 @@ def _place(end: End) -> tuple[int | str | None, ...]:
 
 
 def _judged(before: End, after: End, reading: Reading, plan: KafkaPlan) -> End:
-    """How far a partition was read, and what keeps it from being complete."""
     why = _why_not(before, after, reading, compacted=_compacted(plan))
     position = reading.position[before.partition]
     return replace(before, position=position, complete=why is None, error=why)
@@ -438,7 +437,6 @@ def _compacted(plan: KafkaPlan) -> bool:
 
 
 def _ends(cluster: Cluster, plan: KafkaPlan) -> dict[int, End]:
-    """Log start and end of every partition as its leader reports them."""
 
     def reported(leader: str, partition: int, which: int) -> int | None:
         return offset(cluster.nodes[leader], plan, partition, which)

@@ -44,7 +44,6 @@ class KafkaStorage(Storage):
     """See `harness.levers.disk.Storage`."""
 
     def segments(self, folder: str, sizes: Sizes) -> list[str]:
-        """The segments of a log, the newest last."""
         found = [path for path in sizes if path.rpartition("/")[0] == folder]
         return sorted(path for path in found if _SEGMENT.match(path.rpartition("/")[2]))
 

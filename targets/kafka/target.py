@@ -47,8 +47,8 @@ from targets.kafka import (
     reading,
     reuse,
 )
-from targets.kafka.clients import LIBRARIES, library, library_of
-from targets.kafka.clients.library import READERS
+from targets.kafka.clients import ANY_CLIENT, LIBRARIES, library_of
+from targets.kafka.clients.library import READERS, bootstrap
 from targets.kafka.configuration import LOGS, check_settings, node_ids
 from targets.kafka.definitions import PLACES, canonical
 from targets.kafka.external import KafkaGuest
@@ -140,7 +140,6 @@ class Kafka(Target[KafkaPlan]):
         mistakes.refuse()
 
     def check_version(self, version: str, *, key: str) -> None:
-        """Refuse unsupported versions."""
         release_line(version, key=key)
 
     def unsupported(self, plan: KafkaPlan) -> list[Unsupported]:
@@ -166,7 +165,6 @@ class Kafka(Target[KafkaPlan]):
         return own_settings.own_keys(plan, option, file)
 
     def same_key(self, plan: KafkaPlan, parts: tuple[str, ...]) -> tuple[str, ...]:
-        """Settings of clients have several names."""
         for level, place in PLACES.items():
             if len(parts) == 3 and ".".join(parts[:2]) == place and place.startswith("workload"):
                 return (*parts[:2], canonical(parts[2], level=level))
@@ -209,13 +207,11 @@ class Kafka(Target[KafkaPlan]):
     # --- its nodes
 
     def prepare_version(self, version: str, say: Callable[[str], None]) -> None:
-        """The image, and its class-data archive."""
         from targets.kafka import images  # imports Docker's client
 
         images.prepare(version, say)
 
     def made(self, version: str) -> dict[str, bool]:
-        """The image, and its class-data archive."""
         from targets.kafka import images  # imports Docker's client
 
         image, archive = images.prepared(version)
@@ -233,12 +229,10 @@ class Kafka(Target[KafkaPlan]):
         return [cell.plan for cell in cell_plans(plan, self)] or [plan]  # type: ignore[misc]
 
     def in_nodes(self, plan: KafkaPlan) -> list[str]:
-        """The nodes of clients and of consumers."""
         consumers = [name for each in self._groups(plan) for name in node_names(each)]
         return [*library_of(plan).names(plan), *consumers]
 
     def prepare(self, plan: KafkaPlan, say: Callable[[str], None]) -> Ingredients:
-        """The image, and what else the plan's mode and its clients need."""
         from targets.kafka import images  # imports Docker's client
 
         plan, image = limits.sent(plan), images.resolve(plan.target, say)
@@ -249,7 +243,6 @@ class Kafka(Target[KafkaPlan]):
         return replace(made, files={**made.files, **clients, **proxy_files(plan, image, say)})
 
     def for_hosts(self, plan: KafkaPlan, say: Callable[[str], None]) -> Ingredients:
-        """The jars, and what else the plan's mode needs."""
         from targets.kafka import jars
 
         if nodes := self.in_nodes(plan):
@@ -273,7 +266,6 @@ class Kafka(Target[KafkaPlan]):
     def nodes(
         self, plan: KafkaPlan, ingredients: Ingredients, addresses: Mapping[str, str]
     ) -> list[NodeSpec]:
-        """Every node with its files."""
         servers = mode_of(plan).specs(limits.sent(plan), ingredients, addresses)
         servers = with_proxies(servers, plan, ingredients, addresses)
         release = release_line_of(plan)
@@ -299,7 +291,6 @@ class Kafka(Target[KafkaPlan]):
         return effective.effective(cluster, plan)
 
     def requested(self, plan: KafkaPlan) -> dict[str, Any]:
-        """Settings of brokers, topic and producer, and feature levels, as the plan has them."""
         settings = {
             "broker": plan.target.settings,
             "topic": plan.topic.settings,
@@ -365,10 +356,10 @@ class Kafka(Target[KafkaPlan]):
         return KafkaConsumers(cluster, plan, group, record)
 
     def connection(self, cluster: Cluster, plan: KafkaPlan, number: int) -> Mapping[str, JSON]:
-        return library.connection(cluster, plan, number)
+        return ANY_CLIENT.connection(bootstrap(cluster), plan, number)
 
     def answers_within_s(self, plan: KafkaPlan) -> float:
-        return library.answers_within_s(plan)
+        return ANY_CLIENT.answers_within_s(plan)
 
     def writer(self, plan: KafkaPlan) -> str:
         return library_of(plan).software(plan)

@@ -164,7 +164,6 @@ def defaults(plan: KafkaPlan) -> dict[str, Any]:
 
 
 def _defaults(plan: KafkaPlan, version: str) -> dict[str, Any]:
-    """What ackloss sets in this version unless the plan does."""
     number = number_of(version)
     known = {key: value for key, value, since in DEFAULTS if number >= since}
     if "offsets.topic.num.partitions" in known:

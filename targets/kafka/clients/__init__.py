@@ -14,8 +14,9 @@ from targets.kafka.clients.library import AnyClient, Library
 from targets.kafka.clients.librdkafka import Librdkafka
 from targets.kafka.plan import KafkaPlan
 
+ANY_CLIENT: Final = AnyClient()
 LIBRARIES: Final[Mapping[str, Library]] = {
-    one.plugin: one for one in (Librdkafka(), KafkaPython(), Java(), AnyClient())
+    one.plugin: one for one in (Librdkafka(), KafkaPython(), Java(), ANY_CLIENT)
 }
 """By their names in plans; the first is the default."""
 

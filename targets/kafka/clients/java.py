@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
 from harness.errors import HarnessFailure, PlanError
@@ -145,10 +145,6 @@ class Line:
         except OSError as error:
             raise Lost(str(error)) from error
 
-    def end(self) -> None:
-        """Have the producer closed; what it still answers is to be read until it is `closed`."""
-        self.say("close")
-
     def _split(self, received: bytes) -> list[bytes]:
         if not received:
             raise Lost("the driver has ended the connection")
@@ -176,39 +172,6 @@ _TRANSACTOR: Final = _DRIVER.with_name("Transactor.java")
 _LOGS: Final = "log"
 _HEAP_MB: Final = 64
 _MEMORY_MB: Final = 256
-
-
-def names(plan: KafkaPlan) -> list[str]:
-    """k1 ..., one for each real client."""
-    return [f"k{number}" for number in range(1, plan.workload.clients + 1)]
-
-
-class Program(NamedTuple):
-    """What such a node runs: a class, the jar that it is in, and the sources of that."""
-
-    main_class: str
-    jar: str
-    sources: list[Path]
-
-
-def program(plan: KafkaPlan) -> Program:
-    """The driver of producers, or of those that make transactions, which older versions lack."""
-    if transactions_of(plan) is None:
-        return Program("Driver", "driver.jar", [_DRIVER])
-    return Program("Transactor", "transactor.jar", [_DRIVER, _TRANSACTOR])
-
-
-def jar(plan: KafkaPlan, image: ImageRef, say: Say) -> bytes:
-    """The compiled program. Raises PlanError for an image whose Java cannot compile it."""
-    one = program(plan)
-    return compiled(image, one.jar, one.sources, say, needed_by="workload.client")
-
-
-def specs(plan: KafkaPlan, release: ReleaseLine, ingredients: Ingredients) -> list[NodeSpec]:
-    """The nodes: one JVM each, which listens for us and logs what its Kafka client has to say."""
-    roles, one = frozenset({CLIENT_ROLE}), program(plan)
-    ran = (one.main_class, one.jar, DRIVER_PORT)
-    return [jvm(name, roles, ran, release, ingredients) for name in names(plan)]
 
 
 def jvm(
@@ -298,9 +261,11 @@ class JavaClient:
         return True
 
     def poll(self, timeout_s: float, done: Done) -> None:
-        """Send what was queued, take what was answered."""
         while self._back:
-            self._take_back(*self._back.pop())
+            place, line = self._back.pop()
+            self._lines[place] = line
+            self._watch(line)
+            self._route()
         deadline = time.monotonic() + timeout_s
         while not self._exchange(max(0.0, deadline - time.monotonic()), done):
             if time.monotonic() >= deadline:
@@ -313,7 +278,7 @@ class JavaClient:
             self._exchange(deadline - time.monotonic(), done)
         self._closing.set()
         for line in self._living:
-            line.end()
+            line.say("close")  # what it still answers is to be read until it is `closed`
         deadline = time.monotonic() + _CLOSE_S
         while self._living and time.monotonic() < deadline:
             self._exchange(deadline - time.monotonic(), done)
@@ -324,7 +289,6 @@ class JavaClient:
             self._back.pop()[1].socket.close()
 
     def _exchange(self, timeout_s: float, done: Done) -> int:
-        """Send and receive on every connection; how many answers came, within `timeout_s`."""
         for line in self._living:
             self._send(line)
         answers = 0
@@ -394,11 +358,6 @@ class JavaClient:
                 self._back.append((place, line))
             return
 
-    def _take_back(self, place: int, line: Line) -> None:
-        self._lines[place] = line
-        self._watch(line)
-        self._route()
-
     def _watch(self, line: Line) -> None:
         self._selector.register(line.socket, selectors.EVENT_READ, line)
 
@@ -416,13 +375,12 @@ _UNSAID: Final = r"(ssl|sasl|security|bootstrap|key|value)\..*|client\.id"
 
 @dataclass(frozen=True)
 class Java(Library):
-    """kafka-clients, the Java client: see `targets.kafka.clients.library` and `.nodes`."""
+    """kafka-clients, the Java client"""
 
     plugin: ClassVar[str] = JAVA
     naming: ClassVar[definitions.Library] = "java"
 
     def check(self, plan: KafkaPlan) -> None:
-        """Refuse settings, too many clients, and versions too old for the driver."""
         requested_settings(plan.workload.producer)
         version = plan.target.version
         if version and number_of(version) < number_of(_OLDEST):
@@ -434,40 +392,44 @@ class Java(Library):
         check_count(plan)
 
     def settings(self, plan: KafkaPlan) -> dict[str, str]:
-        """What the plan requests, and almost nothing else."""
         return requested_settings(plan.workload.producer)
 
     def reported_settings(self, plan: KafkaPlan, cluster: Cluster) -> dict[str, str]:
-        """What a producer of the first client's reports."""
-        node = cluster.nodes[names(plan)[0]]
+        node = cluster.nodes[self.names(plan)[0]]
         begin = partial(_begin, node, 0, bootstrap(cluster), plan, 0)
         return reported_by(begin, plan.workload.producer, self.software(plan))
 
     def software(self, plan: KafkaPlan) -> str:
-        """kafka-clients in the version of the brokers, whose image it is of."""
         return f"kafka-clients {plan.target.version or f'of {plan.target.image}'} (Java)"
 
     def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
-        """A producer in every client's node, shared by the processes."""
         addresses = bootstrap(cluster)
-        clients = [cluster.nodes[name] for name in names(plan)]
+        clients = [cluster.nodes[name] for name in self.names(plan)]
         return JavaClient(
             [partial(_begin, node, n, addresses, plan) for n, node in enumerate(clients)]
         )
 
     def names(self, plan: KafkaPlan) -> list[str]:
-        """k1 ... for clients."""
-        return names(plan)
+        return [f"k{number}" for number in range(1, plan.workload.clients + 1)]
 
     def files(self, plan: KafkaPlan, image: ImageRef, say: Say) -> dict[str, bytes]:
-        """The jar of the program that its nodes run."""
-        return {program(plan).jar: jar(plan, image, say)}
+        jar, sources = f"{_program(plan).lower()}.jar", [_DRIVER]
+        if _program(plan) == _TRANSACTOR.stem:
+            sources.append(_TRANSACTOR)
+        return {jar: compiled(image, jar, sources, say, needed_by="workload.client")}
 
     def nodes(
         self, plan: KafkaPlan, release: ReleaseLine, ingredients: Ingredients
     ) -> list[NodeSpec]:
-        """A JVM for each client."""
-        return specs(plan, release, ingredients)
+        """A JVM for each client, which listens for us and logs what its Kafka client reports."""
+        ran = (_program(plan), f"{_program(plan).lower()}.jar", DRIVER_PORT)
+        roles = frozenset({CLIENT_ROLE})
+        return [jvm(name, roles, ran, release, ingredients) for name in self.names(plan)]
+
+
+def _program(plan: KafkaPlan) -> str:
+    """The driver of producers, or of those that make transactions, which older versions lack."""
+    return (_DRIVER if transactions_of(plan) is None else _TRANSACTOR).stem
 
 
 def reported_by(
@@ -543,7 +505,6 @@ def check_count(plan: KafkaPlan) -> None:
 def _begin(
     node: Node, client: int, addresses: str, plan: KafkaPlan, begun: int, within_s: float
 ) -> Line:
-    """The nth producer of a client, counted from 0."""
     settings = {
         **Java().settings(plan),
         "bootstrap.servers": bootstrap_of(client, addresses, plan),
@@ -551,6 +512,3 @@ def _begin(
     }
     where = (node.address, DRIVER_PORT)
     return Line(where, plan.topic.name, settings, within_s=within_s)
-
-
-__all__ = ["Java"]

@@ -210,20 +210,16 @@ class KafkaPython(Library):
     naming: ClassVar[definitions.Library] = "kafka-python"
 
     def check(self, plan: KafkaPlan) -> None:
-        """Refuse what the table or kafka-python refuses."""
         for name, why in _wrong(settings_in_force(plan)):
             raise PlanError(why, key=place_of(name, plan.workload.producer))
 
     def settings(self, plan: KafkaPlan) -> dict[str, str]:
-        """What is in force, by the names that plans use."""
         return settings_in_force(plan)
 
     def software(self, plan: KafkaPlan) -> str:
-        """kafka-python and its version."""
         return f"{KAFKA_PYTHON} {installed(KAFKA_PYTHON)}"
 
     def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
-        """Producers that the processes share, and that can crash."""
         return self.producing(bootstrap(cluster), plan)
 
     def producing(
@@ -279,7 +275,6 @@ def keyword_arguments(force: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _wrong(force: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Each value that is wrong: the setting, and why."""
     for name, value in force.items():
         if (found := meant(name)) and found.kind == "number" and int(value) < 0:
             yield name, f"{name} is below 0"

@@ -126,53 +126,36 @@ _GRACE_S: Final = 5.0
 """How much longer than its settings allow a write may take until it counts as blocked."""
 
 
-def settings_of(plan: KafkaPlan) -> dict[str, str]:
-    """What the clients are requested to set: defaults, then what the plan requests. Raises
-    PlanError."""
-    own = requested(plan.workload.producer, "java")
-    settings = {**ANY_DEFAULTS, **own}
-    if _REQUEST not in own:
-        settings[_REQUEST] = str(min(int(ANY_DEFAULTS[_REQUEST]), int(settings[_DELIVERY])))
-    return settings
-
-
-def connection(cluster: Cluster, plan: KafkaPlan, number: int) -> dict[str, JSON]:
-    """What client `number` needs to know: see docs/how-to/any-client.md."""
-    return connection_by(bootstrap(cluster), plan, number)
-
-
-def connection_by(addresses: str, plan: KafkaPlan, number: int) -> dict[str, JSON]:
-    """The same, by the brokers' addresses."""
-    servers: list[JSON] = [*bootstrap_of(number - 1, addresses, plan).split(",")]
-    return {
-        "bootstrap_servers": servers,
-        "topic": plan.topic.name,
-        "partitions": plan.partitions,
-        "producer": dict(settings_of(plan)),
-    }
-
-
-def answers_within_s(plan: KafkaPlan) -> float:
-    """The time that a write may take by its settings, and some."""
-    settings = settings_of(plan)
-    return (int(settings[_BLOCK]) + int(settings[_DELIVERY])) / 1000 + _GRACE_S
-
-
 @dataclass(frozen=True)
 class AnyClient(Library):
-    """See `targets.kafka.clients.library`; its processes are started by the core."""
+    """Processes of the user's, which the core starts."""
 
     plugin: ClassVar[str] = EXEC
     naming: ClassVar[definitions.Library] = "java"
 
     def settings(self, plan: KafkaPlan) -> dict[str, str]:
-        """What the clients are requested to set."""
-        return settings_of(plan)
+        own = requested(plan.workload.producer, "java")
+        settings = {**ANY_DEFAULTS, **own}
+        if _REQUEST not in own:
+            settings[_REQUEST] = str(min(int(ANY_DEFAULTS[_REQUEST]), int(settings[_DELIVERY])))
+        return settings
+
+    def connection(self, addresses: str, plan: KafkaPlan, number: int) -> dict[str, JSON]:
+        """What client `number` needs to know: see docs/how-to/any-client.md."""
+        return {
+            "bootstrap_servers": [*bootstrap_of(number - 1, addresses, plan).split(",")],
+            "topic": plan.topic.name,
+            "partitions": plan.partitions,
+            "producer": {**self.settings(plan)},
+        }
+
+    def answers_within_s(self, plan: KafkaPlan) -> float:
+        """The time that a write may take by its settings, and some."""
+        settings = self.settings(plan)
+        return (int(settings[_BLOCK]) + int(settings[_DELIVERY])) / 1000 + _GRACE_S
 
     def software(self, plan: KafkaPlan) -> str:
-        """Unknown until its processes report it."""
-        return COMMAND
+        return COMMAND  # until its processes report it
 
     def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
-        """Raises HarnessFailure: the clients are processes."""
         raise HarnessFailure("the clients of this plan are processes of --client")

@@ -121,7 +121,6 @@ class Librdkafka(Library):
     plugin: ClassVar[str] = "librdkafka"
 
     def check(self, plan: KafkaPlan) -> None:
-        """Refuse what the table or librdkafka itself refuses."""
         check_producer_settings(plan.workload.producer)
 
     def settings(self, plan: KafkaPlan) -> dict[str, str]:
@@ -130,11 +129,9 @@ class Librdkafka(Library):
         return {**librdkafka_protocol(plan), **effective_settings(plan.workload.producer)}
 
     def software(self, plan: KafkaPlan) -> str:
-        """confluent-kafka and the librdkafka in it."""
         return f"{CONFLUENT} {installed(CONFLUENT)} (librdkafka {libversion()[0]})"
 
     def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
-        """Producers that the processes share, and that can crash."""
         return self.producing(bootstrap(cluster), plan)
 
     def producing(
@@ -175,7 +172,6 @@ def _fatal(error: KafkaException) -> int:
 
 
 def _main_threads() -> frozenset[str]:
-    """The main threads of all producers in this process."""
     return frozenset(task.name for task in _THREADS.iterdir() if _comm(task) == _MAIN)
 
 

@@ -43,7 +43,7 @@ from harness.protocols import (
 from harness.protocols.systems import JSON
 from targets.kafka import effective, promises
 from targets.kafka.brokers import BROKER, TOPIC, Partitions, await_none, views, why_not_whole
-from targets.kafka.clients import library, library_of
+from targets.kafka.clients import ANY_CLIENT, library_of
 from targets.kafka.clients.kafka_python import KafkaPython
 from targets.kafka.clients.library import READERS
 from targets.kafka.clients.librdkafka import Librdkafka
@@ -209,12 +209,9 @@ class Topics:
         return Finding(what, Status.OK, "may be made (validated by the cluster; none was made)")
 
     def ours(self) -> list[str]:
-        """Those with the prefix of ours, as objects. Raises EnvironmentFailure."""
         return [in_words(name) for name in sorted(self._names()) if name.startswith(PREFIX)]
 
     def remove(self, objects: tuple[str, ...], *, dry_run: bool) -> list[str]:
-        """Delete these and wait until they are gone; those that were there. Raises
-        EnvironmentFailure, and HarnessFailure when one stays."""
         here = {each.removeprefix(_OBJECT) for each in objects} & self._names()
         if here and not dry_run:
             try:
@@ -287,12 +284,10 @@ class KafkaGuest(GuestTarget[KafkaPlan]):
 
     @classmethod
     def reached_by(cls, access: Access) -> KafkaGuest:
-        """Kafka at these addresses. Raises PlanError for properties that cannot be used."""
         return cls(access, client_properties(access))
 
     @cached_property
     def session(self) -> Session:
-        """The connections, opened when they are first used."""
         return Session(self.access, self.properties)
 
     def adapted(self, document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -309,7 +304,6 @@ class KafkaGuest(GuestTarget[KafkaPlan]):
         return made, [f"{key} is ignored: it is the cluster's own" for key in ignored]
 
     def check(self, plan: KafkaPlan) -> None:
-        """Refuse settings that a plan may not touch or name."""
         mistakes = Mistakes()
         with mistakes.noted():
             check_settings(plan.target.settings, where="target.settings")
@@ -323,7 +317,6 @@ class KafkaGuest(GuestTarget[KafkaPlan]):
         return VOCABULARY
 
     def objects(self, plan: KafkaPlan) -> tuple[str, ...]:
-        """The topic."""
         return (in_words(plan.topic.name),)
 
     def members(self, plan: KafkaPlan, *, timeout_s: float) -> list[Member]:
@@ -397,7 +390,6 @@ class KafkaGuest(GuestTarget[KafkaPlan]):
         }
 
     def requested(self, plan: KafkaPlan) -> dict[str, Any]:
-        """Settings of brokers, topic and producer, as the plan has them."""
         requested = {
             "broker": plan.target.settings,
             "topic": plan.topic.settings,
@@ -410,7 +402,6 @@ class KafkaGuest(GuestTarget[KafkaPlan]):
         return promises.promises(plan, producer)
 
     def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
-        """Producers of the plan's library, shared by the processes of the workload."""
         library = library_of(plan)
         if isinstance(library, Librdkafka):
             return library.producing(self._addresses, plan, self.properties.librdkafka)
@@ -418,20 +409,18 @@ class KafkaGuest(GuestTarget[KafkaPlan]):
         return library.producing(self._addresses, plan, self.properties.kafka_python)
 
     def connection(self, cluster: Cluster, plan: KafkaPlan, number: int) -> Mapping[str, JSON]:
-        """See `targets.kafka.clients.library`; and the file's properties, without secrets: a
+        """Also the file's properties, without secrets: a
         process of the user's has its own way to those."""
-        connection = library.connection_by(self._addresses, plan, number)
+        connection = ANY_CLIENT.connection(self._addresses, plan, number)
         return {**connection, "properties": {**self.properties.shown}}
 
     def answers_within_s(self, plan: KafkaPlan) -> float:
-        return library.answers_within_s(plan)
+        return ANY_CLIENT.answers_within_s(plan)
 
     def writer(self, plan: KafkaPlan) -> str:
-        """The plan's client library and its version."""
         return library_of(plan).software(plan)
 
     def readers(self, plan: KafkaPlan) -> tuple[str, str]:
-        """First our own reader, which never writes, then a library as the second opinion."""
         return READERS
 
     def read_all(
@@ -480,15 +469,12 @@ class KafkaGuest(GuestTarget[KafkaPlan]):
         return [Finding("cluster", Status.OK, answers), self._topics.may_be_made()]
 
     def remove(self, objects: tuple[str, ...], *, dry_run: bool) -> list[str]:
-        """Delete the topics and wait until they are gone."""
         return self._topics.remove(objects, dry_run=dry_run)
 
     def ours(self) -> list[str]:
-        """Topics with the prefix of ours."""
         return self._topics.ours()
 
     def close(self) -> None:
-        """End its connections."""
         self.session.close()
 
     @property

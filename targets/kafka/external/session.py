@@ -127,7 +127,6 @@ def client_properties(access: Access) -> ClientProperties:
 
 
 def _by_name(access: Access) -> dict[str, str]:
-    """All values, secret ones too, each under its one name."""
     secret = {name: each.reveal() for name, each in access.secrets.items()}
     given: dict[str, str] = {}
     for name, value in {**access.properties, **secret}.items():

@@ -231,7 +231,6 @@ class KafkaConsumers(Consumers):
         )
 
     def _node(self, number: int) -> Node | None:
-        """Where a consumer runs; None for a process of this machine."""
         if self._plan.workload.consumer_client != JAVA:
             return None
         return self._cluster.nodes[node_name(self._plan, number)]
@@ -273,7 +272,6 @@ class KafkaConsumers(Consumers):
         self._record(rows)
 
     def _note(self, row: Delivery) -> None:
-        """Who owns what, and what is known to be committed."""
         who = (row.consumer or "", row.life or 0)
         if row.f == KINDS.stop:
             self._owner = {p: owner for p, owner in self._owner.items() if owner != who}
@@ -287,7 +285,6 @@ class KafkaConsumers(Consumers):
             self._known[row.partition] = row.offset
 
     def _end_of(self, partition: int) -> int | None:
-        """Where the log ends, as its leader says."""
         for node in with_role(self._cluster, "broker"):
             if (end := brokers.offset(node, self._plan, partition, brokers.LATEST)) is not None:
                 return end

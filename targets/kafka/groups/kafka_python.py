@@ -106,7 +106,6 @@ class KafkaPython(ConsumerLoop, ConsumerRebalanceListener):  # type: ignore[misc
             self.assigned(starts, begun_ns)
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """They are no longer its own."""
         self.revoked(place.partition for place in revoked)
 
     def _committed(self, offsets: Any, answer: object) -> None:
@@ -129,7 +128,6 @@ def _answers(offsets: Offsets, error: Exception | None) -> Iterable[Answer]:
 
 
 def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by this library's names, with its own class of assignor."""
     made = {key: tuple(v) if isinstance(v, list) else v for key, v in given.items()}
     strategy = given.get(_STRATEGY)
     return made | ({_STRATEGY: [_ASSIGNORS[strategy]]} if strategy else {})

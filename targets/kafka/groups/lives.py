@@ -279,7 +279,6 @@ class JavaMember(Life):
 
 
 def _lines(setup: Mapping[str, Any]) -> bytes:
-    """What it gets."""
     lines = [
         f"topic {setup['topic']}",
         f"commit {setup['commit']}",

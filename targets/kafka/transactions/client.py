@@ -311,7 +311,6 @@ class TransactionWriter:
 
 
 def _serve_for(producer: TransactionalProducer, wait_s: float) -> None:
-    """Serve answers for so long."""
     deadline = time.monotonic() + wait_s
     while (left_s := deadline - time.monotonic()) > 0:
         producer.serve(left_s)
@@ -404,7 +403,6 @@ def _reached(cluster: Cluster, plan: KafkaPlan, number: int) -> dict[str, str]:
 
 
 def _producers(cluster: Cluster, plan: KafkaPlan, number: int) -> Begin:
-    """Makes the instances of a process's producer."""
     settings = {
         **producer_settings(plan),
         **_reached(cluster, plan, number),

@@ -246,7 +246,6 @@ class JavaProducer(TransactionalProducer):
         raise ClientError(_TIMED_OUT)
 
     def _take(self, words: list[bytes]) -> None:
-        """A send was answered."""
         value = int(words[0])
         self._waiting.discard(value)
         if words[1] == b"sent":
