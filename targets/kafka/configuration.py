@@ -70,11 +70,8 @@ def with_rack(roles: frozenset[str], name: str, plan: KafkaPlan) -> frozenset[st
 
 def properties(values: Mapping[str, Any]) -> bytes:
     """A properties file."""
-    return "".join(f"{key}={_escaped(text(value))}\n" for key, value in values.items()).encode()
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\")
+    escaped = {key: text(value).replace("\\", "\\\\") for key, value in values.items()}
+    return "".join(f"{key}={value}\n" for key, value in escaped.items()).encode()
 
 
 def assignment(plan: KafkaPlan) -> dict[int, list[int]]:

@@ -102,13 +102,9 @@ def _from_log(node: Node, plan: KafkaPlan) -> tuple[Values, Values]:
         for _, content in sorted(node.get(LOGS).items(), reverse=True)
         for line in content.decode(errors="replace").splitlines()
     ]
-    return dict(_own(lines)), dict(_topics(lines, plan.topic.name))
-
-
-def _own(lines: list[str]) -> Iterator[tuple[str, str]]:
-    for line in lines:
-        if found := _OVERRIDDEN.search(line) or _PRINTED.match(line):
-            yield found.group(1), found.group(2)
+    found = (_OVERRIDDEN.search(line) or _PRINTED.match(line) for line in lines)
+    own: Values = {each.group(1): each.group(2) for each in found if each}
+    return own, dict(_topics(lines, plan.topic.name))
 
 
 def _topics(lines: list[str], topic: str) -> Iterator[tuple[str, str]]:
@@ -168,13 +164,7 @@ _LAGS: Final = 1.5
 
 def shortened(plan: KafkaPlan, level: Level, values: Mapping[str, Any]) -> dict[str, str]:
     """Those of these values that are shorter time-outs than Kafka's, with Kafka's."""
-    return dict(_shortened(plan, level, values))
-
-
-def _shortened(
-    plan: KafkaPlan, level: Level, values: Mapping[str, Any]
-) -> Iterator[tuple[str, str]]:
-    version = version_of(plan)
+    found, version = dict[str, str](), version_of(plan)
     for key, value in values.items():
         of_clients = definitions.meant(key, level) if level != "broker" else None
         known = definitions.definitions().get(of_clients.java if of_clients else key)
@@ -184,7 +174,8 @@ def _shortened(
         if version is not None and number_of(version)[:2] < _LONGER_SINCE:
             default = _BEFORE.get(key, default)
         if default.isdigit() and str(value).isdigit() and int(value) < int(default):
-            yield key, default
+            found[key] = default
+    return found
 
 
 def real_timeouts(plan: KafkaPlan) -> list[OwnKey]:
@@ -202,7 +193,7 @@ def real_timeouts(plan: KafkaPlan) -> list[OwnKey]:
             why="Kafka's own",
         )
         for level, values in at.items()
-        for key, default in _shortened(plan, level, values)
+        for key, default in shortened(plan, level, values).items()
     ]
     if group := group_of(plan):
         session = {"session.timeout.ms": round(group.session_s * 1000)}
@@ -214,7 +205,7 @@ def real_timeouts(plan: KafkaPlan) -> list[OwnKey]:
                 places=["workload.options.session_s"],
                 why="Kafka's own, as an option of the workload",
             )
-            for key, default in _shortened(plan, "consumer", session)
+            for key, default in shortened(plan, "consumer", session).items()
         ]
     return keys
 
@@ -252,12 +243,13 @@ def effective(cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
                 f"the cluster has level {features.get(feature, 0)}, but {level} was requested",
                 key=f'target.features."{feature}"',
             )
+    levels: tuple[Level, ...] = ("broker", "producer", "consumer")
     return {
         "settings": found,
         "features": features,
         "warnings": warnings,
         "origins": origins(plan, found),
-        "shortened": shortened_in(plan, found),
+        "shortened": {level: shortened(plan, level, found.get(level, {})) for level in levels},
     }
 
 
@@ -290,11 +282,3 @@ def origins(plan: KafkaPlan, found: Mapping[str, Mapping[str, Any]]) -> dict[str
         "producer": {**dict.fromkeys(started, OURS), **aliases},
         "consumer": dict.fromkeys(found.get("consumer", {}), OURS),
     }
-
-
-def shortened_in(
-    plan: KafkaPlan, found: Mapping[str, Mapping[str, Any]]
-) -> dict[str, dict[str, str]]:
-    """Time-outs in force that are shorter than Kafka's own, with Kafka's."""
-    levels: tuple[Level, ...] = ("broker", "producer", "consumer")
-    return {level: shortened(plan, level, found.get(level, {})) for level in levels}

@@ -148,6 +148,10 @@ DEFAULTS: Final[Mapping[str, Any]] = {
 }
 _BOOTSTRAP: Final = "bootstrap"
 _PORTS: Final = {"broker": BROKER_PORT, "controller": CONTROLLER_PORT}
+_LISTENERS: Final = {
+    "broker": f"PLAINTEXT://:{BROKER_PORT}",
+    "controller": f"CONTROLLER://:{CONTROLLER_PORT}",
+}
 _META: Final = "version=1\ncluster.id={cluster}\nnode.id={number}\ndirectory.id={directory}\n"
 
 
@@ -227,7 +231,7 @@ def server_properties(name: str, plan: KafkaPlan, addresses: Mapping[str, str]) 
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "log.dirs": DATA,
-        "listeners": ",".join(_listeners(own_roles)),
+        "listeners": ",".join(_LISTENERS[role] for role in sorted(own_roles)),
     }
     if "broker" in own_roles:
         owned["advertised.listeners"] = f"PLAINTEXT://{addresses[name]}:{BROKER_PORT}"
@@ -240,14 +244,6 @@ def server_properties(name: str, plan: KafkaPlan, addresses: Mapping[str, str]) 
 def defaults(plan: KafkaPlan) -> dict[str, Any]:
     """What ackloss sets unless the plan does."""
     return {**DEFAULTS, "offsets.topic.replication.factor": min(3, plan.target.brokers)}
-
-
-def _listeners(own_roles: frozenset[str]) -> list[str]:
-    ports = {
-        "broker": f"PLAINTEXT://:{BROKER_PORT}",
-        "controller": f"CONTROLLER://:{CONTROLLER_PORT}",
-    }
-    return [ports[role] for role in sorted(own_roles)]
 
 
 def _controllers(plan: KafkaPlan, addresses: Mapping[str, str]) -> dict[int, str]:

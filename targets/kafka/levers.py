@@ -90,7 +90,12 @@ class LeadershipLever(Lever[LeadershipRecord]):
         if record.form != "move":
             return
         now = self.leadership.placements()
-        ours = [move for move in record.partitions if _is_ours(move, now.get(move.partition))]
+        ours = [  # whose order is one that this fault found or made
+            move
+            for move in record.partitions
+            if (view := now.get(move.partition))
+            and view.replicas in (move.before, move.wanted, move.leading_first)
+        ]
         orders = {move.partition: tuple(now[move.partition].replicas) for move in ours}
         led = [move for move in ours if now[move.partition].leader != move.leader]
         if led:
@@ -131,11 +136,6 @@ def _away(view: PartitionView, chosen: Sequence[str]) -> tuple[str, ...]:
     if not able or view.leader is None:
         return view.replicas
     return (*able, *(name for name in others if name not in able), view.leader)
-
-
-def _is_ours(move: Move, now: PartitionView | None) -> bool:
-    """Whether the order is one that this fault found or made."""
-    return now is not None and now.replicas in (move.before, move.wanted, move.leading_first)
 
 
 def _nothing(record: LeadershipRecord) -> str:

@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -321,21 +322,26 @@ class Source:
     ask: Ask
     librdkafka: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
+    def leaders(self) -> Mapping[int, str | None]:
+        """Who leads each partition now."""
+        return {partition: end.leader for partition, end in self.ends().items()}
+
 
 def read_from(
     source: Source, plan: KafkaPlan, *, reader: str, timeout_s: float
 ) -> tuple[pa.Table, list[End]]:
     """Read every partition with the named reader: see `read_all`."""
     deadline = time.monotonic() + timeout_s
-    read_with = {OURS: _read_columns, CONFLUENT: _read_with_librdkafka}[reader]
     for _ in range(_TRIES):
         before = source.ends()
         reading = Reading(
             starts={p: end.log_start_offset or 0 for p, end in before.items()},
             goals={p: end.end_offset for p, end in before.items() if end.end_offset is not None},
         )
-        if not reading.ended():
-            read_with(source, plan, reading, deadline)
+        if not reading.ended() and reader == OURS:
+            read_log(source.ask, source.leaders, plan.topic.name, reading, deadline)
+        elif not reading.ended():
+            read_with_librdkafka(source.addresses, plan, reading, deadline, source.librdkafka)
         after = source.ends()
         ends = [_judged(end, after[p], reading, plan) for p, end in sorted(before.items())]
         if all(end.complete for end in ends) or not _changed(before, after):
@@ -369,30 +375,16 @@ def _judged_ranges(end: End, reading: Reading, ranges: Sequence[Range], met: int
     return replace(end, position=met, complete=why is None, error=why, ranges=tuple(ranges))
 
 
-def _read_columns(source: Source, plan: KafkaPlan, reading: Reading, deadline: float) -> None:
-    def leaders() -> Mapping[int, str | None]:
-        return {partition: end.leader for partition, end in source.ends().items()}
-
-    read_log(source.ask, leaders, plan.topic.name, reading, deadline)
-
-
-def _read_with_librdkafka(
-    source: Source, plan: KafkaPlan, reading: Reading, deadline: float
-) -> None:
-    read_with_librdkafka(source.addresses, plan, reading, deadline, source.librdkafka)
-
-
 def _changed(before: Mapping[int, End], after: Mapping[int, End]) -> bool:
     """Whether the log changed meanwhile: then, and only then, another attempt makes sense."""
-    return any(_place(end) != _place(after[p]) for p, end in before.items())
-
-
-def _place(end: End) -> tuple[int | str | None, ...]:
-    return end.log_start_offset, end.end_offset, end.leader_epoch, end.leader
+    place = attrgetter("log_start_offset", "end_offset", "leader_epoch", "leader")
+    return any(place(end) != place(after[p]) for p, end in before.items())
 
 
 def _judged(before: End, after: End, reading: Reading, plan: KafkaPlan) -> End:
-    why = _why_not(before, after, reading, compacted=_compacted(plan))
+    requested = {**plan.target.settings, **plan.topic.settings}
+    compacted = any("compact" in str(requested.get(policy, "")) for policy in _POLICIES)
+    why = _why_not(before, after, reading, compacted=compacted)
     position = reading.position[before.partition]
     return replace(before, position=position, complete=why is None, error=why)
 
@@ -429,11 +421,6 @@ def _gap(offsets: NDArray[np.int64], start: int, end: int, *, compacted: bool) -
     if step < 1:
         return f"offset {last + step} came after {last}"
     return f"no record at offset {last + 1}: {last + step} came next"
-
-
-def _compacted(plan: KafkaPlan) -> bool:
-    requested = {**plan.target.settings, **plan.topic.settings}
-    return any("compact" in str(requested.get(policy, "")) for policy in _POLICIES)
 
 
 def _ends(cluster: Cluster, plan: KafkaPlan) -> dict[int, End]:

@@ -49,7 +49,7 @@ from targets.kafka import (
 )
 from targets.kafka.clients import ANY_CLIENT, LIBRARIES, library_of
 from targets.kafka.clients.library import READERS, bootstrap
-from targets.kafka.configuration import LOGS, check_settings, node_ids
+from targets.kafka.configuration import LOGS, OFFSETS_TOPIC, check_settings, node_ids
 from targets.kafka.definitions import PLACES, canonical
 from targets.kafka.external import KafkaGuest
 from targets.kafka.groups import group
@@ -320,7 +320,7 @@ class Kafka(Target[KafkaPlan]):
         if promises.model_of(plans[0].workload.name) != GROUP.name:
             return mode.observe_each(node, plans, timeout_s=timeout_s)
         *views, kept = mode.observe_each(
-            node, [*plans, group.offsets_plan(plans[0])], timeout_s=timeout_s
+            node, [*plans, plans[0].with_topic(name=OFFSETS_TOPIC)], timeout_s=timeout_s
         )
         return [
             replace(view, coordination=group.coordination(plan, kept.partitions))

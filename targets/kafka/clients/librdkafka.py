@@ -16,6 +16,7 @@ import re
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version as installed
@@ -172,11 +173,9 @@ def _fatal(error: KafkaException) -> int:
 
 
 def _main_threads() -> frozenset[str]:
-    return frozenset(task.name for task in _THREADS.iterdir() if _comm(task) == _MAIN)
-
-
-def _comm(task: Path) -> str:
-    try:
-        return (task / "comm").read_text().strip()
-    except OSError:  # it has ended
-        return ""
+    found = set()
+    for task in _THREADS.iterdir():
+        with suppress(OSError):  # it has ended
+            if (task / "comm").read_text().strip() == _MAIN:
+                found.add(task.name)
+    return frozenset(found)

@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -180,7 +180,9 @@ class Topics:
             try:
                 answer = self.session.admin.create_topics(wanted, raise_errors=False)
             except theirs.KafkaError as error:
-                if not _passes(error) or time.monotonic() > deadline:
+                # brokers that have just started do not all know each other
+                passes = error.retriable or isinstance(error, theirs.UnknownBrokerIdError)
+                if not passes or time.monotonic() > deadline:
                     what = f"makes no topic: {type(error).__name__}: {error}"
                     raise self._failure(what) from error
             else:
@@ -247,26 +249,11 @@ class Topics:
         return EnvironmentFailure(f"the cluster {what}", file=str(self.file))
 
 
-def _passes(error: theirs.KafkaError) -> bool:
-    """Whether this may be over soon: brokers that have just started do not all know each other."""
-    return bool(error.retriable) or isinstance(error, theirs.UnknownBrokerIdError)
-
-
 _IGNORED: Final[Mapping[str, tuple[str, ...]]] = {
-    "target": (
-        "version",
-        "image",
-        "metadata",
-        "controllers",
-        "zookeepers",
-        "racks",
-        "combined",
-        "coordinator",
-        "features",
-        "memory_mb",
-    ),
+    "target": ("version", "image", "metadata", "controllers", "zookeepers", "racks", "combined",
+               "coordinator", "features", "memory_mb"),
     "topic": ("leaders", "first_leader"),
-}
+}  # fmt: skip
 """Keys of a plan that are for a cluster of our own."""
 
 
@@ -451,7 +438,9 @@ class KafkaGuest(GuestTarget[KafkaPlan]):
         return Source(
             addresses=self._addresses,
             ends=ends,
-            ask=partial(ask_broker, self.session),
+            ask=lambda node, request, *, timeout_s: self.session.ask(
+                broker_id(node), request, timeout_s=timeout_s
+            ),
             librdkafka=self.properties.librdkafka,
         )
 

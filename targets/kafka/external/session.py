@@ -132,7 +132,11 @@ def _by_name(access: Access) -> dict[str, str]:
     for name, value in {**access.properties, **secret}.items():
         known = _SAME.get(name, name)
         if known not in _KAFKA_PYTHON:
-            _refuse(f"this property is refused: {_why_refused(name)}", access, name, _near(name))
+            why = next((why for pattern, why in _INSTEAD if re.fullmatch(pattern, name)), None)
+            why = why or "librdkafka and kafka-python cannot both be given it"
+            near = nearest(name, list(_KAFKA_PYTHON))
+            hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(_KAFKA_PYTHON)}"
+            _refuse(f"this property is refused: {why}", access, name, hint)
         if known in given:
             _refuse(f"{known} is set twice, under two names", access, name)
         if known in SECRET and name in access.properties:
@@ -144,16 +148,6 @@ def _by_name(access: Access) -> dict[str, str]:
             )
         given[known] = value
     return given
-
-
-def _why_refused(name: str) -> str:
-    found = next((why for pattern, why in _INSTEAD if re.fullmatch(pattern, name)), None)
-    return found or "librdkafka and kafka-python cannot both be given it"
-
-
-def _near(name: str) -> str:
-    near = nearest(name, list(_KAFKA_PYTHON))
-    return f"did you mean {near!r}?" if near else f"there are: {', '.join(_KAFKA_PYTHON)}"
 
 
 def _check(values: Mapping[str, str], access: Access) -> None:

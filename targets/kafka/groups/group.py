@@ -35,7 +35,7 @@ from harness.protocols.groups import (
 from targets.kafka import brokers
 from targets.kafka.brokers import ask
 from targets.kafka.clients.library import bootstrap
-from targets.kafka.configuration import BROKER_PORT, OFFSETS_TOPIC
+from targets.kafka.configuration import BROKER_PORT
 from targets.kafka.definitions import JAVA
 from targets.kafka.groups.lives import ConsumerProcess, JavaMember, Life
 from targets.kafka.groups.settings import consumer_settings, group_id, named, node_name
@@ -83,11 +83,6 @@ def _row(node: str, part: Any, begun_ns: int, now_ns: int) -> Delivery:
         return row._replace(type=FAIL, error=str(for_code(part.error_code).message))
     offset = int(part.committed_offset)
     return row._replace(offset=None if offset == _NONE else offset)
-
-
-def offsets_plan(plan: KafkaPlan) -> KafkaPlan:
-    """A plan whose topic is the one in which groups keep what they have committed."""
-    return plan.with_topic(name=OFFSETS_TOPIC)
 
 
 def coordination(plan: KafkaPlan, partitions: tuple[PartitionView, ...]) -> PartitionView | None:

@@ -226,7 +226,12 @@ class JavaMember(Life):
 
     def kill(self) -> None:
         self._killed = True
-        poll_until(self._is_gone, within_s=_JVM_KILLED_S)
+
+        def is_gone() -> bool:  # signalled again: what has just begun may not have its pid yet
+            self.send(signal.SIGKILL)
+            return not self._node.process().running
+
+        poll_until(is_gone, within_s=_JVM_KILLED_S)
         self._end(_JVM_KILLED_S)
 
     def wait(self, deadline_s: float) -> None:
@@ -243,11 +248,6 @@ class JavaMember(Life):
         if code > _SIGNALLED:
             return signal.Signals(code - _SIGNALLED).name
         return f"it ended with {code}"
-
-    def _is_gone(self) -> bool:
-        """Signal again while it runs: what has just begun may not have written its own pid yet."""
-        self.send(signal.SIGKILL)
-        return not self._node.process().running
 
     def _end(self, within_s: float) -> None:
         """Wait until everything that it has written was read; where nothing comes any more, not."""

@@ -257,11 +257,7 @@ def read_whole(cluster: Cluster, plan: KafkaPlan, goals: Mapping[int, int]) -> l
     deadline = time.monotonic() + _READ_S
     reading = Reading(starts=dict.fromkeys(goals, 0), goals=goals)
     with source_of(cluster, plan) as source:
-
-        def leaders() -> Mapping[int, str | None]:
-            return {partition: end.leader for partition, end in source.ends().items()}
-
-        read_log(source.ask, leaders, plan.topic.name, reading, deadline)
+        read_log(source.ask, source.leaders, plan.topic.name, reading, deadline)
     if reading.errors or not reading.ended():
         return next(iter(reading.errors.values()), NOT_AT_END).partition(":")[0]
     try:
