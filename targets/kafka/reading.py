@@ -282,26 +282,6 @@ _TRIES: Final = 3
 _POLICIES: Final = ("cleanup.policy", "log.cleanup.policy")
 
 
-def read_all(
-    cluster: Cluster, plan: KafkaPlan, *, reader: str, timeout_s: float
-) -> tuple[pa.Table, list[End]]:
-    """See `harness.protocols.Target.read_all`."""
-    with source_of(cluster, plan) as source:
-        return read_from(source, plan, reader=reader, timeout_s=timeout_s)
-
-
-def read_ranges(
-    cluster: Cluster,
-    plan: KafkaPlan,
-    ranges: Mapping[int, Sequence[Range]],
-    *,
-    timeout_s: float,
-) -> tuple[pa.Table, list[End]]:
-    """See `Target.read_ranges`."""
-    with source_of(cluster, plan) as source:
-        return read_ranges_from(source, plan, ranges, timeout_s=timeout_s)
-
-
 @contextmanager
 def source_of(cluster: Cluster, plan: KafkaPlan) -> Iterator[Source]:
     """One of our own clusters as the source to read from."""
@@ -330,7 +310,7 @@ class Source:
 def read_from(
     source: Source, plan: KafkaPlan, *, reader: str, timeout_s: float
 ) -> tuple[pa.Table, list[End]]:
-    """Read every partition with the named reader: see `read_all`."""
+    """Read every partition with the named reader: see `Target.read_all`."""
     deadline = time.monotonic() + timeout_s
     for _ in range(_TRIES):
         before = source.ends()

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final
-
-import pyarrow as pa
 
 from harness.errors import Mistakes, PlanError
 from harness.levers.protocol import ProtocolLever
@@ -20,21 +19,16 @@ from harness.protocols import (
     Access,
     Client,
     Cluster,
-    End,
     Ingredients,
     Lever,
     Node,
     NodeSpec,
     NodeView,
-    Promises,
-    Range,
     RunCluster,
-    Target,
     Unsupported,
-    Vocabulary,
 )
 from harness.protocols.groups import Consumers, GroupSettings, Record
-from harness.protocols.systems import EXEC, JSON, LogLines, SettingHelp
+from harness.protocols.systems import EXEC, LogLines, SettingHelp
 from harness.run.cells import cell_plans, group_of, transactions_of
 from targets.kafka import (
     brokers,
@@ -47,8 +41,8 @@ from targets.kafka import (
     reading,
     reuse,
 )
-from targets.kafka.clients import ANY_CLIENT, LIBRARIES, library_of
-from targets.kafka.clients.library import READERS, bootstrap
+from targets.kafka.clients import LIBRARIES, library_of
+from targets.kafka.clients.library import bootstrap
 from targets.kafka.configuration import LOGS, OFFSETS_TOPIC, check_settings, node_ids
 from targets.kafka.definitions import PLACES, canonical
 from targets.kafka.external import KafkaGuest
@@ -62,6 +56,7 @@ from targets.kafka.groups.settings import (
     node_names,
 )
 from targets.kafka.levers import LeadershipLever, own_levers
+from targets.kafka.log import KafkaLog
 from targets.kafka.modes import mode_of
 from targets.kafka.plan import STARTERS, KafkaPlan
 from targets.kafka.proxy import proxy_files, with_proxies
@@ -69,7 +64,6 @@ from targets.kafka.storage import check_flushes
 from targets.kafka.transactions.client import transaction_client
 from targets.kafka.transactions.settings import check_transactions, topic_plans
 from targets.kafka.versions import DEFAULT_VERSION, JAR_FOLDER, release_line, release_line_of
-from targets.kafka.vocabulary import VOCABULARY
 
 LOG_LINES: Final = LogLines(
     dated=re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] (.*)", re.DOTALL),
@@ -86,12 +80,10 @@ LOG_LINES: Final = LogLines(
 
 
 @dataclass(frozen=True)
-class Kafka(Target[KafkaPlan]):
+class Kafka(KafkaLog):
     """Apache Kafka, 0.8.0 to 4.x: brokers b1 ..., and controllers c1 ... or ZooKeeper servers
     z1 ... ."""
 
-    plugin: ClassVar[str] = "kafka"
-    plan: ClassVar[type[KafkaPlan]] = KafkaPlan
     starters: ClassVar[Mapping[str, str]] = STARTERS
     models: ClassVar[frozenset[str]] = frozenset({LOG.name, GROUP.name, TRANSACTION.name})
     default: ClassVar[bool] = True
@@ -157,9 +149,6 @@ class Kafka(Target[KafkaPlan]):
             f"operations a second while every write waits for its delivery time-out "
             f"({blocked_s:g} s): {needed:.0f} would"
         ]
-
-    def vocabulary(self) -> Vocabulary:
-        return VOCABULARY
 
     def own_keys(self, plan: KafkaPlan, option: str, file: Path) -> list[OwnKey]:
         return own_settings.own_keys(plan, option, file)
@@ -299,9 +288,6 @@ class Kafka(Target[KafkaPlan]):
         }
         return {"settings": settings, "features": plan.target.features}
 
-    def promises(self, plan: Mapping[str, Any], effective: Mapping[str, Any]) -> Promises:
-        return promises.promises(plan, effective.get("producer") or plan["workload"]["producer"])
-
     def levers(self, cluster: Cluster, plan: KafkaPlan) -> Mapping[str, Lever[Any]]:
         return own_levers(cluster, plan)
 
@@ -344,6 +330,12 @@ class Kafka(Target[KafkaPlan]):
 
     # --- its clients and readers
 
+    def addresses(self, cluster: Cluster) -> str:
+        return bootstrap(cluster)
+
+    def source(self, cluster: Cluster, plan: KafkaPlan) -> AbstractContextManager[reading.Source]:
+        return reading.source_of(cluster, plan)
+
     def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
         """Producers that the processes share; a transactional one for each process."""
         if transactions_of(plan) is not None:
@@ -354,34 +346,6 @@ class Kafka(Target[KafkaPlan]):
         self, cluster: RunCluster, plan: KafkaPlan, group: GroupSettings, record: Record
     ) -> Consumers:
         return KafkaConsumers(cluster, plan, group, record)
-
-    def connection(self, cluster: Cluster, plan: KafkaPlan, number: int) -> Mapping[str, JSON]:
-        return ANY_CLIENT.connection(bootstrap(cluster), plan, number)
-
-    def answers_within_s(self, plan: KafkaPlan) -> float:
-        return ANY_CLIENT.answers_within_s(plan)
-
-    def writer(self, plan: KafkaPlan) -> str:
-        return library_of(plan).software(plan)
-
-    def readers(self, plan: KafkaPlan) -> tuple[str, str]:
-        return READERS
-
-    def read_all(
-        self, cluster: Cluster, plan: KafkaPlan, *, reader: str, timeout_s: float
-    ) -> tuple[pa.Table, list[End]]:
-        return reading.read_all(cluster, plan, reader=reader, timeout_s=timeout_s)
-
-    def read_ranges(
-        self,
-        cluster: Cluster,
-        plan: KafkaPlan,
-        *,
-        reader: str,
-        ranges: Mapping[int, Sequence[Range]],
-        timeout_s: float,
-    ) -> tuple[pa.Table, list[End]]:
-        return reading.read_ranges(cluster, plan, ranges, timeout_s=timeout_s)
 
     # --- how pages describe its runs
 

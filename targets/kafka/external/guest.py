@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar, Final
 
-import pyarrow as pa
 from kafka import errors as theirs
 from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
@@ -34,25 +33,21 @@ from harness.protocols import (
     Member,
     Node,
     NodeView,
-    Promises,
-    Range,
     Status,
-    Vocabulary,
     with_role,
 )
 from harness.protocols.systems import JSON
-from targets.kafka import effective, promises
-from targets.kafka.brokers import BROKER, TOPIC, Partitions, await_none, views, why_not_whole
-from targets.kafka.clients import ANY_CLIENT, library_of
+from targets.kafka import effective
+from targets.kafka.brokers import BROKER, TOPIC, await_none, views, why_not_whole
+from targets.kafka.clients import library_of
 from targets.kafka.clients.kafka_python import KafkaPython
-from targets.kafka.clients.library import READERS
 from targets.kafka.clients.librdkafka import Librdkafka
 from targets.kafka.configuration import check_settings, text
 from targets.kafka.effective import OURS, shortened
 from targets.kafka.external.session import ClientProperties, Session, client_properties
+from targets.kafka.log import KafkaLog
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.reading import Source, ends_of, read_from, read_ranges_from
-from targets.kafka.vocabulary import VOCABULARY
+from targets.kafka.reading import Source, ends_of
 
 ASK_S = 5.0
 _CONFIGS_S = 10.0
@@ -66,25 +61,6 @@ def broker_name(broker: int) -> str:
 def broker_id(node: str) -> int:
     """The id of the broker that a node is."""
     return int(node[1:])
-
-
-def ask_broker(session: Session, node: str, request: Any, *, timeout_s: float) -> Any:
-    """Ask a broker by its node's broker_name. Raises NoAnswer."""
-    return session.ask(broker_id(node), request, timeout_s=timeout_s)
-
-
-def partitions_of(
-    session: Session, node: str, plan: KafkaPlan, *, timeout_s: float
-) -> Partitions | None:
-    """A broker's own view of the topic; None when it does not answer."""
-    topic = MetadataRequest.MetadataRequestTopic(broker_name=plan.topic.name)
-    request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False)
-    try:
-        answer = session.ask(broker_id(node), request, timeout_s=timeout_s)
-    except NoAnswer:
-        return None
-    answered = [each for topic in answer.topics for each in topic.partitions]
-    return views(answered, leader=lambda n: broker_name(n) if n >= 0 else None, name=broker_name)
 
 
 def configs_of(session: Session, node: str, kind: int, resource: str) -> effective.Values | None:
@@ -149,106 +125,6 @@ def in_words(topic: str) -> str:
     return f"{_OBJECT}{topic}"
 
 
-@dataclass(frozen=True)
-class Topics:
-    """Topics of the cluster of a session. `file` is the one that names the cluster."""
-
-    session: Session
-    file: Path
-
-    def make(self, plan: KafkaPlan) -> None:
-        """Make the topic of a run. Raises PlanError for settings that the cluster refuses,
-        EnvironmentFailure where it makes none."""
-        wanted = {
-            "num_partitions": plan.topic.partitions,
-            "replication_factor": plan.topic.replication_factor,
-            "configs": {key: text(value) for key, value in plan.topic.settings.items()},
-        }
-        answer, again = self._asked_for({plan.topic.name: wanted})
-        code, why = answer["error_code"], answer.get("error_message")
-        if not code or (again and code == _TOPIC_EXISTS):
-            return
-        sentence = f"{theirs.for_code(code).__name__}{f': {why}' if why else ''}".rstrip(".")
-        if code in _WRONG:
-            raise PlanError(f"the cluster refuses the topic: {sentence}", key=_WRONG[code])
-        raise self._failure(f"refuses the topic {plan.topic.name}: {sentence}")
-
-    def _asked_for(self, wanted: dict[str, Any]) -> tuple[Any, bool]:
-        """The answer about one topic, and whether it was requested more than once."""
-        deadline, again = time.monotonic() + _SETTLE_S, False
-        while True:
-            try:
-                answer = self.session.admin.create_topics(wanted, raise_errors=False)
-            except theirs.KafkaError as error:
-                # brokers that have just started do not all know each other
-                passes = error.retriable or isinstance(error, theirs.UnknownBrokerIdError)
-                if not passes or time.monotonic() > deadline:
-                    what = f"makes no topic: {type(error).__name__}: {error}"
-                    raise self._failure(what) from error
-            else:
-                return answer["topics"][0], again
-            again = True
-            time.sleep(_POLL_S)
-
-    def may_be_made(self) -> Finding:
-        """Whether a run could make its topic: one that is validated and not made."""
-        what, name = "topic of a run", f"{PREFIX}doctor-{secrets.token_hex(6)}"
-        wanted = {name: {"num_partitions": 1, "replication_factor": 1}}
-        try:
-            answer = self.session.admin.create_topics(
-                wanted, validate_only=True, raise_errors=False
-            )
-        except theirs.IncompatibleBrokerVersion:
-            why = "may be made or not: these brokers do not say it without making one"
-            return Finding(what, Status.WARN, why)
-        except theirs.KafkaError as error:
-            why = f"the cluster does not say whether it may be made: {type(error).__name__}"
-            return Finding(what, Status.MISSING, why, "run `ackloss doctor --cluster FILE` again")
-        if code := answer["topics"][0]["error_code"]:
-            fix = f"grant Create and Delete on topics with the prefix {PREFIX}"
-            refused = f"the cluster refuses it: {theirs.for_code(code).__name__}"
-            return Finding(what, Status.MISSING, refused, fix)
-        return Finding(what, Status.OK, "may be made (validated by the cluster; none was made)")
-
-    def ours(self) -> list[str]:
-        return [in_words(name) for name in sorted(self._names()) if name.startswith(PREFIX)]
-
-    def remove(self, objects: tuple[str, ...], *, dry_run: bool) -> list[str]:
-        here = {each.removeprefix(_OBJECT) for each in objects} & self._names()
-        if here and not dry_run:
-            try:
-                self._delete(here)
-            except theirs.KafkaError as error:
-                raise self._silent(error) from error
-        return [in_words(name) for name in sorted(here)]
-
-    def _delete(self, names: set[str]) -> None:
-        deadline, left, why = time.monotonic() + _GONE_S, set(names), ""
-        while left and time.monotonic() < deadline:
-            answer = self.session.admin.delete_topics(sorted(left), raise_errors=False)
-            codes = {topic["error_code"] for topic in answer["topics"]} - {0, _UNKNOWN_TOPIC}
-            why = ", ".join(theirs.for_code(code).__name__ for code in sorted(codes))
-            time.sleep(_POLL_S)
-            left = names & self._names()
-        if left:
-            raise HarnessFailure(
-                f"the cluster still has {_OBJECT}{', '.join(sorted(left))}: {why or 'no reason'}",
-                hint="delete it, or run `ackloss clean --cluster FILE`",
-            )
-
-    def _names(self) -> set[str]:
-        try:
-            return {*self.session.admin.list_topics()}
-        except theirs.KafkaError as error:
-            raise self._silent(error) from error
-
-    def _silent(self, error: theirs.KafkaError) -> EnvironmentFailure:
-        return self._failure(f"does not answer: {type(error).__name__}: {error}")
-
-    def _failure(self, what: str) -> EnvironmentFailure:
-        return EnvironmentFailure(f"the cluster {what}", file=str(self.file))
-
-
 _IGNORED: Final[Mapping[str, tuple[str, ...]]] = {
     "target": ("version", "image", "metadata", "controllers", "zookeepers", "racks", "combined",
                "coordinator", "features", "memory_mb"),
@@ -258,11 +134,9 @@ _IGNORED: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True)
-class KafkaGuest(GuestTarget[KafkaPlan]):
+class KafkaGuest(KafkaLog, GuestTarget[KafkaPlan]):
     """Kafka that ackloss did not start. Brokers are named b and their id."""
 
-    plugin: ClassVar[str] = "kafka"
-    plan: ClassVar[type[KafkaPlan]] = KafkaPlan
     models: ClassVar[frozenset[str]] = frozenset({LOG.name})
     libraries: ClassVar[tuple[str, ...]] = (Librdkafka.plugin, KafkaPython.plugin)
 
@@ -300,9 +174,6 @@ class KafkaGuest(GuestTarget[KafkaPlan]):
             library_of(plan).check(plan)
         mistakes.refuse()
 
-    def vocabulary(self) -> Vocabulary:
-        return VOCABULARY
-
     def objects(self, plan: KafkaPlan) -> tuple[str, ...]:
         return (in_words(plan.topic.name),)
 
@@ -330,7 +201,7 @@ class KafkaGuest(GuestTarget[KafkaPlan]):
     def bring_up(self, cluster: Cluster, plan: KafkaPlan, *, timeout_s: float) -> None:
         """Make the topic and wait until it is fully replicated."""
         deadline = time.monotonic() + timeout_s
-        self._topics.make(plan)
+        self._make_topic(plan)
         brokers = with_role(cluster, "broker")
         await_none(cluster, lambda: why_not_whole(brokers, plan, self.observe), deadline)
 
@@ -339,10 +210,21 @@ class KafkaGuest(GuestTarget[KafkaPlan]):
         nodes other than brokers are not queried."""
         if "broker" not in node.roles:
             return None
-        partitions = partitions_of(self.session, node.name, plan, timeout_s=timeout_s)
-        if partitions is None:
+        topic = MetadataRequest.MetadataRequestTopic(name=plan.topic.name)
+        request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False)
+        try:
+            answer = self._ask(node.name, request, timeout_s=timeout_s)
+        except NoAnswer:
             return None
+        answered = [each for topic in answer.topics for each in topic.partitions]
+        partitions = views(
+            answered, leader=lambda n: broker_name(n) if n >= 0 else None, name=broker_name
+        )
         return NodeView(answered_by=node.name, partitions=partitions)
+
+    def _ask(self, node: str, request: Any, *, timeout_s: float) -> Any:
+        """Ask a broker by its node's name. Raises NoAnswer."""
+        return self.session.ask(broker_id(node), request, timeout_s=timeout_s)
 
     def effective(self, cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
         """Settings of brokers and topic as far as we may read them, compared with the plan's."""
@@ -384,49 +266,24 @@ class KafkaGuest(GuestTarget[KafkaPlan]):
         }
         return {"settings": requested, "features": {}}
 
-    def promises(self, plan: Mapping[str, Any], effective: Mapping[str, Any]) -> Promises:
-        producer = effective.get("producer") or plan["workload"]["producer"]
-        return promises.promises(plan, producer)
-
     def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
         library = library_of(plan)
         if isinstance(library, Librdkafka):
-            return library.producing(self._addresses, plan, self.properties.librdkafka)
+            return library.producing(self.addresses(cluster), plan, self.properties.librdkafka)
         assert isinstance(library, KafkaPython)  # others are refused with the plan
-        return library.producing(self._addresses, plan, self.properties.kafka_python)
+        return library.producing(self.addresses(cluster), plan, self.properties.kafka_python)
 
     def connection(self, cluster: Cluster, plan: KafkaPlan, number: int) -> Mapping[str, JSON]:
         """Also the file's properties, without secrets: a
         process of the user's has its own way to those."""
-        connection = ANY_CLIENT.connection(self._addresses, plan, number)
+        connection = super().connection(cluster, plan, number)
         return {**connection, "properties": {**self.properties.shown}}
 
-    def answers_within_s(self, plan: KafkaPlan) -> float:
-        return ANY_CLIENT.answers_within_s(plan)
+    def addresses(self, cluster: Cluster) -> str:
+        return ",".join(self.access.addresses)
 
-    def writer(self, plan: KafkaPlan) -> str:
-        return library_of(plan).software(plan)
-
-    def readers(self, plan: KafkaPlan) -> tuple[str, str]:
-        return READERS
-
-    def read_all(
-        self, cluster: Cluster, plan: KafkaPlan, *, reader: str, timeout_s: float
-    ) -> tuple[pa.Table, list[End]]:
-        return read_from(self._source(cluster, plan), plan, reader=reader, timeout_s=timeout_s)
-
-    def read_ranges(
-        self,
-        cluster: Cluster,
-        plan: KafkaPlan,
-        *,
-        reader: str,
-        ranges: Mapping[int, Sequence[Range]],
-        timeout_s: float,
-    ) -> tuple[pa.Table, list[End]]:
-        return read_ranges_from(self._source(cluster, plan), plan, ranges, timeout_s=timeout_s)
-
-    def _source(self, cluster: Cluster, plan: KafkaPlan) -> Source:
+    @contextmanager
+    def source(self, cluster: Cluster, plan: KafkaPlan) -> Iterator[Source]:
         def ends() -> dict[int, End]:
             views = [self.observe(n, plan, timeout_s=ASK_S) for n in cluster.nodes.values()]
 
@@ -435,12 +292,10 @@ class KafkaGuest(GuestTarget[KafkaPlan]):
 
             return ends_of([view for view in views if view], plan, reported)
 
-        return Source(
-            addresses=self._addresses,
+        yield Source(
+            addresses=self.addresses(cluster),
             ends=ends,
-            ask=lambda node, request, *, timeout_s: self.session.ask(
-                broker_id(node), request, timeout_s=timeout_s
-            ),
+            ask=self._ask,
             librdkafka=self.properties.librdkafka,
         )
 
@@ -455,24 +310,102 @@ class KafkaGuest(GuestTarget[KafkaPlan]):
             return [Finding("cluster", Status.MISSING, error.what, fix)]
         named = [f"{broker_name(n)} {b['host']}:{b['port']}" for n, b in sorted(brokers.items())]
         answers = f"answers both client libraries; brokers: {', '.join(named)}"
-        return [Finding("cluster", Status.OK, answers), self._topics.may_be_made()]
+        return [Finding("cluster", Status.OK, answers), self._topic_may_be_made()]
 
     def remove(self, objects: tuple[str, ...], *, dry_run: bool) -> list[str]:
-        return self._topics.remove(objects, dry_run=dry_run)
+        here = {each.removeprefix(_OBJECT) for each in objects} & self._names()
+        if here and not dry_run:
+            try:
+                self._delete(here)
+            except theirs.KafkaError as error:
+                raise self._silent(error) from error
+        return [in_words(name) for name in sorted(here)]
 
     def ours(self) -> list[str]:
-        return self._topics.ours()
+        return [in_words(name) for name in sorted(self._names()) if name.startswith(PREFIX)]
 
     def close(self) -> None:
         self.session.close()
 
-    @property
-    def _topics(self) -> Topics:
-        return Topics(self.session, self.access.file)
+    def _make_topic(self, plan: KafkaPlan) -> None:
+        """Raises PlanError for settings that the cluster refuses,
+        EnvironmentFailure where it makes none."""
+        wanted = {
+            "num_partitions": plan.topic.partitions,
+            "replication_factor": plan.topic.replication_factor,
+            "configs": {key: text(value) for key, value in plan.topic.settings.items()},
+        }
+        answer, again = self._asked_for({plan.topic.name: wanted})
+        code, why = answer["error_code"], answer.get("error_message")
+        if not code or (again and code == _TOPIC_EXISTS):
+            return
+        sentence = f"{theirs.for_code(code).__name__}{f': {why}' if why else ''}".rstrip(".")
+        if code in _WRONG:
+            raise PlanError(f"the cluster refuses the topic: {sentence}", key=_WRONG[code])
+        raise self._failure(f"refuses the topic {plan.topic.name}: {sentence}")
 
-    @property
-    def _addresses(self) -> str:
-        return ",".join(self.access.addresses)
+    def _asked_for(self, wanted: dict[str, Any]) -> tuple[Any, bool]:
+        """The answer about one topic, and whether it was requested more than once."""
+        deadline, again = time.monotonic() + _SETTLE_S, False
+        while True:
+            try:
+                answer = self.session.admin.create_topics(wanted, raise_errors=False)
+            except theirs.KafkaError as error:
+                # brokers that have just started do not all know each other
+                passes = error.retriable or isinstance(error, theirs.UnknownBrokerIdError)
+                if not passes or time.monotonic() > deadline:
+                    what = f"makes no topic: {type(error).__name__}: {error}"
+                    raise self._failure(what) from error
+            else:
+                return answer["topics"][0], again
+            again = True
+            time.sleep(_POLL_S)
+
+    def _topic_may_be_made(self) -> Finding:
+        """Whether a run could make its topic: one that is validated and not made."""
+        what, name = "topic of a run", f"{PREFIX}doctor-{secrets.token_hex(6)}"
+        wanted = {name: {"num_partitions": 1, "replication_factor": 1}}
+        try:
+            answer = self.session.admin.create_topics(
+                wanted, validate_only=True, raise_errors=False
+            )
+        except theirs.IncompatibleBrokerVersion:
+            why = "may be made or not: these brokers do not say it without making one"
+            return Finding(what, Status.WARN, why)
+        except theirs.KafkaError as error:
+            why = f"the cluster does not say whether it may be made: {type(error).__name__}"
+            return Finding(what, Status.MISSING, why, "run `ackloss doctor --cluster FILE` again")
+        if code := answer["topics"][0]["error_code"]:
+            fix = f"grant Create and Delete on topics with the prefix {PREFIX}"
+            refused = f"the cluster refuses it: {theirs.for_code(code).__name__}"
+            return Finding(what, Status.MISSING, refused, fix)
+        return Finding(what, Status.OK, "may be made (validated by the cluster; none was made)")
+
+    def _delete(self, names: set[str]) -> None:
+        deadline, left, why = time.monotonic() + _GONE_S, set(names), ""
+        while left and time.monotonic() < deadline:
+            answer = self.session.admin.delete_topics(sorted(left), raise_errors=False)
+            codes = {topic["error_code"] for topic in answer["topics"]} - {0, _UNKNOWN_TOPIC}
+            why = ", ".join(theirs.for_code(code).__name__ for code in sorted(codes))
+            time.sleep(_POLL_S)
+            left = names & self._names()
+        if left:
+            raise HarnessFailure(
+                f"the cluster still has {_OBJECT}{', '.join(sorted(left))}: {why or 'no reason'}",
+                hint="delete it, or run `ackloss clean --cluster FILE`",
+            )
+
+    def _names(self) -> set[str]:
+        try:
+            return {*self.session.admin.list_topics()}
+        except theirs.KafkaError as error:
+            raise self._silent(error) from error
+
+    def _silent(self, error: theirs.KafkaError) -> EnvironmentFailure:
+        return self._failure(f"does not answer: {type(error).__name__}: {error}")
+
+    def _failure(self, what: str) -> EnvironmentFailure:
+        return EnvironmentFailure(f"the cluster {what}", file=str(self.access.file))
 
 
 def _refuse_compaction(plan: KafkaPlan, topic: effective.Values) -> None:

@@ -17,9 +17,9 @@ import pytest
 
 from harness.plan import Plan, parse_plan
 from harness.protocols import End, Range
-from targets.kafka.clients.library import OURS, READERS
+from targets.kafka.clients.library import CONFLUENT, OURS, READERS
 from targets.kafka.configuration import BROKER_PORT
-from targets.kafka.reading import read_all, read_ranges
+from targets.kafka.target import Kafka
 from tests.fixtures.fake_kafka import FakeKafka, fake_kafka, flipped, own_host, record_set
 
 Records = list[tuple[bytes | None, bytes | None]]
@@ -64,7 +64,9 @@ def read(
     fake: FakeKafka, reader: str, plan: Plan | None = None, timeout_s: float = 10
 ) -> tuple[pa.Table, list[End]]:
     cluster: Any = Nodes({"b1": Node(fake.host)})
-    return read_all(cluster, plan or plan_for(fake.partitions), reader=reader, timeout_s=timeout_s)
+    return Kafka().read_all(
+        cluster, plan or plan_for(fake.partitions), reader=reader, timeout_s=timeout_s
+    )
 
 
 def only(fake: FakeKafka, reader: str, **of: Any) -> tuple[list[int], End]:
@@ -262,7 +264,7 @@ def test_a_log_that_changes_while_it_is_read_is_read_again(reader: str) -> None:
 
 def test_where_nobody_answers_nothing_is_complete(reader: str) -> None:
     cluster: Any = Nodes({"b1": Node(own_host())})
-    table, (end,) = read_all(cluster, plan_for(), reader=reader, timeout_s=0.5)
+    table, (end,) = Kafka().read_all(cluster, plan_for(), reader=reader, timeout_s=0.5)
     assert (table.num_rows, end.complete) == (0, False)
     assert end.error == "no leader reported where it begins and ends"
 
@@ -303,7 +305,9 @@ def in_ranges(
     cluster: Any = Nodes({"b1": Node(fake.host)})
     given = {partition: [Range(*each) for each in every] for partition, every in ranges.items()}
     plan: Any = plan_for(fake.partitions)
-    table, ends = read_ranges(cluster, plan, given, timeout_s=timeout_s)
+    table, ends = Kafka().read_ranges(
+        cluster, plan, reader=CONFLUENT, ranges=given, timeout_s=timeout_s
+    )
     assert set(table["reader"].to_pylist()) <= {READERS[1]}
     columns = (table[name].to_pylist() for name in ("partition", "value"))
     return list(zip(*columns, strict=True)), ends
@@ -339,6 +343,8 @@ def test_ranges_that_cannot_be_read_are_not_complete() -> None:
 def test_ranges_of_a_cluster_that_does_not_answer() -> None:
     cluster: Any = Nodes({"b1": Node(own_host())})
     plan: Any = plan_for()
-    table, (end,) = read_ranges(cluster, plan, {0: [Range(0, 5)]}, timeout_s=0.5)
+    table, (end,) = Kafka().read_ranges(
+        cluster, plan, reader=CONFLUENT, ranges={0: [Range(0, 5)]}, timeout_s=0.5
+    )
     assert (table.num_rows, end.complete, end.position) == (0, False, None)
     assert end.error

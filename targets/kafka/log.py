@@ -1,0 +1,70 @@
+"""Kafka as a log that clients write to and readers read to the end, whoever started the cluster."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from harness.protocols import Cluster, End, Promises, Range, Target, Vocabulary
+from harness.protocols.systems import JSON
+from targets.kafka import promises
+from targets.kafka.clients import ANY_CLIENT, library_of
+from targets.kafka.clients.library import READERS
+from targets.kafka.plan import KafkaPlan
+from targets.kafka.reading import Source, read_from, read_ranges_from
+from targets.kafka.vocabulary import VOCABULARY
+
+
+class KafkaLog(Target[KafkaPlan]):
+    """What our own clusters and those of users have in common."""
+
+    plugin: ClassVar[str] = "kafka"
+    plan: ClassVar[type[KafkaPlan]] = KafkaPlan
+
+    @abstractmethod
+    def addresses(self, cluster: Cluster) -> str:
+        """The bootstrap servers, comma separated."""
+
+    @abstractmethod
+    def source(self, cluster: Cluster, plan: KafkaPlan) -> AbstractContextManager[Source]:
+        """What the final read reads."""
+
+    def vocabulary(self) -> Vocabulary:
+        return VOCABULARY
+
+    def promises(self, plan: Mapping[str, Any], effective: Mapping[str, Any]) -> Promises:
+        return promises.promises(plan, effective.get("producer") or plan["workload"]["producer"])
+
+    def connection(self, cluster: Cluster, plan: KafkaPlan, number: int) -> Mapping[str, JSON]:
+        return ANY_CLIENT.connection(self.addresses(cluster), plan, number)
+
+    def answers_within_s(self, plan: KafkaPlan) -> float:
+        return ANY_CLIENT.answers_within_s(plan)
+
+    def writer(self, plan: KafkaPlan) -> str:
+        return library_of(plan).software(plan)
+
+    def readers(self, plan: KafkaPlan) -> tuple[str, str]:
+        return READERS
+
+    def read_all(
+        self, cluster: Cluster, plan: KafkaPlan, *, reader: str, timeout_s: float
+    ) -> tuple[pa.Table, list[End]]:
+        with self.source(cluster, plan) as source:
+            return read_from(source, plan, reader=reader, timeout_s=timeout_s)
+
+    def read_ranges(
+        self,
+        cluster: Cluster,
+        plan: KafkaPlan,
+        *,
+        reader: str,
+        ranges: Mapping[int, Sequence[Range]],
+        timeout_s: float,
+    ) -> tuple[pa.Table, list[End]]:
+        with self.source(cluster, plan) as source:
+            return read_ranges_from(source, plan, ranges, timeout_s=timeout_s)
