@@ -19,7 +19,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from kafka.protocol.parser import KafkaProtocol
 
 from harness.faults.own_traffic import NoAnswer, own_connection
-from harness.protocols import Cluster, Node, NodeView, PartitionView, with_role
+from harness.protocols import Cluster, Node, NodeView, PartitionView
 from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT, names_by_id
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import release_line_of
@@ -258,8 +258,3 @@ def await_whole(cluster: Cluster, plan: KafkaPlan, observe: Observe, deadline: f
     """Wait until every node that knows topics reports that they are fully replicated."""
     knowing = [n for n in cluster.nodes.values() if n.roles & {"broker", "zookeeper"}]
     await_none(cluster, lambda: why_not_whole(knowing, plan, observe), deadline)
-
-
-def first(cluster: Cluster) -> Node:
-    """The broker that is queried for what any broker could report."""
-    return with_role(cluster, "broker")[0]

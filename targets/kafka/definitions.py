@@ -165,8 +165,7 @@ def definitions() -> Mapping[str, Definition]:
 
 @cache
 def _lines() -> list[str]:
-    text = files("targets.kafka").joinpath("settings.tsv").read_text(encoding="utf-8")
-    return text.splitlines()
+    return files("targets.kafka").joinpath("settings.tsv").read_text("utf-8").splitlines()
 
 
 @cache

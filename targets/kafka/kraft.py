@@ -97,39 +97,6 @@ def quorum(plan: KafkaPlan, controllers: Mapping[int, str]) -> dict[str, str]:
     return {"controller.quorum.voters": ",".join(voters)}
 
 
-def first_snapshot(
-    plan: KafkaPlan,
-    image: ImageRef,
-    release: ReleaseLine,
-    cluster_id: str,
-    controllers: Mapping[int, str],
-    directories: Mapping[int, str],
-) -> dict[str, bytes]:
-    """The first snapshot of the metadata log, by its file's name below the data folder: with its
-    voters, and from 4.4 on the levels of features.
-
-    `directories`: the id of each controller's log directory. Raises EnvironmentFailure.
-    """
-    first, *_ = controllers
-    initial = ",".join(
-        f"{number}@{address}:{CONTROLLER_PORT}:{directories[number]}"
-        for number, address in controllers.items()
-    )
-    properties = _PROPERTIES.format(
-        number=first, servers=_servers(controllers), port=CONTROLLER_PORT, files=FILES
-    )
-    from targets.kafka import images  # imports Docker's client
-
-    options = ["--initial-controllers", initial, *images.feature_options(levels(plan))]
-    return images.formatted(
-        image, release, properties, options, cluster_id=cluster_id, read=[FIRST_SNAPSHOT]
-    )
-
-
-def _servers(controllers: Mapping[int, str]) -> str:
-    return ",".join(f"{address}:{CONTROLLER_PORT}" for address in controllers.values())
-
-
 # What ackloss sets unless the plan says otherwise: short timeouts, so that a run takes a minute,
 # and a leader that stays where it is unless a fault moves it.
 DEFAULTS: Final[Mapping[str, Any]] = {
@@ -175,7 +142,7 @@ def specs(plan: KafkaPlan, made: Ingredients, addresses: Mapping[str, str]) -> l
     directories = {name: new_cluster_id() for name in node_ids(plan)}
     bootstrap = {f"{STORED}/{release.bootstrap}": made.files.get(_BOOTSTRAP, b"")}
     only_controllers = release.bootstrap == FIRST_SNAPSHOT
-    snapshot = _snapshot(plan, made.image, release, cluster_id, directories, addresses)
+    snapshot = _first_snapshot(plan, made.image, release, cluster_id, directories, addresses)
     argv = release.process(
         release.broker_class,
         config=f"{NODE_DATA}/server.properties",
@@ -251,7 +218,7 @@ def _controllers(plan: KafkaPlan, addresses: Mapping[str, str]) -> dict[int, str
     return {ids[n]: addresses[n] for n in ids if is_controller(n, plan)}
 
 
-def _snapshot(
+def _first_snapshot(
     plan: KafkaPlan,
     image: ImageRef,
     release: ReleaseLine,
@@ -259,13 +226,35 @@ def _snapshot(
     directories: Mapping[str, str],
     addresses: Mapping[str, str],
 ) -> dict[str, bytes]:
-    """What a controller begins with where the quorum's voters can change; nothing elsewhere."""
+    """What a controller begins with where the quorum's voters can change, by its file's name: the
+    first snapshot of the metadata log, with its voters, and from 4.4 on the levels of features.
+
+    `directories`: the id of each node's log directory. Raises EnvironmentFailure."""
     if not can_change(plan):
         return {}
+    from targets.kafka import images  # imports Docker's client
+
     by_id = {number: directories[name] for name, number in node_ids(plan).items()}
     controllers = _controllers(plan, addresses)
-    made = first_snapshot(plan, image, release, cluster_id, controllers, by_id)
+    initial = ",".join(
+        f"{number}@{address}:{CONTROLLER_PORT}:{by_id[number]}"
+        for number, address in controllers.items()
+    )
+    config = _PROPERTIES.format(
+        number=next(iter(controllers)),
+        servers=_servers(controllers),
+        port=CONTROLLER_PORT,
+        files=FILES,
+    )
+    options = ["--initial-controllers", initial, *images.feature_options(levels(plan))]
+    made = images.formatted(
+        image, release, config, options, cluster_id=cluster_id, read=[FIRST_SNAPSHOT]
+    )
     return {f"{STORED}/{name}": content for name, content in made.items()}
+
+
+def _servers(controllers: Mapping[int, str]) -> str:
+    return ",".join(f"{address}:{CONTROLLER_PORT}" for address in controllers.values())
 
 
 def new_cluster_id() -> str:
@@ -347,7 +336,7 @@ def _create(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
     def missing() -> str | None:
         request = CreateTopicsRequest[7](topics=[topic], timeout_ms=10_000, validate_only=False)
         try:
-            address = brokers.first(cluster).address
+            address = with_role(cluster, "broker")[0].address
             answer = ask(address, BROKER_PORT, request, timeout_s=12).topics[0]
         except NoAnswer as error:
             return f"the topic could not be made: {error}"
@@ -387,7 +376,7 @@ def _topic(plan: KafkaPlan) -> Any:
 def features(cluster: Cluster) -> dict[str, int]:
     """The finalized features and their levels."""
     request = ApiVersionsRequest[3](client_software_name="ackloss", client_software_version="1")
-    answer = ask(brokers.first(cluster).address, BROKER_PORT, request, timeout_s=5)
+    answer = ask(with_role(cluster, "broker")[0].address, BROKER_PORT, request, timeout_s=5)
     return {f.name: int(f.max_version_level) for f in answer.finalized_features or []}
 
 

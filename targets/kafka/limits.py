@@ -19,6 +19,7 @@ from typing import Any, Final, Literal
 from harness.plan import Scalar, number_of
 from harness.protocols import Unsupported
 from harness.wrong_values import dotted
+from targets.kafka.configuration import text
 from targets.kafka.definitions import JAVA, canonical, why_unknown
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import KRAFT, ZOOKEEPER, metadata_of
@@ -304,16 +305,11 @@ def unsupported(plan: KafkaPlan) -> list[Unsupported]:
     sentences = []
     for limit, requested in _met(plan):
         if limit.values.meant(requested.value):
-            value = (
-                str(requested.value).lower()
-                if isinstance(requested.value, bool)
-                else requested.value
-            )
             kafka = f"Kafka {version_of(plan) or ''}{_MODES[limit.metadata]}".rstrip()
             sentences.append(
                 Unsupported(
                     key=requested.where,
-                    what=f"the plan requests {value}, but {kafka} {KINDS[limit.kind]}: "
+                    what=f"the plan requests {text(requested.value)}, but {kafka} {KINDS[limit.kind]}: "
                     f"{limit.reason}",
                     source=limit.source,
                     forcible=limit.forcible,

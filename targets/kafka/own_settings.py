@@ -304,11 +304,8 @@ def own_keys(plan: KafkaPlan, option: str, file: Path) -> list[OwnKey]:
 
 
 def _unused(key: str, state: State, why: str) -> OwnKey:
-    return OwnKey(key=_printable(key), state=state, why=why)
-
-
-def _printable(key: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in key)[:200]
+    printable = "".join(c if c.isprintable() else "?" for c in key)[:200]
+    return OwnKey(key=printable, state=state, why=why)
 
 
 def _used(key: str, value: str, *places: tuple[str, ...], why: str = "") -> OwnKey:

@@ -34,7 +34,7 @@ from harness.levers.proxied import (
     with_proxy,
 )
 from harness.plan import number_of
-from harness.protocols import ImageRef, Ingredients, Node, NodeSpec
+from harness.protocols import ImageRef, Ingredients, NodeSpec
 from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT
 from targets.kafka.jars import compiled
 from targets.kafka.plan import KafkaPlan
@@ -118,19 +118,11 @@ def ports_of_roles(roles: Collection[str]) -> tuple[int, ...]:
     return tuple(port for role, port in ports.items() if role in roles)
 
 
-def ports_of(node: Node) -> tuple[int, ...]:
-    """See `ports_of_roles`."""
-    return ports_of_roles(node.roles)
-
-
-def no_ids(topic: str) -> tuple[str, ...]:  # noqa: ARG001
-    """A topic that has no id."""
-    return ()
-
-
-def requests(ids: Callable[[str], tuple[str, ...]] = no_ids) -> Requests:
+def requests(ids: Callable[[str], tuple[str, ...]] = lambda _: ()) -> Requests:
     """Kafka's requests, for the lever; `ids` of a topic by its name."""
-    return Requests(apis=apis(), codes=codes(), ports=ports_of, other_names=ids)
+    return Requests(
+        apis=apis(), codes=codes(), ports=lambda node: ports_of_roles(node.roles), other_names=ids
+    )
 
 
 @cache
@@ -178,10 +170,9 @@ def _check_api(name: str, plan: KafkaPlan, *, key: str) -> None:
 def _known(version: tuple[int, ...], mode: str) -> frozenset[str]:
     numbers = BROKER_API_VERSIONS[max(each for each in BROKER_API_VERSIONS if each <= version)]
     to_clients = {name for name, number in apis().items() if number in numbers}
-    if mode != KRAFT:
-        among = {name for name in ("AlterPartition", "AllocateProducerIds") if name in _AMONG_NODES}
-        return frozenset(to_clients | {n for n in among if version >= number_of(_AMONG_NODES[n])})
     among = {name for name, since in _AMONG_NODES.items() if version >= number_of(since)}
+    if mode != KRAFT:
+        return frozenset(to_clients | among & {"AlterPartition", "AllocateProducerIds"})
     return frozenset((to_clients | among) - _OF_ZOOKEEPER)
 
 

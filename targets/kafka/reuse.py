@@ -60,7 +60,7 @@ def restore_leaders(cluster: Cluster, plan: KafkaPlan) -> None:
 def _existing(cluster: Cluster, plan: KafkaPlan, name: str) -> KafkaPlan | None:
     """The plan with this topic for its own, as it is; `None`: there is none."""
     own = plan.with_topic(name=name)
-    first = brokers.first(cluster)
+    first = with_role(cluster, "broker")[0]
     view = observe(first, own, timeout_s=brokers.ASK_S)
     if view is None:
         raise HarnessFailure(f"{first.name} does not say whether there is {name}")

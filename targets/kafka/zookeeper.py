@@ -298,7 +298,9 @@ def forget(cluster: Cluster, topics: Sequence[str]) -> None:
     deadline = time.monotonic() + _DELETE_S
     try:
         brokers.await_none(cluster, _deletion(cluster, topics), deadline)
-        by_first_server(cluster.nodes, _elect_controller)
+        by_first_server(
+            cluster.nodes, lambda at: asking.delete(at, "/controller", timeout_s=brokers.ASK_S)
+        )
     except (TimeoutError, NoAnswer) as error:
         raise HarnessFailure(f"the cluster cannot be used for another run: {error}") from error
 
@@ -326,10 +328,6 @@ def _deletion(cluster: Cluster, topics: Sequence[str]) -> Callable[[], str | Non
         return f"the topic {left[0]} could not be deleted" if left else None
 
     return missing
-
-
-def _elect_controller(address: str) -> None:
-    asking.delete(address, "/controller", timeout_s=brokers.ASK_S)
 
 
 def write(znodes: Mapping[str, Any]) -> Callable[[str], None]:

@@ -244,8 +244,8 @@ class JavaClient:
         proofs = [refusals(JAVA, line.reported) for line in self._living]
         self._proof = proofs[0] if all(proofs) else {}
         for line in self._living:
-            self._watch(line)
-        self._route()
+            self._selector.register(line.socket, selectors.EVENT_READ, line)
+        self._routes = routes(self._lines)
 
     @property
     def _living(self) -> list[Line]:
@@ -264,8 +264,8 @@ class JavaClient:
         while self._back:
             place, line = self._back.pop()
             self._lines[place] = line
-            self._watch(line)
-            self._route()
+            self._selector.register(line.socket, selectors.EVENT_READ, line)
+            self._routes = routes(self._lines)
         deadline = time.monotonic() + timeout_s
         while not self._exchange(max(0.0, deadline - time.monotonic()), done):
             if time.monotonic() >= deadline:
@@ -337,7 +337,7 @@ class JavaClient:
         line.socket.close()
         place = self._lines.index(line)
         self._lines[place] = None
-        self._route()
+        self._routes = routes(self._lines)
         for process in line.pending:
             done(process, completion(INFO, error=error))
         if not self._closing.is_set():
@@ -357,13 +357,6 @@ class JavaClient:
             else:
                 self._back.append((place, line))
             return
-
-    def _watch(self, line: Line) -> None:
-        self._selector.register(line.socket, selectors.EVENT_READ, line)
-
-    def _route(self) -> None:
-        """Distribute the processes again: those of a driver that is away over the others."""
-        self._routes = routes(self._lines)
 
 
 _MOST: Final = 9

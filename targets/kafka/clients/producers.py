@@ -137,12 +137,9 @@ CRASHED: Final = "_CRASHED"
 _OPEN: Final[WeakSet[KafkaClient]] = WeakSet()
 
 
-class Start(Protocol):
-    """How a library starts one of its producers."""
-
-    def __call__(self, addresses: str, name: str, reports: Reports) -> OneProducer:
-        """`addresses`: the bootstrap servers (host:port), comma separated."""
-        ...
+Start = Callable[[str, str, Reports], OneProducer]
+"""How a library starts one of its producers: by the bootstrap servers (host:port), comma separated,
+its name, and what gets its reports."""
 
 
 class KafkaClient:

@@ -140,7 +140,6 @@ def check_group(plan: KafkaPlan) -> None:
                 )
         return
     _check_settings(plan, group)
-    _check_protocol(plan, group)
     if plan.workload.consumer_client == JAVA:
         check_java(plan, group)
 
@@ -160,9 +159,6 @@ def _check_settings(plan: KafkaPlan, group: GroupSettings) -> None:
             key=f'{PLACES["consumer"]}."{_HEARTBEAT}"',
             hint='use target.settings."group.consumer.heartbeat.interval.ms"',
         )
-
-
-def _check_protocol(plan: KafkaPlan, group: GroupSettings) -> None:
     version = plan.target.version
     number = number_of(version) if version is not None else None
     needed = {"consumer": _SERVER_ASSIGNS, "cooperative-sticky": _COOPERATIVE}

@@ -142,7 +142,10 @@ class TransactionWriter:
             outcome, error = ended.outcome, ended.error
         if self._consumer is not None and outcome != OK:
             self._consumer.go_back()
-        done = [*self._polled, *(self._placed(each) for each in self._sent)]
+        done = [
+            *self._polled,
+            *(e._replace(offset=self._delivered_at.get(e.value, NULL)) for e in self._sent),
+        ]
         if self._next is not None:
             done.append(MicroOp(FENCE))
             successor, self._next = self._next, None
@@ -170,7 +173,10 @@ class TransactionWriter:
             if step.kind == OFFSETS:
                 self._store(producer)
             elif step.kind == FENCE:
-                self._be_taken_over()
+                try:  # another instance starts; this one continues and does not know
+                    self._next = self._instance()
+                except ClientError as error:
+                    self._fail(error.name, error)
             elif step.kind == ABORT:
                 self._abort()
                 raise Ended(FAIL, ABORTED)
@@ -223,8 +229,9 @@ class TransactionWriter:
         self._sent.append(step)
         try:
             producer.send(topic, partition, b"%010d" % step.value)
-            if self._requested.pause_ms:
-                _serve_for(producer, self._requested.pause_ms / 1000)
+            deadline = time.monotonic() + self._requested.pause_ms / 1000
+            while (left_s := deadline - time.monotonic()) > 0:
+                producer.serve(left_s)
         except ClientError as error:
             self._fail(error.name, error)
 
@@ -254,13 +261,6 @@ class TransactionWriter:
         except ClientError as error:
             if self._requested.offsets != "after":
                 self._fail(error.name, error)
-
-    def _be_taken_over(self) -> None:
-        """Start another instance; this one continues and does not know. Raises Ended."""
-        try:
-            self._next = self._instance()
-        except ClientError as error:
-            self._fail(error.name, error)
 
     def _commit(self, producer: TransactionalProducer, *, crashes: bool) -> None:
         """Commit; raises Ended where that did not succeed, or the process `crashes` meanwhile."""
@@ -305,15 +305,6 @@ class TransactionWriter:
             self._producer.abort(self._within_s)
         except ClientError:
             self.close()
-
-    def _placed(self, each: MicroOp) -> MicroOp:
-        return each._replace(offset=self._delivered_at.get(each.value, NULL))
-
-
-def _serve_for(producer: TransactionalProducer, wait_s: float) -> None:
-    deadline = time.monotonic() + wait_s
-    while (left_s := deadline - time.monotonic()) > 0:
-        producer.serve(left_s)
 
 
 _CHECKED_EVERY_S = 10.0

@@ -70,12 +70,9 @@ class GroupConsumer:
         self._moved: set[int] = set()
         self._back = False
 
+    @named()
     def poll(self, at_most: int) -> list[MicroOp]:
         """The next records, and which partitions came or went meanwhile. Raises ClientError."""
-        with named():
-            return self._poll(at_most)
-
-    def _poll(self, at_most: int) -> list[MicroOp]:
         consumer = self._subscribed()
         self._moved.clear()
         if self._back:
