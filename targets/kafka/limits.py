@@ -309,8 +309,8 @@ def unsupported(plan: KafkaPlan) -> list[Unsupported]:
             sentences.append(
                 Unsupported(
                     key=requested.where,
-                    what=f"the plan requests {text(requested.value)}, but {kafka} {KINDS[limit.kind]}: "
-                    f"{limit.reason}",
+                    what=f"the plan requests {text(requested.value)}, but {kafka} "
+                    f"{KINDS[limit.kind]}: {limit.reason}",
                     source=limit.source,
                     forcible=limit.forcible,
                 )

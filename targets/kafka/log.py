@@ -22,7 +22,6 @@ from targets.kafka.vocabulary import VOCABULARY
 class KafkaLog(Target[KafkaPlan]):
     """What our own clusters and those of users have in common."""
 
-    plugin: ClassVar[str] = "kafka"
     plan: ClassVar[type[KafkaPlan]] = KafkaPlan
 
     @abstractmethod

@@ -137,6 +137,7 @@ _IGNORED: Final[Mapping[str, tuple[str, ...]]] = {
 class KafkaGuest(KafkaLog, GuestTarget[KafkaPlan]):
     """Kafka that ackloss did not start. Brokers are named b and their id."""
 
+    plugin: ClassVar[str] = "kafka"
     models: ClassVar[frozenset[str]] = frozenset({LOG.name})
     libraries: ClassVar[tuple[str, ...]] = (Librdkafka.plugin, KafkaPython.plugin)
 
