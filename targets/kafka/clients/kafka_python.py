@@ -29,9 +29,8 @@ from kafka.codec import has_lz4, has_snappy, has_zstd
 from kafka.net.compat import KafkaNetClient
 
 from harness.errors import HarnessFailure, PlanError
-from harness.protocols import Client, Cluster
 from targets.kafka import definitions
-from targets.kafka.clients.library import Library, bootstrap, protocol
+from targets.kafka.clients.library import Library, protocol
 from targets.kafka.clients.outcomes import refusals
 from targets.kafka.clients.producers import KafkaClient, NotQueued, OneProducer, Reports, identity
 from targets.kafka.definitions import DEFAULTS, KAFKA_PYTHON, meant, place_of, requested
@@ -219,13 +218,9 @@ class KafkaPython(Library):
     def software(self, plan: KafkaPlan) -> str:
         return f"{KAFKA_PYTHON} {installed(KAFKA_PYTHON)}"
 
-    def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
-        return self.producing(bootstrap(cluster), plan)
-
     def producing(
         self, addresses: str, plan: KafkaPlan, more: Mapping[str, Any] = {}
     ) -> KafkaClient:
-        """The same, by the brokers' addresses and, in `more`, what else reaching them takes."""
         settings = self.settings(plan)
         start = partial(KafkaPythonProducer, settings, plan.topic.name, more=more)
         return KafkaClient(addresses, plan, settings, refusals(self.plugin, settings), start)

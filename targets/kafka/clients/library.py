@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from harness.errors import HarnessFailure
 from harness.images.keeping import Say
@@ -57,7 +57,11 @@ class Library(Protocol):
 
     def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
         """Producers of the plan's `workload.clients`, shared by the workload's processes."""
-        ...
+        return self.producing(bootstrap(cluster), plan)
+
+    def producing(self, addresses: str, plan: KafkaPlan, more: Mapping[str, Any] = {}) -> Client:
+        """The same, by the brokers' addresses and, in `more`, what else reaching them takes."""
+        raise HarnessFailure(f"{self.plugin} reaches no cluster by its addresses alone")
 
     def reported_settings(self, plan: KafkaPlan, cluster: Cluster) -> dict[str, str]:
         """The settings of its producers, defaults included, as one of them reports, where it can.
@@ -156,6 +160,3 @@ class AnyClient(Library):
 
     def software(self, plan: KafkaPlan) -> str:
         return COMMAND  # until its processes report it
-
-    def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
-        raise HarnessFailure("the clients of this plan are processes of --client")

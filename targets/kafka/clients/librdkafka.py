@@ -26,8 +26,7 @@ from typing import Any, ClassVar, Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, libversion
 
 from harness.errors import HarnessFailure, PlanError
-from harness.protocols import Client, Cluster
-from targets.kafka.clients.library import CONFLUENT, Library, bootstrap, librdkafka_protocol
+from targets.kafka.clients.library import CONFLUENT, Library, librdkafka_protocol
 from targets.kafka.clients.outcomes import refusals
 from targets.kafka.clients.producers import KafkaClient, NotQueued, OneProducer, Reports, identity
 from targets.kafka.definitions import DEFAULTS, PLACES, canonical, requested
@@ -132,13 +131,9 @@ class Librdkafka(Library):
     def software(self, plan: KafkaPlan) -> str:
         return f"{CONFLUENT} {installed(CONFLUENT)} (librdkafka {libversion()[0]})"
 
-    def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
-        return self.producing(bootstrap(cluster), plan)
-
     def producing(
-        self, addresses: str, plan: KafkaPlan, more: Mapping[str, str] = {}
+        self, addresses: str, plan: KafkaPlan, more: Mapping[str, Any] = {}
     ) -> KafkaClient:
-        """The same, by the brokers' addresses and, in `more`, what else reaching them takes."""
         settings = self.settings(plan)
         proof = refusals(self.plugin, settings)
         start = partial(LibrdkafkaProducer, {**settings, **more})

@@ -268,11 +268,12 @@ class KafkaGuest(KafkaLog, GuestTarget[KafkaPlan]):
         return {"settings": requested, "features": {}}
 
     def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
-        library = library_of(plan)
-        if isinstance(library, Librdkafka):
-            return library.producing(self.addresses(cluster), plan, self.properties.librdkafka)
-        assert isinstance(library, KafkaPython)  # others are refused with the plan
-        return library.producing(self.addresses(cluster), plan, self.properties.kafka_python)
+        library = library_of(plan)  # others are refused with the plan
+        more = {
+            Librdkafka.plugin: self.properties.librdkafka,
+            KafkaPython.plugin: self.properties.kafka_python,
+        }[library.plugin]
+        return library.producing(self.addresses(cluster), plan, more)
 
     def connection(self, cluster: Cluster, plan: KafkaPlan, number: int) -> Mapping[str, JSON]:
         """Also the file's properties, without secrets: a
