@@ -275,7 +275,7 @@ class Leaderless(Kafka):
     """A target that can be resolved, and cannot move leaders."""
 
     plugin: ClassVar[str] = "leaderless"
-    levers = None  # type: ignore[assignment]  # so it lacks the ability `HasLevers`
+    own_levers: ClassVar[frozenset[str]] = frozenset()
 
 
 def test_a_target_that_cannot_move_leaders_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
