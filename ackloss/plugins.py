@@ -100,7 +100,7 @@ from harness.plan.model import IGNORED, USED, OwnKey, State
 # All of them, so that a protocol that is added is here as well.
 from harness.protocols import *  # noqa: F403
 from harness.protocols import __all__ as _protocols
-from harness.protocols.checkers import LOST_WRITES, counted
+from harness.protocols.checkers import ENDED, LOST_WRITES, counted, counter_examples
 from harness.protocols.clock import Clock, RealClock
 from harness.protocols.clusters import specs_of
 from harness.protocols.crashes import ClientNemesis, ClientState, Crashes, Death
@@ -160,6 +160,7 @@ __all__ = [
     "CLIENTS",
     "CONSUMERS_MOST",
     "CRASHED",
+    "ENDED",
     "IGNORED",
     "KINDS",
     "LOST_KINDS",
@@ -257,6 +258,7 @@ __all__ = [
     "compare_settings",
     "consumer_name",
     "counted",
+    "counter_examples",
     "disk",
     "ensure_image",
     "group_of",

@@ -90,7 +90,7 @@ class Run:
     def result(self) -> RunResult:
         """The verdict with its counts and rates (`result.json`); `ackloss.check` writes it. Of a
         shared run of a campaign, which was judged cell by cell, those of its cells together."""
-        from checkers.judging.cells import stored_result
+        from checkers.judging.one_run import stored_result
 
         document = stored_result(self._folder)
         if document is None:

@@ -326,7 +326,7 @@ def _rates_axis(panel: Axes, finding: PrimaryFinding, *, rated: bool) -> None:
     """Runs without loss have their own place, left of 0 %, apart from runs with little loss."""
     if not rated:
         panel.set_xlim(_NONE - 0.05, 0.06)
-        panel.set_xticks([_NONE, 0.0], ["none", finding.noun.removeprefix("a ")])
+        panel.set_xticks([_NONE, 0.0], ["none", finding.noun])
         return
     panel.set_xlim(_NONE - 0.05, 1.02)
     percent = [0, 25, 50, 75, 100]

@@ -33,7 +33,7 @@ from analysis.statistics.contrasts import (
 )
 from analysis.statistics.samples import CLASSES, LOSS, NONE, WRONG, Sample, sample_of
 from analysis.statistics.shares import Share
-from analysis.wording import counted, do, unit
+from analysis.wording import counted, do, has, unit
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Progress, Run
 from harness.campaigns.plan import Campaign, Cell
@@ -380,16 +380,16 @@ def cell_in_words(
         return f"cannot be compared: no conclusive {unit} {which}; {shares}"
     p = f"{_p(cell.p_adjusted)}, {cell.test}'s test{_corrected_for(cells)}"
     if cell.status == REGRESSION:
-        return f"{finding.does} more often: {shares} ({p}); {_interval(cell)}"
+        return f"{finding.noun} more often: {shares} ({p}); {_interval(cell)}"
     if cell.status == IMPROVEMENT:
-        return f"{finding.does} less often: {shares} ({p}); {_interval(cell)}"
+        return f"{finding.noun} less often: {shares} ({p}); {_interval(cell)}"
     if cell.status == DOUBTFUL:
         more = "more" if cell.difference > 0 else "less"
         others = old.inconclusive + new.inconclusive
         against = _p(1.0 if cell.p_unknown_against is None else cell.p_unknown_against)
         return (
-            f"doubtful whether it {finding.does} {more} often, since {counted(others, unit)} that "
-            f"{do(others)} not count may explain the difference: {shares} ({p}; "
+            f"doubtful whether {finding.noun} are {more} frequent, since {counted(others, unit)} "
+            f"that {do(others)} not count may explain the difference: {shares} ({p}; "
             f"{against} with those {unit}s counted against it)"
         )
     limits = f"{_interval(cell)}{_equivalent(cell, cells, unit)}{_more_runs(cell, cells, unit)}"
@@ -403,7 +403,7 @@ def _conclusion(comparison: CampaignComparison) -> list[str]:
     for cell in cells:
         by_status.setdefault(cell.status, []).append(cell.name)
     found = list(_wrong_order(comparison))
-    result = f"No cell is shown to {finding.can} more often than in the baseline"
+    result = f"No cell is shown to have {finding.noun} more often than in the baseline"
     if worse := by_status.get(REGRESSION):
         result = f"{_of(worse, cells, finding)} more often than in the baseline: {_names(worse)}"
     found.append(result)
@@ -425,8 +425,8 @@ def _conclusion(comparison: CampaignComparison) -> list[str]:
 
 
 def _of(names: Sequence[str], cells: Cells, finding: PrimaryFinding) -> str:
-    lose = finding.does if len(names) == 1 else finding.do
-    return f"{len(names)} of {counted(len(cells), 'cell')} {lose}"
+    of = counted(len(cells), "cell")
+    return f"{len(names)} of {of} {has(len(names))} {finding.noun}"
 
 
 def _wrong_order(comparison: CampaignComparison) -> Iterable[str]:
@@ -468,7 +468,7 @@ def _limits(
     if few:
         yield (
             f"Too few {unit}s are conclusive in {_names(few)}: no difference could be significant, "
-            f"not even between no {finding.adjective} {unit} and only {finding.adjective} {unit}s"
+            f"not even between no {unit} with {finding.noun} and only such {unit}s"
         )
     rises = [
         cell.shown_high for cell in unshown if cell.name not in few and cell.shown_high is not None
@@ -476,7 +476,7 @@ def _limits(
     if rises:
         yield (
             "A difference that is not shown may still exist: in cells with enough conclusive "
-            f"{unit}s, the share of {finding.adjective} {unit}s may have risen by up to "
+            f"{unit}s, the share of {unit}s with {finding.noun} may have risen by up to "
             f"{points(max(rises)).removeprefix('+')} points"
         )
 
@@ -539,11 +539,11 @@ def _interval(cell: ComparedCell) -> str:
 
 
 def _lossy(side: Side, finding: PrimaryFinding) -> str:
-    counted = f"{side.lossy} of {side.conclusive} {finding.adjective}"
+    counted = f"{side.lossy} of {side.conclusive} with {finding.noun}"
     if not side.inconclusive:
         return counted
     lossy = (
-        f", {side.inconclusive_lossy} of them {finding.adjective}"
+        f", {side.inconclusive_lossy} of them with {finding.noun}"
         if side.inconclusive_lossy
         else ""
     )

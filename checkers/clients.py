@@ -18,48 +18,46 @@ from harness.models import MODELS
 from harness.protocols import (
     DOUBTS,
     CheckResult,
-    HasPrimaryFinding,
+    Count,
     OneShard,
     PrimaryFinding,
     Run,
     Statement,
 )
-from harness.protocols.checkers import counted
+from harness.protocols.checkers import counted, counter_examples
 from harness.protocols.runs import INVOKED, OK
 
-_WHAT: Final = {
-    "lies": "broke the protocol",
-    "floods": "wrote more than may be written",
-    "hangs": "wrote nothing, or did not end",
-    "deaths": "died",
-    "blocked": "left an operation without an answer",
-}
+_WRONG: Final = (
+    Count("lies", "lies", "clients broke the protocol"),
+    Count("floods", "floods", "clients wrote more than may be written"),
+    Count("hangs", "hangs", "clients wrote nothing, or did not end"),
+    Count("deaths", "deaths", "clients died"),
+    Count("blocked", "blocked", "clients left an operation without an answer"),
+)
 
 
 @dataclass(frozen=True)
-class Clients(OneShard[Counter[int]], HasPrimaryFinding):
+class Clients(OneShard[Counter[int]]):
     """Counts how the processes of `--client` violated their protocol: lies, floods, hangs,
     deaths, blocked operations. One is enough for `invalid`."""
 
     plugin: ClassVar[str] = "client"
     models: ClassVar[frozenset[str]] = frozenset(MODELS)
-
-    @property
-    def primary(self) -> PrimaryFinding:
-        """Anything of it."""
-        return PrimaryFinding(
-            counter_examples=tuple(_WHAT),
-            noun="misbehaving clients",
-            adjective="with misbehaving clients",
-            head="client failed",
-            found="Clients broke their protocol, died or hung",
-            none="No client broke its protocol, died or hung",
-            one="had a client that broke its protocol, died or hung",
-            some="had clients that broke their protocol, died or hung",
-            does="has misbehaving clients",
-            do="have misbehaving clients",
-            can="have misbehaving clients",
-        )
+    title: ClassVar[str] = "Clients"
+    primary: ClassVar[PrimaryFinding] = PrimaryFinding(
+        counter_examples=tuple(each.name for each in _WRONG),
+        noun="misbehaving clients",
+        head="client failed",
+    )
+    counts: ClassVar[tuple[Count, ...]] = (
+        Count("attempted", "operations attempted"),
+        Count("acknowledged", "answered ok"),
+        Count("started", "processes started"),
+        *_WRONG,
+        Count("late", "of the blocked, answered late"),
+        Count("ended", "operations in flight in a process that ended"),
+    )
+    short: ClassVar[tuple[str, ...]] = ("started", *(each.name for each in _WRONG))
 
     def gather(self, run: Run) -> Counter[int]:
         """How many operations were begun, and how many ended in each way."""
@@ -84,11 +82,7 @@ class Clients(OneShard[Counter[int]], HasPrimaryFinding):
                 "ended": conduct.ended,
                 "started": conduct.started,
             },
-            counter_examples=tuple(
-                Statement(name, f"clients {_WHAT[name]}: {number:,}")
-                for name, number in conduct.counts.items()
-                if number
-            ),
+            counter_examples=counter_examples(_WRONG, conduct.counts),
             doubts=tuple(_doubts(tally)),
             all_well=f"{conduct.software or 'the clients'} kept to the protocol",
         )

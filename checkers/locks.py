@@ -22,7 +22,7 @@ import pyarrow as pa
 from harness.protocols import (
     DOUBTS,
     CheckResult,
-    HasPrimaryFinding,
+    Count,
     OneShard,
     PrimaryFinding,
     Run,
@@ -67,29 +67,21 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Locks(OneShard[Held], HasPrimaryFinding):
+class Locks(OneShard[Held]):
     """Locks that two processes held at the same time, each confirmed, or that one process was
     granted while another held them."""
 
     plugin: ClassVar[str] = "locks"
     models: ClassVar[frozenset[str]] = frozenset({"lock"})
-
-    @property
-    def primary(self) -> PrimaryFinding:
-        """Locks with two holders."""
-        return PrimaryFinding(
-            counter_examples=("held_twice",),
-            noun="locks held twice",
-            adjective="unsafe",
-            head="held twice",
-            found="Locks were held by two processes at the same time",
-            none="No lock was held by two processes at the same time",
-            one="had a lock that two processes held at the same time",
-            some="had locks that two processes held at the same time",
-            does="has locks held twice",
-            do="have locks held twice",
-            can="have locks held twice",
-        )
+    primary: ClassVar[PrimaryFinding] = PrimaryFinding(
+        counter_examples=("held_twice",), noun="locks held twice", head="held twice"
+    )
+    counts: ClassVar[tuple[Count, ...]] = (
+        Count("attempted", "acquires attempted"),
+        Count("acknowledged", "locks taken"),
+        Count("confirmed", "confirmations"),
+        Count("held_twice", "held by two processes at the same time"),
+    )
 
     def gather(self, run: Run) -> Held:
         """Gather who held what."""

@@ -21,8 +21,8 @@ import pyarrow as pa
 from harness.protocols import (
     DOUBTS,
     CheckResult,
+    Count,
     Facts,
-    HasPrimaryFinding,
     OneShard,
     PrimaryFinding,
     Run,
@@ -63,28 +63,22 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class Replicas(OneShard[Ended], HasPrimaryFinding):
+class Replicas(OneShard[Ended]):
     """Acknowledged elements of a set that one node returns in final reads and another does not."""
 
     plugin: ClassVar[str] = "replicas"
     models: ClassVar[frozenset[str]] = frozenset({"set"})
-
-    @property
-    def primary(self) -> PrimaryFinding:
-        """Elements that not all nodes have."""
-        return PrimaryFinding(
-            counter_examples=("missing_on_a_node",),
-            noun="loss on one node",
-            adjective="lossy on one node",
-            head="lost on a node",
-            found="Acknowledged elements were lost on one node",
-            none="No acknowledged element was lost on any node",
-            one="lost an acknowledged element on one node",
-            some="lost elements on one node",
-            does="loses elements on one node",
-            do="lose elements on one node",
-            can="lose elements on one node",
-        )
+    primary: ClassVar[PrimaryFinding] = PrimaryFinding(
+        counter_examples=("missing_on_a_node",),
+        noun="elements lost on one node",
+        head="lost on a node",
+    )
+    counts: ClassVar[tuple[Count, ...]] = (
+        Count("attempted", "adds attempted"),
+        Count("acknowledged", "acknowledged"),
+        Count("nodes_read", "nodes read at the end"),
+        Count("missing_on_a_node", "missing on a node"),
+    )
 
     def gather(self, run: Run) -> Ended:
         """Gather the acknowledged elements and the final reads. Raises HistoryError for a final

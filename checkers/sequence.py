@@ -17,12 +17,13 @@ import pyarrow as pa
 from harness.protocols import (
     DOUBTS,
     CheckResult,
-    HasPrimaryFinding,
+    Count,
     OneShard,
     PrimaryFinding,
     Run,
     Statement,
 )
+from harness.protocols.checkers import counter_examples
 from harness.protocols.runs import INVOKED, NULL, OK, Ints, Operations
 
 FINDINGS: Final = pa.schema(
@@ -50,28 +51,26 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Sequence(OneShard[Numbers], HasPrimaryFinding):
+class Sequence(OneShard[Numbers]):
     """Numbers that were handed out twice, or that are smaller than one handed out before."""
 
     plugin: ClassVar[str] = "sequence"
     models: ClassVar[frozenset[str]] = frozenset({"sequence"})
-
-    @property
-    def primary(self) -> PrimaryFinding:
-        """Numbers that are not unique or not in order."""
-        return PrimaryFinding(
-            counter_examples=("duplicated", "inverted"),
-            noun="numbers out of sequence",
-            adjective="out of sequence",
-            head="out of sequence",
-            found="Numbers were handed out twice or out of order",
-            none="No number was handed out twice or out of order",
-            one="handed out a number twice or out of order",
-            some="handed out numbers twice or out of order",
-            does="hands out numbers twice or out of order",
-            do="hand out numbers twice or out of order",
-            can="hand out numbers twice or out of order",
-        )
+    primary: ClassVar[PrimaryFinding] = PrimaryFinding(
+        counter_examples=("duplicated", "inverted"),
+        noun="numbers out of sequence",
+        head="out of sequence",
+    )
+    counts: ClassVar[tuple[Count, ...]] = (
+        Count("attempted", "numbers requested"),
+        Count("acknowledged", "numbers handed out"),
+        Count("duplicated", "handed out again", "numbers that were handed out again"),
+        Count(
+            "inverted",
+            "out of order",
+            "numbers that are smaller than one that was handed out before",
+        ),
+    )
 
     def gather(self, run: Run) -> Numbers:
         """Gather the answered requests."""
@@ -95,7 +94,7 @@ class Sequence(OneShard[Numbers], HasPrimaryFinding):
         return CheckResult(
             counts=counts,
             findings=pa.Table.from_pylist(rows, schema=FINDINGS),
-            counter_examples=_counter_examples(counts),
+            counter_examples=counter_examples(self.counts[2:], counts),
             doubts=tuple(_doubts(numbers)),
             all_well=f"all {len(numbers.rows):,} numbers are unique and in order",
         )
@@ -144,15 +143,3 @@ def _doubts(numbers: Numbers) -> Iterator[Statement]:
     if numbers.unnumbered:
         sentence = f"ok answers without a number: {numbers.unnumbered:,}"
         yield Statement(DOUBTS.incomplete, sentence)
-
-
-def _counter_examples(counts: dict[str, int]) -> tuple[Statement, ...]:
-    sentences = {
-        "duplicated": "numbers that were handed out again: {n}",
-        "inverted": "numbers that are smaller than one that was handed out before: {n}",
-    }
-    return tuple(
-        Statement(name, sentence.format(n=f"{counts[name]:,}"))
-        for name, sentence in sentences.items()
-        if counts[name]
-    )

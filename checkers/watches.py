@@ -37,22 +37,29 @@ import pyarrow as pa
 from harness.protocols import (
     DOUBTS,
     CheckResult,
-    HasPrimaryFinding,
+    Count,
     OneShard,
     PrimaryFinding,
     Run,
     Statement,
 )
+from harness.protocols.checkers import counter_examples
 from harness.protocols.runs import FAIL, INVOKED, NULL, OK, Operations
 
-_SENTENCES: Final = {
-    "unnotified": "changes that a client read although no notification had come: {n}",
-    "too_early": "notifications after which a client read no change: {n}",
-    "backwards": "reads of a client that went back to an earlier write: {n}",
-    "disagreed": "answers that disagree with another one about the place of a write: {n}",
-    "unexpected": "reads of values that nobody had written to the key: {n}",
-    "failed_found": "reads of values whose write had failed: {n}",
-}
+_WRONG: Final = (
+    Count(
+        "unnotified", "unnotified", "changes that a client read although no notification had come"
+    ),
+    Count("too_early", "too early", "notifications after which a client read no change"),
+    Count("backwards", "backwards", "reads of a client that went back to an earlier write"),
+    Count(
+        "disagreed",
+        "disagreed",
+        "answers that disagree with another one about the place of a write",
+    ),
+    Count("unexpected", "unexpected", "reads of values that nobody had written to the key"),
+    Count("failed_found", "failed, found", "reads of values whose write had failed"),
+)
 FINDINGS: Final = pa.schema(
     [
         pa.field("run_id", pa.string(), nullable=False),
@@ -96,30 +103,26 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Watches(OneShard[Seen], HasPrimaryFinding):
+class Watches(OneShard[Seen]):
     """Changes of which a watching client was not notified, or too early, clients that go back or
     disagree, and reads of what was not written; notifications that stand for several changes are
     counted."""
 
     plugin: ClassVar[str] = "watches"
     models: ClassVar[frozenset[str]] = frozenset({"watch"})
-
-    @property
-    def primary(self) -> PrimaryFinding:
-        """Anything that a watching client must not see."""
-        return PrimaryFinding(
-            counter_examples=tuple(_SENTENCES),
-            noun="watches broken",
-            adjective="with broken watches",
-            head="watch broken",
-            found="Watches missed changes or showed them out of order",
-            none="No watch missed a change or showed one out of order",
-            one="had a watch that missed a change or showed one out of order",
-            some="had watches that missed changes or showed them out of order",
-            does="breaks watches",
-            do="break watches",
-            can="break watches",
-        )
+    primary: ClassVar[PrimaryFinding] = PrimaryFinding(
+        counter_examples=tuple(each.name for each in _WRONG),
+        noun="broken watches",
+        head="watch broken",
+    )
+    counts: ClassVar[tuple[Count, ...]] = (
+        Count("attempted", "writes attempted"),
+        Count("acknowledged", "acknowledged"),
+        Count("watches", "watches answered"),
+        Count("notified", "notified of a change"),
+        Count("merged", "notifications of several changes"),
+        *_WRONG,
+    )
 
     def gather(self, run: Run) -> Seen:
         """Gather what was written and watched."""
@@ -138,7 +141,7 @@ class Watches(OneShard[Seen], HasPrimaryFinding):
             "watches": len(seen.watches),
             "notified": sum(watch.notified == 1 for watch in seen.watches),
             "merged": _merged(seen),
-            **{kind: kinds.count(kind) for kind in _SENTENCES},
+            **{each.name: kinds.count(each.name) for each in _WRONG},
         }
         rows = [
             {
@@ -156,11 +159,7 @@ class Watches(OneShard[Seen], HasPrimaryFinding):
         return CheckResult(
             counts=counts,
             findings=pa.Table.from_pylist(rows, schema=FINDINGS),
-            counter_examples=tuple(
-                Statement(kind, sentence.format(n=f"{counts[kind]:,}"))
-                for kind, sentence in _SENTENCES.items()
-                if counts[kind]
-            ),
+            counter_examples=counter_examples(_WRONG, counts),
             doubts=_doubts(counts),
             all_well=f"all {counts['notified']:,} notifications came before the changes were read",
         )

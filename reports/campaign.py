@@ -170,7 +170,7 @@ def _in_words(each: Comparison, axis: str, finding: PrimaryFinding) -> str:
         return f"not known: {each.why}"
     if differs(each):
         worse = each.b if each.difference > 0 else each.a
-        return f"{axis}={worse[axis]} {finding.does} in more runs"
+        return f"{axis}={worse[axis]} has {finding.noun} in more runs"
     if each.doubtful:
         ends = (each.bounds.least or 0.0, each.bounds.greatest or 0.0)
         least, greatest = map(points, ends)
@@ -283,9 +283,8 @@ class CampaignView:
     @property
     def classes(self) -> dict[str, tuple[str, str]]:
         """The name and meaning of each verdict class. It does not decide whether a run counts."""
-        found = self.finding.found
         return {
-            LOSS: (self.finding.noun.removeprefix("a "), found[0].lower() + found[1:]),
+            LOSS: (self.finding.noun, f"the run has {self.finding.noun}"),
             NONE: ("none", "valid: nothing was found"),
             WRONG: (
                 "wrong",

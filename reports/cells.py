@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from analysis.tables import csv_of, frame
 from analysis.wording import counted
-from checkers.judging.cells import stored_result
+from checkers.judging.one_run import stored_result
 from harness.errors import HistoryError, PlanError
 from harness.history.documents import (
     CONCLUSIVE,

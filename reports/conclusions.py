@@ -102,20 +102,20 @@ def _others(cells: Cells, finding: PrimaryFinding, unit: str) -> Iterator[str]:
     others = sum(cell.inconclusive for cell in cells)
     if lossy := sum(cell.inconclusive_lossy for cell in cells):
         yield (
-            f"{number(lossy)} of the {number(others)} {unit}s that do not count {finding.some}: "
-            f"they are in no share, and are {finding.adjective} in the best and the worst case."
+            f"{number(lossy)} of the {number(others)} {unit}s that do not count have "
+            f"{finding.noun}: they are in no share, but in the best and in the worst case."
         )
     if chosen := sum(cell.lossy_share.chosen_by_outcome for cell in cells):
         yield (
-            f"In {counted(chosen, 'cell')} a larger share of the {unit}s that do not count "
-            f"{finding.some} than of those that do, so {finding.noun} and whether a {unit} counts "
-            f"go together: the bounds over all {unit}s stand there instead of the interval."
+            f"In {counted(chosen, 'cell')} {finding.noun} are more frequent in the {unit}s that do "
+            f"not count than in those that do, so they and whether a {unit} counts go together: "
+            f"the bounds over all {unit}s stand there instead of the interval."
         )
     if many := [cell for cell in cells if has_many_others(cell)]:
         yield (
             f"{number(others)} of {number(runs)} {unit}s {do(others)} not count, more than "
             f"{MANY * 100:.0f} % of the {unit}s of {counted(len(many), 'cell')}: if "
-            f"{finding.noun} affects whether a {unit} counts, the true share lies between the best "
+            f"{finding.noun} affect whether a {unit} counts, the true share lies between the best "
             "and the worst case."
         )
     for name, one, many_, meaning in (
@@ -157,7 +157,7 @@ def _similar(
         for name, each in numbers.items():
             if each.p is not None and each.p <= ALPHA:
                 what = {
-                    "lossy": f"whether they {finding.do}",
+                    "lossy": f"whether they have {finding.noun}",
                     "loss_rate": "how much they lose",
                 }[name]
                 # Cells of unequal variance bias the estimate, even below 0; they leave p alone.
@@ -219,11 +219,11 @@ def _headline(lossy: Cells, clean: Cells, finding: PrimaryFinding, unit: str) ->
     if not runs:
         return f"No {unit} is conclusive"
     if not lossy:
-        return f"{finding.none} in {counted(runs, f'conclusive {unit}')}"
+        return f"No {finding.noun} in {counted(runs, f'conclusive {unit}')}"
     if len(lossy) + len(clean) == 1:
-        number_of_runs = lossy[0].conclusive_lossy
-        return f"{finding.found} in {number_of_runs} of {counted(runs, f'conclusive {unit}')}"
-    return f"{finding.found} in {len(lossy)} of {len(lossy) + len(clean)} cells"
+        of = counted(runs, f"conclusive {unit}")
+        return f"{_capital(finding.noun)} in {lossy[0].conclusive_lossy} of {of}"
+    return f"{_capital(finding.noun)} in {len(lossy)} of {len(lossy) + len(clean)} cells"
 
 
 def _lost_in_others(lossy: Cells, seen: Cells, finding: PrimaryFinding, unit: str) -> str:
@@ -233,7 +233,7 @@ def _lost_in_others(lossy: Cells, seen: Cells, finding: PrimaryFinding, unit: st
     if lossy:
         return f", and in {len(seen)} more in {unit}s that do not count"
     runs = sum(cell.inconclusive_lossy for cell in seen)
-    return f"; {counted(runs, unit)} that {do(runs)} not count {finding.some}"
+    return f"; {counted(runs, unit)} that {do(runs)} not count {has(runs)} {finding.noun}"
 
 
 def _where_lost(
@@ -244,17 +244,13 @@ def _where_lost(
         return f"Nothing is known about {finding.noun}: no {unit} is conclusive."
     if not lossy:
         of = f"{counted(runs, f'conclusive {unit}')} in {counted(cells, 'cell')}"
-        others = any(cell.inconclusive_lossy for cell in clean)
-        none = (
-            f"No {unit} that counts {finding.some}" if others else f"No {_bare(finding)} was found"
-        )
-        return f"{none}: 0 of {of} {finding.one}."
+        return f"No {unit} that counts has {finding.noun}: 0 of {of}."
     most = max(lossy, key=lambda cell: (_share(cell), cell.conclusive))
     of = counted(most.conclusive, f"conclusive {unit}")
     runs_of_most = f"{most.conclusive_lossy} of {of} ({_certainty(most, unit)})"
     if cells == 1:
-        return f"{finding.found} in {runs_of_most}."
-    where = f"{finding.found} in {len(lossy)} of {cells} cells"
+        return f"{_capital(finding.noun)} in {runs_of_most}."
+    where = f"{_capital(finding.noun)} in {len(lossy)} of {cells} cells"
     if len(lossy) == 1:
         return f"{where}: {most.name}, in {runs_of_most}."
     equal = sum(_share(cell) == _share(most) for cell in lossy) - 1
@@ -262,9 +258,8 @@ def _where_lost(
     return f"{where}{in_common}; the highest share is {runs_of_most}, in {most.name}{also}."
 
 
-def _bare(finding: PrimaryFinding) -> str:
-    """Its noun without an article."""
-    return finding.noun.removeprefix("a ")
+def _capital(noun: str) -> str:
+    return noun[:1].upper() + noun[1:]
 
 
 def _share(cell: CampaignCell) -> float:
@@ -319,14 +314,13 @@ def _where_not(lossy: Cells, clean: Cells, finding: PrimaryFinding, unit: str) -
             f"{share(allowed[-1])} in the one with the least,"
         )
     assumed = (
-        f", with all other {unit}s counted as {finding.adjective}"
+        f", with all other {unit}s counted as having {finding.noun}"
         if any(map(_has_bounds, clean))
         else ""
     )
     wrong = sum(cell.verdicts[WRONG] for cell in clean)
     but = f"; {counted(wrong, unit)} there {is_(wrong)} invalid for another reason" if wrong else ""
-    nothing = f"Nothing was {finding.head} in {where}"
-    return f"{nothing}; {up_to} may still {finding.can} (95 %){assumed}{but}."
+    return f"No {finding.noun} in {where}; {up_to} may still have them (95 %){assumed}{but}."
 
 
 def _allowed(cell: CampaignCell) -> float:
@@ -406,7 +400,7 @@ def closing(
         excluded = f"a share above {share(allowed)}{within} is excluded (95 %)"
         wrong = sum(cell.verdicts[WRONG] for cell in cells)
         but = f"; {counted(wrong, unit)} {is_(wrong)} invalid for another reason" if wrong else ""
-        return f"{finding.none} in {runs}{each}: {excluded}{but}."
+        return f"No {finding.noun} in {runs}{each}: {excluded}{but}."
     known = [each for each in document.comparisons if each.difference is not None]
     if not known:
         most = max(cells, key=_share)

@@ -124,7 +124,7 @@ def _with_interval(rates: Floats) -> str:
 
 def _others(sample: Sample, finding: PrimaryFinding) -> str:
     """The runs that do not count, and the number of them that are lossy."""
-    lossy = f", {sample.others.part} of them {finding.some}" if sample.others.part else ""
+    lossy = f", {sample.others.part} of them with {finding.noun}" if sample.others.part else ""
     return f"{sample.others.whole}{lossy}"
 
 
@@ -234,7 +234,7 @@ class Junit:
         )
         if others.whole:
             summary += (
-                f"\n{others.part} of the {others.whole} that do not count {self._finding.some}"
+                f"\n{others.part} of the {others.whole} that do not count have {self._finding.noun}"
             )
         if is_broken:
             xml.result(case, "failure", f"breaks the policy: {summary}", type="policy")

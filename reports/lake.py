@@ -112,10 +112,10 @@ def as_markdown(overview: Overview) -> str:
         markdown.bullets(overview.notes),
     ]
     for view in _views(overview, pictures=False):
-        adjective, unit = view.finding.adjective, view.group.unit
+        noun, unit = view.finding.noun, view.group.unit
         parts += [
             f"## {markdown.text(view.head)}",
-            f"### Share of {adjective} {unit}s by version",
+            f"### Share of {unit}s with {noun} by version",
         ]
         heads = ("setting", *map(markdown.text, view.group.versions))
         rates = (
@@ -126,7 +126,7 @@ def as_markdown(overview: Overview) -> str:
         heads = (
             "cell",
             "campaign",
-            f"{adjective} {unit}s",
+            f"{unit}s with {noun}",
             *measures(view),
             "do not count",
         )
@@ -168,7 +168,7 @@ def others(side: Side, finding: PrimaryFinding) -> str:
     it."""
     if not side.inconclusive or side.lossy_share.chosen_by_outcome:
         return ""
-    seen = f", {side.inconclusive_lossy} of them {finding.adjective}"
+    seen = f", {side.inconclusive_lossy} of them with {finding.noun}"
     return (
         f"{side.inconclusive} {do(side.inconclusive)} not count"
         f"{seen if side.inconclusive_lossy else ''}"

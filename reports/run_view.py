@@ -106,17 +106,8 @@ CLUSTERS: Final = "your cluster"
 UNRECORDED: Final = "not recorded"
 _LONG: Final = 40
 _VERDICTS: Final = {"valid": "✓", "invalid": "✕", "unknown": "?", UNCHECKED: "?"}
-_OTHER_FINDINGS: Final = {
-    "unexpected": "Values that were never written",
-    "stale": "Elements that were missing from a later read, and came back",
-    "duplicated": "Elements that occur more than once in one read",
-    "read_before_add": "Elements that were read before their add began",
-    "never_read": "Acknowledged elements about which no read decides",
-    "failed_found": "Failed writes that were found",
-    "duplicate": "Duplicates",
-    "unknown_found": "Unknown writes that were found",
-    "not_yet_visible": "Acknowledged writes that are not yet visible",
-}
+_OTHER_FINDINGS: Final = ("unexpected", "failed_found", "duplicate", "not_yet_visible")
+"""Of the loss check, beside lost writes."""
 _EXAMPLES: Final = 5
 _SHOWN_ELSEWHERE: Final = ("id", "nemesis", "heal")
 _WAITING: Final = ("within_s", "else")
@@ -218,7 +209,7 @@ class RunView:
         if check.drawings or check.name == LOG.check:
             return []
         found = examples(self.run, check.name)
-        return [replace(each, kind=checks.words(check.name, each.kind)) for each in found]
+        return [replace(each, kind=checks.words(check.name, each.kind).label) for each in found]
 
     @property
     def simulated(self) -> bool:
@@ -399,12 +390,18 @@ class RunView:
     @property
     def other_findings(self) -> list[tuple[str, int, Records]]:
         """All other findings by kind: how many, and the first few."""
-        found = findings(self.run, list(_OTHER_FINDINGS))
+        if not self.counts_losses:
+            return []
+        found = findings(self.run, _OTHER_FINDINGS)
         return [
-            (title, len(some), some.head(_EXAMPLES).to_dict("records"))
-            for kind, title in _OTHER_FINDINGS.items()
+            (checks.words(LOG.check, kind).label.capitalize(), len(some), _first(some))
+            for kind in _OTHER_FINDINGS
             if len(some := found[found["kind"] == kind])
         ]
+
+
+def _first(found: pd.DataFrame) -> Records:
+    return found.head(_EXAMPLES).to_dict("records")
 
 
 @contextmanager

@@ -57,7 +57,7 @@ def ls(out: Output, folders: tuple[Path, ...], out_folder: Path | None) -> None:
 
 def _summary(rundir: RunDir) -> RunSummary:
     """A run; of one that cannot be read, what is wrong is in place of its state."""
-    from checkers.judging.cells import stored_result
+    from checkers.judging.one_run import stored_result
     from harness.errors import HistoryError
     from harness.history.documents import CONCLUSIVE, read_run, result_of
     from reports.checks import states_losses
@@ -88,7 +88,7 @@ def _summary(rundir: RunDir) -> RunSummary:
 def show(out: Output, runs: tuple[Path, ...]) -> None:
     """Show the result of each RUN, from its folder."""
     from ackloss.cli.results import print_result
-    from checkers.judging.cells import stored_result
+    from checkers.judging.one_run import stored_result
     from harness.history.documents import read_run, result_of
     from harness.history.run_folder import RunDir
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 from analysis.comparison import CampaignSummary, Side, Trend, side_of, trend
 from analysis.lake.delta import LakeCampaign, StoredLake
 from analysis.lake.stored import Key, StoredCampaign, StoredCell, in_order
-from analysis.primary import ANY, of_checks
+from analysis.primary import of_checks
 from analysis.statistics.contrasts import ALPHA, adjusted, exact_test
 from analysis.statistics.samples import FailedRun, Outcome, Sample, is_conclusive, sample_of
 from analysis.statistics.shares import Share
@@ -405,10 +405,10 @@ def _others(overview: Overview, pools: Sequence[Pool]) -> Iterator[str]:
     """The runs that do not count, and pools in which no run does."""
     runs, others = sum(pool.runs for pool in pools), sum(pool.inconclusive for pool in pools)
     findings, unit = {group.finding for group in overview.groups}, overview.unit
-    finding = findings.pop() if len(findings) == 1 else ANY
+    finding = findings.pop() if len(findings) == 1 else PrimaryFinding()
     if others:
         lossy = sum(pool.inconclusive_lossy for pool in pools)
-        seen = f"; {lossy:,} of them {finding.some}" if lossy else ""
+        seen = f"; {lossy:,} of them have {finding.noun}" if lossy else ""
         yield (
             f"Shares and rates are over conclusive {unit}s alone. {others:,} of "
             f"{counted(runs, unit)} {do(others)} not count, and are not {unit}s without "
@@ -420,9 +420,9 @@ def _others(overview: Overview, pools: Sequence[Pool]) -> Iterator[str]:
         )
     if chosen := sum(pool.lossy_share.chosen_by_outcome for pool in pools):
         yield (
-            f"In {counted(chosen, 'rate')} a larger share of the {unit}s that do not count "
-            f"{finding.some} than of those that do: the bounds over all of them stand instead of "
-            "the interval"
+            f"In {counted(chosen, 'rate')} {finding.noun} are more frequent in the {unit}s that do "
+            "not count than in those that do: the bounds over all of them stand instead of the "
+            "interval"
         )
     if silent := sum(not pool.conclusive for pool in pools):
         yield f"{counted(silent, 'rate')} {'has' if silent == 1 else 'have'} no conclusive run: " \

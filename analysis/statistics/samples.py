@@ -32,7 +32,7 @@ bounds cover all runs.
 
 What checkers count besides their primary finding, over the conclusive runs of a cell.
 
-A checker declares its measures (`harness.protocols.HasMeasures`): a count, as a share of another.
+A checker declares its measures (`harness.protocols.Count.of`): a count, as a share of another.
 Each run has one such share, and is one observation, however much was counted in it.
 """
 
@@ -44,12 +44,12 @@ from typing import Final
 
 import numpy as np
 
-from analysis.primary import measures_of, of_result
+from analysis.primary import Measure, measures_of, of_result
 from analysis.statistics.pairs import Shared, SharedResult
 from analysis.statistics.resampling import Floats, Spread, ratio_estimate, spread
 from analysis.statistics.shares import Estimate, Share, chosen_by_outcome, share_estimate
 from harness.history.documents import RunResult
-from harness.protocols import DOUBTS, INVALID, OUTCOME_DOUBTS, VALID, Measure, Number
+from harness.protocols import DOUBTS, INVALID, OUTCOME_DOUBTS, VALID, Number
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,10 +50,8 @@ from checkers.delivery.records import WIDTH, Commits, Did, GroupRows, Records, r
 from harness.protocols import (
     DOUBTS,
     CheckResult,
+    Count,
     Facts,
-    HasMeasures,
-    HasPrimaryFinding,
-    Measure,
     Number,
     OneShard,
     PrimaryFinding,
@@ -115,18 +113,6 @@ _BAD: Final = {
 _UNCONFIRMED: Final = {**_BAD, "lost": "{n} acknowledged [record is|records are] missing"}
 """The same, of what one reader alone has seen."""
 
-_MEASURES: Final = (
-    Measure(part="skipped", whole="acknowledged", head="skipped", of="acknowledged records"),
-    Measure(part="reprocessed", whole="processed", head="processed again", of="processed records"),
-    Measure(
-        part="reprocessed_beyond",
-        whole="processed",
-        head="of these, beyond the bound",
-        of="processed records",
-    ),
-    Measure(part="lost_commits", whole="commits", head="lost commits", of="acknowledged commits"),
-)
-
 
 class Judged(NamedTuple):
     """What was found in a group's rows; `back` without partitions that have phantoms."""
@@ -141,34 +127,76 @@ class Judged(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Delivery(OneShard[GroupRows], HasPrimaryFinding, HasMeasures):
+class Delivery(OneShard[GroupRows]):
     """What a group of consumers skipped, processed again, read although it is not in the log, and
     the outcome of its commits."""
 
     plugin: ClassVar[str] = "delivery"
     models: ClassVar[frozenset[str]] = frozenset({"group"})
-
-    @property
-    def primary(self) -> PrimaryFinding:
-        """Skipped records."""
-        return PrimaryFinding(
-            counter_examples=("skipped",),
-            noun="a skip",
-            adjective="skipping",
-            head="skipped",
-            found="Acknowledged records were skipped",
-            none="No acknowledged record was skipped",
-            one="skipped an acknowledged record",
-            some="skipped records",
-            does="skips",
-            do="skip",
-            can="skip records",
-        )
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """What was skipped and processed again, and the commits that were lost."""
-        return _MEASURES
+    title: ClassVar[str] = "Consumers"
+    primary: ClassVar[PrimaryFinding] = PrimaryFinding(
+        counter_examples=("skipped",), noun="skipped records", head="skipped"
+    )
+    counts: ClassVar[tuple[Count, ...]] = (
+        Count("attempted", "writes attempted"),
+        Count("acknowledged", "acknowledged"),
+        Count("processed", "records processed"),
+        Count("processed_copies", "of these, copies that a retry stored"),
+        Count(
+            "skipped",
+            "skipped",
+            "acknowledged, in the log, never processed, and below what the group has passed",
+            of="acknowledged",
+        ),
+        Count("skipped_delivered", "of these, delivered before"),
+        Count(
+            "reprocessed",
+            "processed again",
+            "each processing of a record after the first",
+            of="processed",
+        ),
+        Count("reprocessed_most", "times that one record was processed, at most"),
+        Count("reprocessed_beyond", "processed again beyond the bound", of="processed"),
+        Count("phantoms", "phantoms", "delivered to a consumer, but not in the log at the end"),
+        Count("phantoms_acknowledged", "of these, acknowledged"),
+        Count("phantoms_moved", "of these, elsewhere in the log"),
+        Count("out_of_order", "delivered out of order"),
+        Count("commits", "commits acknowledged"),
+        Count("commits_refused", "commits refused"),
+        Count("commits_unknown", "commits of unknown outcome"),
+        Count(
+            "lost_commits",
+            "commits lost",
+            "acknowledged, but a later read of the committed offset returned less",
+            of="commits",
+        ),
+        Count("commits_back", "commits that went back"),
+        Count("zombie_commits", "commits by a member without the partition"),
+        Count("committed_beyond_end", "partitions committed beyond their end"),
+        Count("generations", "generations of the group"),
+        Count("group_gap_s_max", "longest time in which nothing was processed"),
+        Count(
+            "partition_gap_s_max",
+            "longest time without delivery",
+            "in which nothing of one partition was processed while writes were acknowledged",
+        ),
+        Count(
+            "pending",
+            "pending, beyond what is committed",
+            "not processed, and beyond the committed offset: their fate is unknown",
+        ),
+        Count(
+            "lost",
+            "lost before they were processed",
+            "acknowledged, not in the log, and never processed",
+        ),
+        Count("not_yet_visible", "perhaps beyond what was read"),
+        Count("purged_unseen", "deleted before they were processed"),
+    )
+    short: ClassVar[tuple[str, ...]] = (
+        *("skipped", "reprocessed", "phantoms", "lost_commits", "partition_gap_s_max"),
+        *("pending", "lost"),
+    )
 
     def gather(self, run: Run) -> GroupRows:
         """The rows of the group, the log and the writes."""

@@ -91,19 +91,13 @@ def fault_document(window: FaultWindow, *, ops_begun: int, ops_acknowledged: int
     return {**window_only, "ops_begun": ops_begun, "ops_acknowledged": ops_acknowledged}
 
 
-def packed(findings: pa.Table | pa.RecordBatchReader) -> bytes:
-    """Findings as the content of a Parquet file, empty if there are none. Those of a large run
-    come in batches; only what they are compressed to is in memory."""
-    if isinstance(findings, pa.Table):
-        if not findings.num_rows:
-            return b""
-        findings = findings.to_reader()
-    sink, rows = pa.BufferOutputStream(), 0
-    with pq.ParquetWriter(sink, findings.schema, compression=COMPRESSION) as writer:
-        for batch in findings:
-            writer.write_batch(batch)
-            rows += batch.num_rows
-    content: bytes = sink.getvalue().to_pybytes() if rows else b""
+def packed(findings: pa.Table | None) -> bytes:
+    """Findings as the content of a Parquet file, empty if there are none."""
+    if findings is None or not findings.num_rows:
+        return b""
+    sink = pa.BufferOutputStream()
+    pq.write_table(findings, sink, compression=COMPRESSION)
+    content: bytes = sink.getvalue().to_pybytes()
     return content
 
 

@@ -31,32 +31,34 @@ from dataclasses import asdict, dataclass, field
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from checkers.loss.findings import (
+    FINDINGS,
     Counts,
     LostSpan,
-    Pile,
+    capped,
     findings_of,
     judge,
     lost_spans,
     rates,
     spans_together,
-    together,
     unconfirmed,
 )
 from checkers.loss.numbering import Extent, Numbering, OfSlice, Slice, numbered
 from checkers.loss.readers import Disagreement, Readers, Verification
-from checkers.loss.tally import Odd, Tally, looked_up
+from checkers.loss.tally import Odd, Tally, kept, odd_of
 from harness.errors import HistoryError
 from harness.percent import percent
 from harness.protocols import (
     DONE,
     DOUBTS,
     NULL,
+    Bools,
     Checker,
     CheckResult,
+    Count,
     Facts,
-    HasPrimaryFinding,
     Ints,
     PrimaryFinding,
     Run,
@@ -177,6 +179,9 @@ def _different(each: Disagreement, verb: str) -> str:
 _SMALL_BYTES: Final = 2**27
 """A run with no more Parquet than this is one shard: at most some 100 million rows."""
 
+AT_ONCE: Final = 2**21
+"""So many odd values are looked at together."""
+
 SHARD_BYTES: Final = 2**31
 """So much memory the arrays of one shard take: those of 200 million writes, at 6 to 9 bytes."""
 
@@ -188,7 +193,7 @@ class Found(NamedTuple):
     `without_position`: lost ones of which the client named no position."""
 
     counts: Counts
-    findings: Pile
+    findings: pa.Table
     lost_spans: Sequence[LostSpan]
     unconfirmed: Mapping[str, int]
     if_verified: Mapping[str, int]
@@ -202,7 +207,7 @@ class Seen:
     """What was seen of the odd values of a shard, group by group; as `Found` has it."""
 
     def __init__(self, facts: Facts) -> None:
-        self.counts, self.findings = Counts(), Pile()
+        self.counts, self.findings = Counts(), FINDINGS.empty_table()
         self.lost_spans: list[LostSpan] = []
         self.without_position = 0
         self.unconfirmed, self.if_verified = Counter[str](), Counter[str]()
@@ -215,7 +220,7 @@ class Seen:
         findings = findings_of(facts, odd, judged)
         self.counts += judged.counts()
         self.without_position += int((judged.by_name["lost"] & (odd.offset == NULL)).sum())
-        self.findings.add(findings)
+        self.findings = capped([self.findings, findings])
         if facts.timed:
             spans = lost_spans(findings, clients=facts.promises.clients)
             self.lost_spans = spans_together([self.lost_spans, spans])
@@ -224,7 +229,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Loss(Checker[Slice, Found], HasPrimaryFinding):
+class Loss(Checker[Slice, Found]):
     """Counts acknowledged writes that are lost, and what else was not promised: refused writes that
     are there, duplicates, values that were never written. (That an unknown write is there is
     nobody's fault; such writes are only counted.)
@@ -234,13 +239,41 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
 
     plugin: ClassVar[str] = "loss"
     models: ClassVar[frozenset[str]] = frozenset({"log"})
+    title: ClassVar[str] = "Writes"
+    primary: ClassVar[PrimaryFinding] = LOST_WRITES
+    counts: ClassVar[tuple[Count, ...]] = (
+        Count("attempted", "attempted", "writes that were begun"),
+        Count("acknowledged", "acknowledged", "writes that the system acknowledged"),
+        Count("sent", "sent", "writes without a request for acknowledgement"),
+        Count("failed", "failed", "writes that certainly did not happen, by what the client saw"),
+        Count("unknown", "unknown", "writes that ended unknown"),
+        Count("survivors", "survivors", "values that were read at the end"),
+        Count(
+            "lost",
+            "lost",
+            "values that are gone: acknowledged ones, of a set also those that were read",
+        ),
+        Count(
+            "unacknowledged_found",
+            "found unacknowledged",
+            "values read whose writes were not acknowledged",
+        ),
+        Count("failed_found", "failed writes that were found", "those whose writes had failed"),
+        Count("unknown_found", "unknown writes that were found", "those that had ended unknown"),
+        Count("duplicates", "duplicates", "copies beyond the first"),
+        Count("duplicates_acknowledged", "of acknowledged writes", "those of acknowledged writes"),
+        Count("duplicates_unknown", "of unknown writes", "those of writes that ended unknown"),
+        Count("unexpected", "values that were never written", "values read but never written"),
+        Count(
+            "not_yet_visible",
+            "acknowledged writes that are not yet visible",
+            "acknowledged writes that consumers may not read yet",
+        ),
+        Count("deleted", "deleted", "lost writes below the start of the log"),
+        Count("duplicate", "duplicates"),
+    )
 
     idempotent_producer: bool = False
-
-    @property
-    def primary(self) -> PrimaryFinding:
-        """Lost writes."""
-        return LOST_WRITES
 
     def shards(self, run: Run) -> list[Slice]:
         """As many as fit in memory, one after the other. Each reads all rows, so one is
@@ -314,7 +347,7 @@ class Loss(Checker[Slice, Found], HasPrimaryFinding):
         return CheckResult(
             counts=dict(vars(counts)),
             rates=rates(counts),
-            findings=together([part.findings for part in parts]),
+            findings=capped(part.findings for part in parts),
             counter_examples=tuple(counter_examples(facts, basis)),
             doubts=tuple(doubts(facts, basis)),
             all_well=all_well(basis),
@@ -334,15 +367,26 @@ def _numbering(places: Numbering, shard: Slice) -> Numbering:
 def _closer(
     run: Run, shard: Slice, readers: Readers, places: Numbering, tally: Tally, odd: Ints
 ) -> Iterator[Odd]:
-    """All that a run's rows say of a shard's odd values, whose numbers these are."""
+    """All that a run's rows say of a shard's odd values, whose numbers these are, group by group:
+    so a run that lost millions takes the memory of a group, and as many passes over its rows."""
+    for begin in range(0, len(odd), AT_ONCE):
+        yield _of_group(run, shard, readers, places, tally, odd[begin : begin + AT_ONCE])
 
-    def odd_in(key: Texts, value: Ints) -> bool:
-        numbers = places.numbers(*shard.things(key, value))
-        return bool(tally.is_odd(numbers).any())
 
-    writes = (shard.rows(rows) for rows in run.writes(holding=odd_in))
+def _of_group(
+    run: Run, shard: Slice, readers: Readers, places: Numbering, tally: Tally, group: Ints
+) -> Odd:
+    def inside(numbers: Ints) -> Bools:
+        chosen: Bools = tally.is_odd(numbers) & (numbers >= group[0]) & (numbers <= group[-1])
+        return chosen
+
+    def holds(key: Texts, value: Ints) -> bool:
+        return bool(inside(places.numbers(*shard.things(key, value))).any())
+
+    numbering = _numbering(places, shard)
+    writes = (shard.rows(rows) for rows in run.writes(holding=holds))
     reads = (readers.judged(shard.rows(rows)) for rows in run.reads())
-    return looked_up(writes, reads, _numbering(places, shard), odd, tally.is_odd)
+    return odd_of(numbering, group, kept(writes, numbering, inside), kept(reads, numbering, inside))
 
 
 def _refuse_begun_again(facts: Facts, again: int) -> None:

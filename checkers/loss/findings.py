@@ -14,25 +14,17 @@ first lost write to the last, once by when they were begun and once by when they
 A client is one of `workload.clients` real ones. Processes are distributed to them in turn (process
 modulo clients); while one is dead after a `client` fault, others carry its processes, and a span
 then stands at the place of the client that is gone.
-
-The findings of all groups of values in one order, whether or not they fit in memory.
-
-Each group's are in order. Few are sorted together. Of many, each group's wait in a file, and are
-merged batch by batch (external merge sort: Knuth, The Art of Computer Programming, vol. 3, 5.4).
 """
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from checkers.loss.readers import confirmed
 from checkers.loss.tally import Odd
@@ -40,7 +32,6 @@ from harness.history import parquet_reader
 from harness.history.arrays import numbers, texts, values
 from harness.history.documents import LOST_KINDS
 from harness.history.rows import NEVER, bounds_ns
-from harness.machine.scratch import scratch
 from harness.protocols import NULL, Bools, Facts, FaultWindow, Ints, Texts
 from harness.protocols.runs import FAIL, INFO, OK
 
@@ -68,12 +59,6 @@ class Counts:
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(**{name: n + getattr(other, name) for name, n in vars(self).items()})
-
-    @property
-    def findings(self) -> int:
-        """How many rows the findings have: one for each value of a kind (`deleted` are lost)."""
-        absent = self.lost + self.not_yet_visible
-        return absent + self.failed_found + self.duplicates + self.unexpected
 
 
 def rates(counts: Counts) -> dict[str, float | None]:
@@ -233,9 +218,6 @@ FINDINGS: Final = pa.schema(
 `partition`, `offset` and times as the client knew them; `fault`: the windows in which the write was
 answered, or begun where it never was, joined by commas; `found_*`: where it was read."""
 
-KINDS: Final = ("deleted", "duplicate", "failed_found", "lost", "not_yet_visible", "unexpected")
-"""In order."""
-
 _OF_THE_CLIENT: Final = (
     *("process", "partition", "offset"),
     *("intended_ns", "invoke_ns", "complete_ns"),
@@ -386,118 +368,19 @@ def _ends_s(times_ns: Ints) -> tuple[float, float]:
     return round(int(times_ns.min()) / 1e9, 3), round(int(times_ns.max()) / 1e9, 3)
 
 
-HELD: Final = 2**20
-"""So many findings are held in memory."""
-
-BATCH: Final = 2**15
+MOST: Final = 2**20
+"""Of each kind, so many findings are listed at most; all are counted."""
 
 
-class Pile:
-    """Tables of findings, each of which is in order, as they are added. One that is pickled takes
-    all that is in its files along."""
-
-    def __init__(self, tables: Sequence[pa.Table] = ()) -> None:
-        self._tables: list[pa.Table | Path] = []
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self.rows = 0
-        for table in tables:
-            self.add(table)
-
-    def add(self, table: pa.Table) -> None:
-        """Put a table on top."""
-        self._tables.append(table)
-        self.rows += len(table)
-        if self.rows > HELD and len(self._tables) > 1:
-            self._folder = self._folder or scratch()
-            for place, each in enumerate(self._tables):
-                if isinstance(each, pa.Table):
-                    self._tables[place] = path = Path(self._folder.name, f"{place}.parquet")
-                    pq.write_table(each, path)
-
-    @property
-    def tables(self) -> Iterator[pa.Table]:
-        """All tables, one at a time in memory."""
-        return (pq.read_table(t) if isinstance(t, Path) else t for t in self._tables)
-
-    def sources(self) -> list[Iterator[pa.RecordBatch]]:
-        """The batches of each table."""
-        return [_batches(table) for table in self._tables]
-
-    def __reduce__(self) -> tuple[type[Pile], tuple[list[pa.Table]]]:
-        return Pile, (list(self.tables),)
-
-
-def together(piles: Sequence[Pile]) -> pa.Table | pa.RecordBatchReader:
-    """All findings in order; a reader, which can be read once, where they are many."""
-    if sum(pile.rows for pile in piles) <= HELD or sum(len(pile.sources()) for pile in piles) == 1:
-        tables = [table for pile in piles for table in pile.tables if len(table)]
-        joined = pa.concat_tables([pa.Table.from_batches([], FINDINGS), *tables])
-        return ordered(joined) if len(tables) > 1 else joined
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        yield from merged([source for pile in piles for source in pile.sources()])
-
-    return pa.RecordBatchReader.from_batches(FINDINGS, batches())
-
-
-def merged(sources: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-    """Batches that are in order, from several sources of which each is; of equal rows, those of an
-    earlier source come first."""
-    fronts = [front for source in sources if (front := _Front.of(source))]
-    while fronts:
-        least = min(range(len(fronts)), key=lambda place: fronts[place].last)
-        last, taken = fronts[least].last, []
-        for place, front in enumerate(fronts):
-            ready = front.before(last, or_there=place <= least)
-            taken.append(front.rows.slice(0, ready))
-            fronts[place] = front.behind(ready)
-        yield from ordered(pa.Table.from_batches(taken)).combine_chunks().to_batches()
-        refilled = (front if front.rows.num_rows else _Front.of(front.source) for front in fronts)
-        fronts = [front for front in refilled if front]
-
-
-class _Front(NamedTuple):
-    """The rows of a source that come next, and the numbers by which they are ordered."""
-
-    source: Iterator[pa.RecordBatch]
-    rows: pa.RecordBatch
-    keys: list[Ints]
-
-    @classmethod
-    def of(cls, source: Iterator[pa.RecordBatch]) -> _Front | None:
-        """The next batch of a source; None at its end."""
-        rows = next((batch for batch in source if batch.num_rows), None)
-        return None if rows is None else cls(source, rows, [_key(rows[name]) for name in ORDER])
-
-    @property
-    def last(self) -> tuple[int, ...]:
-        """The keys of the last row."""
-        return tuple(int(key[-1]) for key in self.keys)
-
-    def before(self, place: tuple[int, ...], *, or_there: bool) -> int:
-        """How many rows come before one with these keys, or are equal to it."""
-        less: Bools = np.zeros(self.rows.num_rows, np.bool_)
-        equal: Bools = np.ones(self.rows.num_rows, np.bool_)
-        for key, number in zip(self.keys, place, strict=True):
-            less |= equal & (key < number)
-            equal &= key == number
-        return int(np.count_nonzero(less | equal if or_there else less))
-
-    def behind(self, ready: int) -> _Front:
-        """What is left when so many rows are taken."""
-        return _Front(self.source, self.rows.slice(ready), [key[ready:] for key in self.keys])
-
-
-def _key(column: pa.Array) -> Ints:
-    if pa.types.is_string(column.type):
-        column = pc.index_in(column, value_set=pa.array(KINDS)).cast(pa.int64())
-    numbers: Ints = pc.fill_null(column.cast(pa.int64()), NULL).to_numpy(zero_copy_only=False)
-    return numbers
-
-
-def _batches(table: pa.Table | Path) -> Iterator[pa.RecordBatch]:
-    if isinstance(table, pa.Table):
-        yield from table.to_batches(BATCH)
-        return
-    with pq.ParquetFile(table, pre_buffer=False) as file:
-        yield from file.iter_batches(BATCH, use_threads=False)
+def capped(findings: Iterable[pa.Table]) -> pa.Table:
+    """The rows of all of these, in order: of each kind the first MOST."""
+    tables = [FINDINGS.empty_table(), *(table for table in findings if len(table))]
+    joined = pa.concat_tables(tables)
+    rows = ordered(joined) if len(tables) > 2 else joined
+    if len(rows) <= MOST:
+        return rows
+    kinds, begin = [], 0
+    for number in pc.value_counts(rows["kind"]).field("counts").to_pylist():
+        kinds.append(rows.slice(begin, min(number, MOST)))
+        begin += number
+    return pa.concat_tables(kinds)

@@ -10,26 +10,21 @@ count: it is what saves the room for every offset at which a value was read.
 
 A closer look at the values that the tally found odd: all that the rows say of them.
 
-All rows are read once more, and those of odd values are kept. They are looked at in groups of
-neighbouring numbers, `AT_ONCE` values each: where there are more, the rows wait in files meanwhile.
-So a run that lost millions takes the memory of a group.
+All rows are read once more, and those of odd values are kept; where these are many, once more for
+each group of them.
 """
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from checkers.loss.numbering import Narrow, Numbering
 from harness.history.arrays import places
 from harness.history.parquet_reader import some
-from harness.machine.scratch import scratch
 from harness.protocols import NULL, Bits, Bools, Ints, Reads, Texts, Writes
 from harness.protocols.runs import FAIL, INFO, INVOKED, OK, READ
 
@@ -160,7 +155,6 @@ def _odd_by_marks() -> Bits:
 _ODD_BY_MARKS: Final = _odd_by_marks()
 
 
-AT_ONCE: Final = 2**20
 LATEST: Final = 2**63 - 1
 
 Part = TypeVar("Part", Writes, Reads)
@@ -190,73 +184,18 @@ class Odd:
     copies: Ints
 
 
-@dataclass
-class _Kept(Generic[Part]):
-    """Rows, and the number of the value of each, in memory or in a file."""
-
-    file: Path | None
-    held: list[tuple[Part, Ints]] = field(default_factory=list)
-
-    def add(self, rows: Part, numbers: Ints) -> None:
-        """Keep some."""
-        if self.file is None:
-            self.held.append((rows, numbers))
-        elif len(numbers):
-            with self.file.open("ab") as stream:
-                pickle.dump((rows, numbers), stream, protocol=5)
-
-    def __iter__(self) -> Iterator[tuple[Part, Ints]]:
-        if self.file is None or not self.file.exists():
-            yield from self.held
-            return
-        with self.file.open("rb") as stream:
-            while stream.peek(1):
-                yield pickle.load(stream)  # noqa: S301  # its own, in a folder of this user
+def kept(
+    parts: Iterable[Part], numbering: Numbering, chosen: Callable[[Ints], Bools]
+) -> Iterator[tuple[Part, Ints]]:
+    """The rows of chosen values, with the numbers of these."""
+    for part in parts:
+        numbers = numbering.numbers(part.key, part.value)
+        of = chosen(numbers)
+        if of.any():
+            yield some(part, of), numbers[of]
 
 
-def looked_up(
-    writes: Iterable[Writes],
-    reads: Iterable[Reads],
-    numbering: Numbering,
-    numbers: Ints,
-    is_odd: Callable[[Ints], Bools],
-) -> Iterator[Odd]:
-    """Read all rows again, for the odd values, whose numbers these are, in order; at least one
-    Odd, which may be empty."""
-    groups = [numbers[begin : begin + AT_ONCE] for begin in range(0, len(numbers), AT_ONCE)]
-    if not groups:
-        yield _odd_of(numbering, numbers, [], [])
-        return
-    firsts, many = np.array([group[0] for group in groups]), len(groups) > 1
-    with scratch() if many else nullcontext() as folder:
-
-        def kept(parts: Iterable[Part], name: str) -> list[_Kept[Part]]:
-            files = (Path(folder, f"{name}-{at}") if folder else None for at in range(len(groups)))
-            by_group: list[_Kept[Part]] = [_Kept(file) for file in files]
-            for part in parts:
-                each = numbering.numbers(part.key, part.value)
-                chosen = is_odd(each)
-                if chosen.any():
-                    _deal(some(part, chosen), each[chosen], firsts, by_group)
-            return by_group
-
-        of_writes, of_reads = kept(writes, "writes"), kept(reads, "reads")
-        while groups:  # a group's rows go with it
-            yield _odd_of(numbering, groups.pop(0), of_writes.pop(0), of_reads.pop(0))
-
-
-def _deal(rows: Part, numbers: Ints, firsts: Ints, groups: Sequence[_Kept[Part]]) -> None:
-    """Give each row to the group of its number."""
-    if len(groups) == 1:
-        groups[0].add(rows, numbers)
-        return
-    group = np.searchsorted(firsts, numbers, side="right") - 1
-    for place in np.flatnonzero(np.bincount(group, minlength=len(groups))).tolist():
-        chosen = group == place
-        groups[place].add(some(rows, chosen), numbers[chosen])
-
-
-def _odd_of(
+def odd_of(
     numbering: Numbering,
     numbers: Ints,
     of_writes: Iterable[tuple[Writes, Ints]],

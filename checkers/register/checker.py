@@ -47,13 +47,13 @@ from harness.protocols import (
     VALID,
     Checker,
     CheckResult,
-    HasPrimaryFinding,
+    Count,
     Number,
     PrimaryFinding,
     Run,
     Statement,
 )
-from harness.protocols.checkers import counted
+from harness.protocols.checkers import ENDED, counted
 
 # How old the values were that reads returned.
 #
@@ -381,7 +381,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Register(Checker[Slice, Part], HasPrimaryFinding):
+class Register(Checker[Slice, Part]):
     """Registers: reads, writes and compare-and-set of keys, each key judged by itself (Wing and
     Gong's search with Lowe's memoization, where values do not show which write a read has seen).
 
@@ -392,6 +392,47 @@ class Register(Checker[Slice, Part], HasPrimaryFinding):
 
     plugin: ClassVar[str] = "register"
     models: ClassVar[frozenset[str]] = frozenset({"register"})
+    title: ClassVar[str] = "Registers"
+    primary: ClassVar[PrimaryFinding] = PrimaryFinding(
+        counter_examples=("not_linearizable", "not_sequential"),
+        noun="inconsistent registers",
+        head="inconsistent",
+    )
+    counts: ClassVar[tuple[Count, ...]] = (
+        Count("keys", "registers", "judged one by one"),
+        Count(
+            "invalid_keys",
+            "with a counter-example",
+            "no order of their operations explains what was read",
+            proves=True,
+        ),
+        Count("undecided_keys", "undecided", "the search gave up on them"),
+        Count("operations", "operations"),
+        Count("reads", "reads", "that returned a value, or that there is none"),
+        Count("writes", "writes"),
+        Count("cas", "compare-and-sets"),
+        Count("attempted", "writes and compare-and-sets attempted"),
+        *ENDED,
+        Count(
+            "stale_reads",
+            "stale reads",
+            "returned a value that real time proves to have been replaced",
+        ),
+        Count("stale_versions_max", "versions behind, at most"),
+        Count("stale_s_p50", "age of a stale read, median"),
+        Count(
+            "stale_s_max",
+            "age of a stale read, at most",
+            "since the value was replaced, as far as real time proves it",
+        ),
+        Count("unwritten_reads", "reads of a value that was never written"),
+        Count("undated_reads", "reads whose age is not known"),
+        Count("searched_keys", "registers that needed a search"),
+        Count("states", "configurations searched"),
+    )
+    short: ClassVar[tuple[str, ...]] = (
+        *("keys", "invalid_keys", "undecided_keys", "reads", "stale_reads", "stale_s_max"),
+    )
 
     consistency: Literal["linearizable", "sequential"] = "linearizable"
     states_count: int = MAX_STATES
@@ -399,24 +440,6 @@ class Register(Checker[Slice, Part], HasPrimaryFinding):
     def __post_init__(self) -> None:
         if self.states_count < 1:
             raise ValueError("states_count is at least 1")
-
-    @property
-    def primary(self) -> PrimaryFinding:
-        """Registers without an order of their operations."""
-        consistent = _ADJECTIVE[self.consistency]
-        return PrimaryFinding(
-            counter_examples=tuple(f"not_{each}" for each in _ADJECTIVE),
-            noun="inconsistency",
-            adjective="inconsistent",
-            head="inconsistent",
-            found=f"Registers were not {consistent}",
-            none=f"Every register was {consistent}",
-            one=f"had a register that was not {consistent}",
-            some=f"had registers that were not {consistent}",
-            does="is inconsistent",
-            do="are inconsistent",
-            can="be inconsistent",
-        )
 
     def shards(self, run: Run) -> list[Slice]:
         """One shard: the keys of a run are judged one after the other."""

@@ -41,12 +41,12 @@ from harness.protocols import (
     VALID,
     Checker,
     CheckResult,
-    HasPrimaryFinding,
+    Count,
     PrimaryFinding,
     Run,
     Statement,
 )
-from harness.protocols.checkers import counted
+from harness.protocols.checkers import ENDED, counted, counter_examples
 from harness.protocols.runs import FAIL, INFO, NULL, OK, Bools, Int32s, Ints
 
 # The anomalous elements of a history, one row each and kind, with the read that proves it.
@@ -211,14 +211,14 @@ def merged(latencies: Iterable[Latencies]) -> Latencies:
     return Latencies(ns=ns, number=number)
 
 
-_SENTENCES: Final = {
-    "lost": "known elements that were lost: {n}",
-    "unexpected": "elements that were read and never added: {n}",
-    "read_before_add": "elements that were read before their add began: {n}",
-    "failed_found": "elements that were read though their add had failed: {n}",
-    "duplicated": "elements that occur more than once in one read: {n}",
-}
-_STALE: Final = "known elements that are missing from a later read: {n}"
+_WRONG: Final = (
+    Count("lost", "lost", "known elements that were lost"),
+    Count("unexpected", "unexpected", "elements that were read and never added"),
+    Count("read_before_add", "read too early", "elements that were read before their add began"),
+    Count("failed_found", "failed, found", "elements that were read though their add had failed"),
+    Count("duplicated", "duplicated", "elements that occur more than once in one read"),
+)
+_STALE: Final = Count("stale", "stale", "known elements that are missing from a later read")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -318,15 +318,10 @@ def of_all_keys(tallies: Sequence[Tally]) -> Tally:
 
 def opinion(tally: Tally, *, linearizable: bool = False) -> Judged:
     """The set's part of the verdict, from the tally of a complete history."""
-    sentences = {**_SENTENCES, **({"stale": _STALE} if linearizable else {})}
-    found = asdict(tally.counts)
+    wrong = (*_WRONG, _STALE) if linearizable else _WRONG
     return Judged(
         tally=tally,
-        counter_examples=tuple(
-            Statement(name, sentence.format(n=f"{found[name]:,}"))
-            for name, sentence in sentences.items()
-            if found[name]
-        ),
+        counter_examples=counter_examples(wrong, asdict(tally.counts)),
         doubts=tuple(_doubts(tally)),
     )
 
@@ -367,7 +362,7 @@ class Slice(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Set(Checker[Slice, Tally], HasPrimaryFinding):
+class Set(Checker[Slice, Tally]):
     """Elements of a set that are lost, stale or never read, as Jepsen's set-full means them, and
     those that were read though they were never added or their add had failed.
 
@@ -377,25 +372,27 @@ class Set(Checker[Slice, Tally], HasPrimaryFinding):
 
     plugin: ClassVar[str] = "set"
     models: ClassVar[frozenset[str]] = frozenset({"set"})
+    title: ClassVar[str] = "Elements of the set"
+    primary: ClassVar[PrimaryFinding] = PrimaryFinding(
+        counter_examples=("lost",), noun="lost elements", head="lost"
+    )
+    counts: ClassVar[tuple[Count, ...]] = (
+        Count("attempted", "adds attempted"),
+        *ENDED,
+        Count("stable", "stable", "elements in every read from some instant on"),
+        *_WRONG,
+        _STALE,
+        Count("never_read", "never read", "elements about which no read decides"),
+        Count("lost_unacknowledged", "lost, never acknowledged"),
+        Count("never_read_acknowledged", "never read, acknowledged"),
+        Count("recovered", "unknown adds that were read"),
+        Count("unacknowledged_found", "adds without acknowledgement that were read"),
+    )
+    short: ClassVar[tuple[str, ...]] = (
+        *("stable", "lost", "stale", "never_read", "unexpected", "duplicated"),
+    )
 
     linearizable: bool = False
-
-    @property
-    def primary(self) -> PrimaryFinding:
-        """Lost elements."""
-        return PrimaryFinding(
-            counter_examples=("lost",),
-            noun="loss",
-            adjective="lossy",
-            head="lost",
-            found="Acknowledged elements were lost",
-            none="No acknowledged element was lost",
-            one="lost an acknowledged element",
-            some="lost elements",
-            does="loses",
-            do="lose",
-            can="lose elements",
-        )
 
     def shards(self, run: Run) -> list[Slice]:
         """One shard for every so many bytes of history."""

@@ -76,13 +76,13 @@ from harness.protocols import (
     Bools,
     Checker,
     CheckResult,
-    HasPrimaryFinding,
+    Count,
     Ints,
     PrimaryFinding,
     Run,
     Statement,
 )
-from harness.protocols.checkers import LOST_WRITES
+from harness.protocols.checkers import LOST_WRITES, counter_examples
 from harness.protocols.runs import FAIL, INFO, OK
 
 ONE_EACH: Final = ("precommitted-read", "torn-transaction", "zombie-commit")
@@ -403,32 +403,82 @@ def _perhaps(history: History, group: Group, writer: Ints, by: Ints) -> Bools:
 _SHARD_BYTES: Final = 2**28
 """Of Parquet; a micro-operation takes some bytes in it, and some hundred here."""
 
-_SENTENCES: Final = {
-    "lost-write": "committed values that polls skipped and none returned: {n}",
-    "lost-after-poll": "acknowledged values that were polled, and lost after that: {n}",
-    "G1a": "records that were polled although the operation that sent them failed: {n}",
-    "unexpected": "values that were polled but never sent: {n}",
-    "phantom": "unacknowledged values that were polled, and taken back after that: {n}",
-    "inconsistent-offsets": "offsets that hold several values: {n}",
-    "duplicate": "values that are at several offsets: {n}",
-    "torn-transaction": "transactions of which a part was polled and a part is lost: {n}",
-    "zombie-commit": "acknowledged commits of producers that had been fenced before: {n}",
-    "offsets-without-output": "inputs that a group went past without processing them: {n}",
-    "output-without-offsets": "inputs that were consumed again after their output: {n}",
-    "precommitted-read": "operations that polled values that they had sent: {n}",
-    "unseen": "acknowledged values that no ok poll returned by the end, lost or late: {n}",
-    "poll-skip": "polls that skip values after the process's previous poll: {n}",
-    "nonmonotonic-poll": "polls that go back behind the process's previous poll: {n}",
-    "int-poll-skip": "skips of values within the polls of one operation: {n}",
-    "int-nonmonotonic-poll": "steps back within the polls of one operation: {n}",
-    "nonmonotonic-send": "sends at or before the offset of the process's previous send: {n}",
-    "int-nonmonotonic-send": "sends of one operation whose offsets are out of order: {n}",
-    "int-send-skip": "other values between the sends of one operation: {n}",
-    cycles.G0: "cycles of operations whose sends interleave: {n}",
-    cycles.G1C: "cycles of operations that polled each other's values: {n}",
-    cycles.REALTIME: "cycles of polls and real time (a value polled before it was sent): {n}",
-    DIRTY_READ: "records of failed operations that polls of read_uncommitted returned: {n}",
-}
+_WRONG: Final = (
+    Count("lost-write", "lost-write", "committed values that polls skipped and none returned"),
+    Count(
+        "lost-after-poll",
+        "lost-after-poll",
+        "acknowledged values that were polled, and lost after that",
+    ),
+    Count("G1a", "G1a", "records that were polled although the operation that sent them failed"),
+    Count("unexpected", "unexpected", "values that were polled but never sent"),
+    Count(
+        "phantom", "phantom", "unacknowledged values that were polled, and taken back after that"
+    ),
+    Count("inconsistent-offsets", "inconsistent-offsets", "offsets that hold several values"),
+    Count("duplicate", "duplicate", "values that are at several offsets"),
+    Count(
+        "torn-transaction",
+        "torn-transaction",
+        "transactions of which a part was polled and a part is lost",
+    ),
+    Count(
+        "zombie-commit",
+        "zombie-commit",
+        "acknowledged commits of producers that had been fenced before",
+    ),
+    Count(
+        "offsets-without-output",
+        "offsets-without-output",
+        "inputs that a group went past without processing them",
+    ),
+    Count(
+        "output-without-offsets",
+        "output-without-offsets",
+        "inputs that were consumed again after their output",
+    ),
+    Count(
+        "precommitted-read", "precommitted-read", "operations that polled values that they had sent"
+    ),
+    Count(
+        "unseen", "unseen", "acknowledged values that no ok poll returned by the end, lost or late"
+    ),
+    Count("poll-skip", "poll-skip", "polls that skip values after the process's previous poll"),
+    Count(
+        "nonmonotonic-poll",
+        "nonmonotonic-poll",
+        "polls that go back behind the process's previous poll",
+    ),
+    Count("int-poll-skip", "int-poll-skip", "skips of values within the polls of one operation"),
+    Count(
+        "int-nonmonotonic-poll",
+        "int-nonmonotonic-poll",
+        "steps back within the polls of one operation",
+    ),
+    Count(
+        "nonmonotonic-send",
+        "nonmonotonic-send",
+        "sends at or before the offset of the process's previous send",
+    ),
+    Count(
+        "int-nonmonotonic-send",
+        "int-nonmonotonic-send",
+        "sends of one operation whose offsets are out of order",
+    ),
+    Count("int-send-skip", "int-send-skip", "other values between the sends of one operation"),
+    Count(cycles.G0, cycles.G0, "cycles of operations whose sends interleave"),
+    Count(cycles.G1C, cycles.G1C, "cycles of operations that polled each other's values"),
+    Count(
+        cycles.REALTIME,
+        cycles.REALTIME,
+        "cycles of polls and real time (a value polled before it was sent)",
+    ),
+    Count(
+        DIRTY_READ,
+        DIRTY_READ,
+        "records of failed operations that polls of read_uncommitted returned",
+    ),
+)
 """By Jepsen's names, in the order in which a verdict gives them; `lost-after-poll`, `unexpected`,
 `phantom`, `torn-transaction`, `zombie-commit`, `offsets-without-output`, `output-without-offsets`
 and `dirty-read` are not Jepsen's."""
@@ -457,7 +507,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
+class TransactionalLog(Checker[Slice, Part]):
     """Transactions that send to logs and poll them, as Jepsen's workload kafka checks them: lost
     and unseen writes, aborted, precommitted and unexpected reads, inconsistent offsets, duplicates,
     skips and steps back of polls and sends, cycles (G0, G1c), transactions that are torn.
@@ -475,15 +525,27 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
 
     plugin: ClassVar[str] = "kafka"
     models: ClassVar[frozenset[str]] = frozenset({"transaction"})
+    title: ClassVar[str] = "Transactions"
+    primary: ClassVar[PrimaryFinding] = replace(
+        LOST_WRITES, counter_examples=("lost-write", "lost-after-poll", "unseen")
+    )
+    counts: ClassVar[tuple[Count, ...]] = (
+        Count("attempted", "values sent"),
+        Count("acknowledged", "acknowledged", "values of sends and of transactions that were ok"),
+        Count("failed", "failed"),
+        Count("unknown", "of unknown outcome"),
+        Count("polled", "values polled"),
+        Count("polled_ok", "of these, by polls that were ok"),
+        *_WRONG,
+        Count("worst_realtime_lag_s", "age of the oldest value that a poll left out, at most"),
+    )
+    short: ClassVar[tuple[str, ...]] = (
+        *("acknowledged", "lost-write", "unseen", "torn-transaction", "G1a", "duplicate"),
+    )
 
     sub_via: Literal["assign", "subscribe"] = "assign"
     unseen: Literal["error", "doubt"] = "error"
     exactly_once: bool = False
-
-    @property
-    def primary(self) -> PrimaryFinding:
-        """Lost writes."""
-        return replace(LOST_WRITES, counter_examples=("lost-write", "lost-after-poll", "unseen"))
 
     def shards(self, run: Run) -> list[Slice]:
         """One shard for every so many bytes of history."""
@@ -505,10 +567,10 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
     def merge(self, run: Run, parts: Sequence[Part]) -> CheckResult:
         """The counts, findings and statements of all shards together."""
         judged = merge(parts[0].ops, [part.tally for part in parts])
-        numbers = {kind: _number(judged, kind) for kind in _SENTENCES}
+        numbers = {each.name: _number(judged, each.name) for each in _WRONG}
         # What nobody polled of a key not read to its end is late, or lost, or one reader's mistake.
         open_ = np.setdiff1d(judged.keys, parts[0].ended) if _ours(run) else judged.keys[:0]
-        tolerated = {kind for kind in _SENTENCES if self._tolerates(kind)}
+        tolerated = {kind for kind in numbers if self._tolerates(kind)}
         errors = {
             kind: left
             for kind, number in numbers.items()
@@ -532,11 +594,7 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
                 texts=run.facts.texts,
                 tolerated=tolerated.__contains__,
             ),
-            counter_examples=tuple(
-                Statement(kind, sentence.format(n=f"{errors[kind]:,}"))
-                for kind, sentence in _SENTENCES.items()
-                if kind in errors
-            ),
+            counter_examples=counter_examples(_WRONG, errors),
             doubts=(*self._doubts(judged), *_open(open_, run), *_disputed(judged)),
             all_well=f"all {judged.counts.acknowledged:,} acknowledged values were polled",
             details=_details(judged, run, tolerated),
@@ -559,8 +617,8 @@ class TransactionalLog(Checker[Slice, Part], HasPrimaryFinding):
             sentence = "no transaction of a process that had subscribed consumed anything"
             yield Statement(DOUBTS.vacuous, f"{sentence} and committed")
         if self.unseen == "doubt" and (number := judged.number("unseen")):
-            sentence = _SENTENCES["unseen"].format(n=f"{number:,}")
-            yield Statement(DOUBTS.not_yet_visible, sentence)
+            sentence = "acknowledged values that no ok poll returned by the end, lost or late"
+            yield Statement(DOUBTS.not_yet_visible, f"{sentence}: {number:,}")
 
 
 def _ours(run: Run) -> bool:
@@ -608,7 +666,7 @@ def _details(judged: Judged, run: Run, tolerated: set[str]) -> dict[str, Any]:
         }
         if _ours(run)
         else None,
-        "error_types": sorted(kind for kind in _SENTENCES if _number(judged, kind)),
+        "error_types": sorted(each.name for each in _WRONG if _number(judged, each.name)),
         "tolerated": sorted(kind for kind in tolerated if _number(judged, kind)),
         "cycles": [
             cycles.document(each, judged.ops, texts, tolerated=not each.wr_alone)

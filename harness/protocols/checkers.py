@@ -81,7 +81,7 @@ class CheckResult:
                       others as int, float or `None`. 64 bits hold each int
     rates             shares of those counts, where the checker has any
     findings          one row per anomaly, with `run_id`, `kind` and further columns, or `None`;
-                      a reader of batches if they may not fit in memory
+                      where there may be very many, the first of each kind
     counter_examples  one is enough for `invalid`
     doubts            what keeps the run from being `valid`; also for an `invalid` run
     all_well          the sentence of a `valid` run, without a full stop
@@ -95,7 +95,7 @@ class CheckResult:
 
     counts: Mapping[str, Number]
     rates: Mapping[str, float | None] = field(default_factory=dict)
-    findings: pa.Table | pa.RecordBatchReader | None = None
+    findings: pa.Table | None = None
     counter_examples: tuple[Statement, ...] = ()
     doubts: tuple[Statement, ...] = ()
     all_well: str = "nothing was found"
@@ -104,32 +104,17 @@ class CheckResult:
 
 @dataclass(frozen=True, kw_only=True)
 class PrimaryFinding:
-    """What a checker primarily looks for. Statistics over many runs count the runs that have it,
-    and pages use its words. (In documents such runs are `lossy` and of the class `loss`, whatever
-    it is.)
+    """What a checker primarily looks for. Statistics over many runs count the runs that have it.
+    (In documents such runs are `lossy` and of the class `loss`, whatever it is.)
 
     counter_examples  the names of the counter-examples that are it; `None`: each of any name
-    noun        "loss": as in "runs with loss"
-    adjective   "lossy": what such a run is
-    head        "lost": above shares of runs
-    found       "Acknowledged writes were lost": before "in 3 of 12 cells"
-    none        "No acknowledged write was lost": before "in 12 conclusive runs"
-    one, some   "lost an acknowledged write", "lost writes": what a run did, what runs did
-    does, do    "loses", "lose": before "more often"
-    can         "lose writes": after "may still"
+    noun              "lost writes": as in "runs with lost writes"
+    head              "lost": above shares of runs
     """
 
-    counter_examples: tuple[str, ...] | None
-    noun: str
-    adjective: str
-    head: str
-    found: str
-    none: str
-    one: str
-    some: str
-    does: str
-    do: str
-    can: str
+    counter_examples: tuple[str, ...] | None = None
+    noun: str = "counter-examples"
+    head: str = "invalid"
 
     def is_in(self, counter_examples: Iterable[str]) -> bool:
         """Whether one of a run's counter-examples, by name, is this finding."""
@@ -137,37 +122,46 @@ class PrimaryFinding:
         return bool(names if self.counter_examples is None else names & {*self.counter_examples})
 
 
-LOST_WRITES: Final = PrimaryFinding(
-    counter_examples=("lost",),
-    noun="loss",
-    adjective="lossy",
-    head="lost",
-    found="Acknowledged writes were lost",
-    none="No acknowledged write was lost",
-    one="lost an acknowledged write",
-    some="lost writes",
-    does="loses",
-    do="lose",
-    can="lose writes",
-)
+LOST_WRITES: Final = PrimaryFinding(counter_examples=("lost",), noun="lost writes", head="lost")
 """That of checkers which look for lost acknowledged writes."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Measure:
-    """A count of a checker that statistics over many runs show as a share of another count, beside
-    how often runs have the primary finding.
+@dataclass(frozen=True)
+class Count:
+    """A count of a checker, or a kind of its findings: pages, tables, the command line and the lake
+    use these words.
 
-    part   the name of the count, and of the measure
-    whole  the name of the count that it is a share of
-    head   "lost commits": above the numbers
-    of     "acknowledged commits": what the share is of
+    name     of the count in result.json, or of the kind of finding
+    label    "skipped": what it is called, beside its number
+    meaning  "acknowledged records that were skipped": what is counted; says more than the label
+    of       the count that it is a share of: statistics over many runs show that share
+    proves   a counter-example is counted here under another name
     """
 
-    part: str
-    whole: str
-    head: str
-    of: str
+    name: str
+    label: str
+    meaning: str = ""
+    of: str = ""
+    proves: bool = False
+
+
+def counter_examples(
+    counts: Iterable[Count], numbers: Mapping[str, Number]
+) -> tuple[Statement, ...]:
+    """Those of these counts that are above 0, in the words of their meaning."""
+    return tuple(
+        Statement(each.name, f"{each.meaning}: {number:,}")
+        for each in counts
+        if (number := numbers.get(each.name))
+    )
+
+
+ENDED: Final = (
+    Count("acknowledged", "acknowledged"),
+    Count("failed", "failed"),
+    Count("unknown", "unknown"),
+)
+"""How writes ended."""
 
 
 class Run(Protocol):
@@ -229,6 +223,15 @@ class Checker(Protocol[Shard, Part]):
     plugin: ClassVar[str]
     models: ClassVar[frozenset[str]]
     """The names of the models that it judges (`harness.models`)."""
+    title: ClassVar[str] = ""
+    """Above its section of the page."""
+    primary: ClassVar[PrimaryFinding] = PrimaryFinding()
+    """By default all counter-examples count the same."""
+    counts: ClassVar[tuple[Count, ...]] = ()
+    """Its counts and kinds of finding, in the order in which they are shown. What is not declared
+    is shown by its name."""
+    short: ClassVar[tuple[str, ...]] = ()
+    """The names of the few counts that say most; by default all."""
 
     @abstractmethod
     def shards(self, run: Run) -> Sequence[Shard]:
@@ -272,26 +275,3 @@ class OneShard(Checker[None, Part], Protocol[Part]):
         """Judge what was gathered."""
         (gathered,) = parts
         return self.judge(run, gathered)
-
-
-@runtime_checkable
-class HasPrimaryFinding(Protocol):
-    """A checker whose findings differ in weight; for any other, all counter-examples count the
-    same."""
-
-    @property
-    @abstractmethod
-    def primary(self) -> PrimaryFinding:
-        """What it primarily looks for."""
-        ...
-
-
-@runtime_checkable
-class HasMeasures(Protocol):
-    """A checker with more than one count that statistics over many runs show."""
-
-    @property
-    @abstractmethod
-    def measures(self) -> tuple[Measure, ...]:
-        """The measures, in the order in which they are shown."""
-        ...

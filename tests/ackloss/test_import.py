@@ -144,7 +144,7 @@ def missing(imported: set[tuple[str, str]]) -> set[tuple[str, str]]:
         ("nemeses", {"ProcessRecord", "Nemesis", "ClientNemesis"}),
         ("workloads", {"invoke", "Workload", "GroupSettings"}),
         ("targets", {"RunsSimulated", "GuestTarget", "with_proxy", "Requests"}),
-        ("checkers", {"HasPrimaryFinding", "CheckResult", "LOST_WRITES"}),
+        ("checkers", {"PrimaryFinding", "CheckResult", "LOST_WRITES"}),
     ],
 )
 def test_what_plug_ins_of_the_tree_import_others_can_import_too(

@@ -74,13 +74,16 @@ def test_a_regression_that_was_planted_is_found_where_it_is_and_nowhere_else() -
     assert cells["w"].difference == pytest.approx(0.3)
     assert cells["w"].low > 0
     assert cells["w"].p < cells["w"].p_adjusted < 0.05
-    assert "loses more often: 0 of 30 lossy before, 9 of 30 lossy now" in cells["w"].in_words
+    assert (
+        "lost writes more often: 0 of 30 with lost writes before, 9 of 30 with lost writes now"
+        in cells["w"].in_words
+    )
 
 
 def test_the_way_back_is_an_improvement() -> None:
     cell = compared({"x": runs(9, 21)}, {"x": runs(0, 30)})["x"]
     assert cell.status == "improvement"
-    assert "loses less often" in cell.in_words
+    assert "lost writes less often" in cell.in_words
 
 
 def test_equal_campaigns_rarely_differ() -> None:
@@ -202,7 +205,7 @@ def test_two_folders_are_read_and_compared(tmp_path: Path) -> None:
     assert document["improvements"] == 0
     assert document["differs"] == []
     assert document["conclusion"][0] == (
-        "1 of 2 cells loses more often than in the baseline: unclean=false."
+        "1 of 2 cells has lost writes more often than in the baseline: unclean=false."
     )
     assert "the same in both campaigns" in document["conclusion"][-1]
     assert [each["runs"] for each in document["campaigns"]] == [20, 20]

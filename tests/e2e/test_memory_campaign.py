@@ -250,7 +250,7 @@ def test_a_campaign_of_registers_speaks_of_registers(tmp_path: Path) -> None:
     shares = {cell["key"]["defect"]: cell["lossy_share"]["estimate"] for cell in document["cells"]}
     assert shares == {"on": 1, "off": 0}
     page = Parsed(folder.report.read_text(encoding="utf-8"))
-    assert "Simulated: Registers were not linearizable in 1 of 2 cells" in page.words
+    assert "Simulated: Inconsistent registers in 1 of 2 cells" in page.words
     assert not re.search(r"\b(lost|loss|lossy)\b", page.words), page.words
     summary = folder.summary.read_text(encoding="utf-8")
     assert "inconsistent / conclusive runs" in summary

@@ -63,10 +63,10 @@ def test_the_result_comes_first(matrix36: tuple[Parsed, Truth, CampaignDir]) -> 
     page, truth, _ = matrix36
     lossy = sum(1 for counts in truth.cells.values() if counts["loss"])
     order = [
-        "campaign synthetic", "finished", f"Acknowledged writes were lost in {lossy} of 36 cells",
+        "campaign synthetic", "finished", f"Lost writes in {lossy} of 36 cells",
         "Which settings keep acknowledged writes?", "all 288 planned runs",
         "36: unclean (2), min_isr (3), acks (2), faults (3)", "target 4.3.1", "Conclusions",
-        "Runs that lost writes", "faults=kill faults=storm",
+        "Runs with lost writes", "faults=kill faults=storm",
         "Loss against availability", "Loss and waiting times of all runs", "Cells compared",
         "Verdict classes", "All runs",
         "Harness failures", "Worker 2 died; its cluster was rebuilt.", "campaign.json",

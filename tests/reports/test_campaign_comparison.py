@@ -39,9 +39,11 @@ def test_the_page_has_the_contents_of_the_document(
     page = (tmp_path / "p.html").read_text()
     assert re.search(r"<h1>1 regression: third ", page)
     assert "unclean=false" in page
-    assert "0 of 10 lossy before, 8 of 10 lossy now" in page
+    assert "0 of 10 with lost writes before, 8 of 10 with lost writes now" in page
     assert page.count('class="bad"') == 1
-    assert page.index("loses more often: 0 of 10") < page.index("no difference shown: 9 of 10")
+    assert page.index("lost writes more often: 0 of 10") < page.index(
+        "no difference shown: 9 of 10"
+    )
     assert page.count("data:image/svg+xml,") == 2
 
 

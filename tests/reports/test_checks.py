@@ -90,11 +90,11 @@ def test_counts_of_registers_are_no_counts_of_losses() -> None:
     [
         ("valid", "register", [], "5 keys are linearizable"),
         ("invalid", "register", [["not_linearizable", "2 of 5 keys are not linearizable: 'k0'"]],
-         "2 of 5 keys are not linearizable"),
+         "2 of 5 keys are not linearizable: 'k0'"),
         ("invalid", "set", [["lost", "known elements that were lost: 1"]],
          "Known elements that were lost: 1"),
-        ("unknown", "register", [], "It is not known whether the registers are consistent"),
-        ("unknown", "set", [["lost", "x"]], "It is not known whether elements of the set were"),
+        ("unknown", "register", [], "It is not known whether there were inconsistent registers"),
+        ("unknown", "set", [["lost", "x"]], "It is not known whether there were lost elements"),
     ],
 )  # fmt: skip
 def test_headlines(verdict: str, model: str, found: list[list[str]], words: str) -> None:

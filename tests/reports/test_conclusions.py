@@ -62,14 +62,14 @@ TRUE, FALSE = {"unclean": "true"}, {"unclean": "false"}
 
 def test_one_lossy_cell_is_named_with_its_interval() -> None:
     found = conclusions(campaign((TRUE, [lossy()] * 49 + [run()]), (FALSE, [run()] * 50)))
-    assert found.headline == "Acknowledged writes were lost in 1 of 2 cells"
+    assert found.headline == "Lost writes in 1 of 2 cells"
     assert found.sentences[0] == (
-        "Acknowledged writes were lost in 1 of 2 cells: unclean=true, in 49 of 50 conclusive runs "
+        "Lost writes in 1 of 2 cells: unclean=true, in 49 of 50 conclusive runs "
         "(95 % interval: 89.4 % to 99.949 %)."
     )
     assert found.sentences[1] == (
-        "Nothing was lost in unclean=false, 50 conclusive runs; up to 7.1 % of runs may still lose "
-        "writes (95 %)."
+        "No lost writes in unclean=false, 50 conclusive runs; up to 7.1 % of runs may still have "
+        "them (95 %)."
     )
     assert found.cautions == ()
 
@@ -90,17 +90,19 @@ def test_results_whose_leader_no_fault_met_are_a_caution() -> None:
 def test_sentences_are_in_the_words_of_the_finding() -> None:
     document = campaign((TRUE, [lossy()] * 49 + [run()]), (FALSE, [run()] * 50 + [UNKNOWN] * 9))
     found = conclusions(replace(document, finding=Register().primary))
-    assert found.headline == "Registers were not linearizable in 1 of 2 cells"
+    assert found.headline == "Inconsistent registers in 1 of 2 cells"
     assert found.sentences[0] == (
-        "Registers were not linearizable in 1 of 2 cells: unclean=true, in 49 of 50 conclusive "
+        "Inconsistent registers in 1 of 2 cells: unclean=true, in 49 of 50 conclusive "
         "runs (95 % interval: 89.4 % to 99.949 %)."
     )
-    assert found.sentences[1].startswith("Nothing was inconsistent in unclean=false, 50 conclusive")
+    assert found.sentences[1].startswith("No inconsistent registers in unclean=false, 50 ")
     assert (
-        "of runs may still be inconsistent (95 %), with all other runs counted as inc"
+        "of runs may still have them (95 %), with all other runs counted as having inc"
         in (found.sentences[1])
     )
-    assert found.sentences[2].startswith("In cells without inconsistency the median run went ")
+    assert found.sentences[2].startswith(
+        "In cells without inconsistent registers the median run went "
+    )
     words = " ".join((found.headline, *found.sentences, *found.cautions))
     assert not re.search(r"\b(loss|lost|lossy|writes? w)", words), words
 
@@ -108,10 +110,9 @@ def test_sentences_are_in_the_words_of_the_finding() -> None:
 def test_no_finding_is_in_its_words_too() -> None:
     document = replace(campaign((TRUE, [run()] * 50)), finding=Register().primary)
     found = conclusions(document)
-    assert found.headline == "Every register was linearizable in 50 conclusive runs"
+    assert found.headline == "No inconsistent registers in 50 conclusive runs"
     assert found.sentences[0] == (
-        "No inconsistency was found: 0 of 50 conclusive runs in 1 cell had a register that was not "
-        "linearizable."
+        "No run that counts has inconsistent registers: 0 of 50 conclusive runs in 1 cell."
     )
 
 
@@ -135,21 +136,21 @@ def test_a_choice_that_all_lossy_cells_have_in_common_is_named() -> None:
 def test_nothing_in_common_is_claimed_where_no_other_choice_is_conclusive() -> None:
     found = conclusions(grid("everywhere"))
     assert "all of them with" not in found.sentences[0]
-    assert found.sentences[1] == "No cell was without loss."
+    assert found.sentences[1] == "No cell was without lost writes."
     silent = campaign((TRUE, [lossy()] * 30), (FALSE, [UNKNOWN] * 30), ({"unclean": "x"}, []))
     assert "all of them with" not in conclusions(silent).sentences[0]
 
 
 def test_no_loss_always_comes_with_what_is_still_possible() -> None:
     found = conclusions(campaign((TRUE, [run()] * 50), (FALSE, [run()] * 10)))
-    assert found.headline == "No acknowledged write was lost in 60 conclusive runs"
+    assert found.headline == "No lost writes in 60 conclusive runs"
     assert found.sentences[0] == (
-        "No loss was found: 0 of 60 conclusive runs in 2 cells lost an acknowledged write."
+        "No run that counts has lost writes: 0 of 60 conclusive runs in 2 cells."
     )
     assert found.sentences[1] == (
-        "Nothing was lost in 2 cells of 10 to 50 conclusive runs each; up to 7.1 % of runs in the "
-        "cell with the most evidence, and up to 30.8 % in the one with the least, may still lose "
-        "writes (95 %)."
+        "No lost writes in 2 cells of 10 to 50 conclusive runs each; up to 7.1 % of runs in the "
+        "cell with the most evidence, and up to 30.8 % in the one with the least, may still have "
+        "them (95 %)."
     )
     assert found.cautions[0].startswith("1 cell of 2 has fewer than 20 conclusive runs: too few")
 
@@ -163,11 +164,11 @@ def test_many_runs_that_do_not_count_widen_the_interval() -> None:
         "100 %)" in (found.sentences[0])
     )
     assert (
-        "up to 41.2 % of runs may still lose writes (95 %), with all other runs counted as lossy"
-        in found.sentences[1]
+        "up to 41.2 % of runs may still have them (95 %), with all other runs counted as having "
+        "lost writes" in found.sentences[1]
     )
     assert found.cautions[0] == (
-        "30 of 80 runs do not count, more than 5 % of the runs of 2 cells: if loss affects "
+        "30 of 80 runs do not count, more than 5 % of the runs of 2 cells: if lost writes affect "
         "whether a run counts, the true share lies between the best and the worst case."
     )
 
@@ -176,16 +177,18 @@ def test_losses_in_runs_that_do_not_count_are_reported() -> None:
     starved = [lossy(doubts=("starved",))] * 3 + [UNKNOWN] * 4
     found = conclusions(campaign((TRUE, [run()] * 40 + starved)))
     assert found.headline == (
-        "No acknowledged write was lost in 40 conclusive runs; 3 runs that do not count lost writes"
+        "No lost writes in 40 conclusive runs; 3 runs that do not count have lost writes"
     )
-    assert found.cautions[0].startswith("3 of the 7 runs that do not count lost writes: ")
-    assert found.sentences[0].startswith("No run that counts lost writes: 0 of 40 conclusive runs")
-    assert found.sentences[1] == "No cell was without loss."
+    assert found.cautions[0].startswith("3 of the 7 runs that do not count have lost writes: ")
+    assert found.sentences[0].startswith(
+        "No run that counts has lost writes: 0 of 40 conclusive runs"
+    )
+    assert found.sentences[1] == "No cell was without lost writes."
     found = conclusions(campaign((TRUE, [run()] * 40 + starved), (FALSE, [lossy()] * 40)))
     assert found.headline == (
-        "Acknowledged writes were lost in 1 of 2 cells, and in 1 more in runs that do not count"
+        "Lost writes in 1 of 2 cells, and in 1 more in runs that do not count"
     )
-    assert "Nothing was lost" not in found.sentences[1]
+    assert "No lost writes" not in found.sentences[1]
 
 
 def test_a_difference_that_other_runs_may_explain_is_doubtful() -> None:
@@ -204,8 +207,9 @@ def test_similar_runs_of_one_cluster_are_a_caution() -> None:
     other = Resemblance(groups=4, runs=40, correlation=0.01, p=0.4)
     found = {"cluster": {"lossy": similar}, "worker": {"lossy": other}}
     assert conclusions(replace(document, resemblance=found)).cautions == (
-        "Runs of one cluster are similar in whether they lose (intraclass correlation 0.21, "
-        "p = 0.002, 4 clusters): intervals assume independent runs, and are therefore too narrow.",
+        "Runs of one cluster are similar in whether they have lost writes (intraclass correlation "
+        "0.21, p = 0.002, 4 clusters): intervals assume independent runs, and are therefore too "
+        "narrow.",
     )
 
 
@@ -232,9 +236,9 @@ def test_the_price_for_clients_is_reported_in_medians_and_by_pairs() -> None:
         campaign((TRUE, [lossy(longest_gap_s=1.2, refused=0)] * 30), (FALSE, waits))
     )
     assert found.sentences[2] == (
-        "In cells without loss the median run went 8 s without an acknowledgement and had 120 "
-        "failed writes; in cells with loss, 1.2 s and 0; in the one pair with a significant "
-        "difference, the safer cell waited longer."
+        "In cells without lost writes the median run went 8 s without an acknowledgement and had "
+        "120 failed writes; in cells with lost writes, 1.2 s and 0; in the one pair with a "
+        "significant difference, the safer cell waited longer."
     )
 
 
@@ -248,7 +252,7 @@ def test_without_a_conclusive_run_nothing_is_concluded(runs: list[Any]) -> None:
     found = conclusions(campaign((TRUE, runs), planned=10))
     assert found.headline == "No run is conclusive"
     assert found.sentences[:2] == (
-        "Nothing is known about loss: no run is conclusive.",
+        "Nothing is known about lost writes: no run is conclusive.",
         "Nothing is known about safety either.",
     )
     assert any(f"{len(runs)} of 10 planned runs are finished" in each for each in found.cautions)
@@ -301,7 +305,7 @@ def test_a_campaign_that_is_decided_or_doubtful_says_so(tmp_path: Path) -> None:
 
 def test_a_campaign_without_loss_says_what_its_runs_exclude(tmp_path: Path) -> None:
     assert ended(tmp_path, [SAFE] * 10, [SAFE] * 10) == (
-        "No acknowledged write was lost in 20 conclusive runs of 2 cells: a share above 30.8 % of "
+        "No lost writes in 20 conclusive runs of 2 cells: a share above 30.8 % of "
         "any cell is excluded (95 %)."
     )
     failed = {"error": "no disk"}
@@ -318,7 +322,7 @@ def test_the_closing_sentence_counts_results_of_pairs_and_what_the_others_showed
     )
     assert "share =" not in sentence, "it is shared"
     assert ended(tmp_path / "x", [SAFE] * 3, [SAFE] * 3, shared=True).startswith(
-        "No acknowledged write was lost in 6 conclusive results of 2 cells"
+        "No lost writes in 6 conclusive results of 2 cells"
     )
 
 

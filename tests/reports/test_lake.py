@@ -55,7 +55,7 @@ def test_the_page_has_rates_trends_and_what_does_not_count(page: Path) -> None:
     assert "0 of 9 at most 33.6 % 3 do not count 2 of 3 campaigns" in text
     assert "no conclusive run" in text
     assert "two no conclusive run — 2" in text, "in the trend"
-    assert "3 of 63 runs do not count, and are not runs without loss" in text
+    assert "3 of 63 runs do not count, and are not runs without lost writes" in text
     assert 'title="never ran">—<' in page.read_text()
     assert page.read_text().count("data:image/svg+xml,") == 2
 

@@ -182,7 +182,7 @@ def test_inconclusive_runs_are_never_runs_without_loss(tmp_path: Path) -> None:
     assert (new.conclusive, new.lossy_share.estimate, new.inconclusive) == (0, None, 4)
     assert new.lossy_share.in_words == "no conclusive run"
     assert new.loss_rate.median is None
-    assert noted(found, "7 of 9 runs do not count, and are not runs without loss; 1 of them")
+    assert noted(found, "7 of 9 runs do not count, and are not runs without lost writes; 1 of them")
     assert noted(found, "1 rate has no conclusive run: nothing is known there")
 
 

@@ -8,9 +8,7 @@ import pytest
 
 from analysis.primary import measures_of
 from analysis.statistics.cells import cell_of
-from harness import registry
 from harness.history.documents import CheckRecord, RunResult
-from harness.protocols import HasMeasures
 from tests.fixtures.synthetic_results import FAILED, run
 
 
@@ -30,14 +28,6 @@ def of_group(skipped: int, *, check: str = "delivery", **counts: Any) -> RunResu
     }
     checks = (CheckRecord(name=check, verdict=ended.verdict, counts=counted),)
     return RunResult(**{**vars(ended), "model": "group", "checks": checks})
-
-
-@pytest.mark.parametrize("name", registry.usable("checkers"))
-def test_measures_of_shipped_checkers_have_words_and_names_of_their_own(name: str) -> None:
-    checker = registry.make("checkers", name, {}, key="checks")
-    measures = checker.measures if isinstance(checker, HasMeasures) else ()
-    assert all(value for each in measures for value in vars(each).values())
-    assert len({each.part for each in measures}) == len(measures)
 
 
 def test_the_numbers_of_a_measure() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from checkers.judging import one_run
 from checkers.judging.availability import leaders_of_run
-from checkers.judging.cells import judge_cells, stored_result
 from checkers.judging.many_runs import _size_bytes
-from checkers.judging.one_run import judge_run
+from checkers.judging.one_run import judge_run, stored_result
 from checkers.judging.results import Judged
 from checkers.loss.checker import Found, Loss, Slice
 from harness.errors import HistoryError
@@ -43,21 +43,23 @@ def run(valid: RunDir, tmp_path: Path) -> RunDir:
     return RunDir(Path(shutil.copytree(valid.path, tmp_path / "run")))
 
 
-def of_verdicts(*verdicts: str) -> Callable[[RunDir], Judged]:
-    """Judges the cells so, in their order."""
+def judged_so(run: RunDir, patch: pytest.MonkeyPatch, *verdicts: str) -> dict[str, Any]:
+    """The result of a run whose cells are judged so, in their order."""
+    judged_folder = one_run._judged_folder
     given = dict(zip(CELLS, verdicts, strict=True))
 
-    def judge(folder: RunDir) -> Judged:
+    def judge(folder: RunDir, checks: Any) -> Judged:
         verdict = given[folder.path.name]
         document = {
-            **judge_run(folder),
+            **judged_folder(folder, checks).document,
             "verdict": verdict,
             "doubts": ["unproven"] if verdict == "unknown" else [],
             "counter_examples": ["lost"] if verdict == "invalid" else [],
         }
         return Judged(document)
 
-    return judge
+    patch.setattr(one_run, "_judged_folder", judge)
+    return judge_run(run)
 
 
 @pytest.mark.parametrize(
@@ -78,9 +80,9 @@ def of_verdicts(*verdicts: str) -> Callable[[RunDir], Judged]:
     ],
 )
 def test_a_run_is_as_bad_as_its_worst_cell(
-    run: RunDir, verdicts: list[str], verdict: str, reason: str
+    run: RunDir, verdicts: list[str], verdict: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    document = judge_cells(run, of_verdicts(*verdicts)).write(run)
+    document = judged_so(run, monkeypatch, *verdicts)
     assert (document["verdict"], document["reason"]) == (verdict, reason)
     assert document["eligible"] is ("unknown" not in verdicts)
     assert document == run.read_json(run.result)
@@ -147,22 +149,30 @@ def listing(run: RunDir, document: str, names: list[str]) -> None:
     ids=["not listed", "listed twice", "not planned"],
 )
 def test_the_cells_are_those_of_the_plan(
-    run: RunDir, document: str, kept: list[str], sentence: str
+    run: RunDir,
+    document: str,
+    kept: list[str],
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     listing(run, document, kept)
-    result = judge_cells(run, of_verdicts(*["valid"] * 4)).write(run)
+    result = judged_so(run, monkeypatch, *["valid"] * 4)
     assert (result["verdict"], result["complete"]) == ("unknown", False)
     assert sentence in result["reason"]
     assert sorted(cell["name"] for cell in result["cells"]) == sorted(CELLS)
 
 
-def test_a_loss_in_a_cell_that_is_not_listed_is_one(run: RunDir) -> None:
+def test_a_loss_in_a_cell_that_is_not_listed_is_one(
+    run: RunDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
     listing(run, "run.json", ["safe", "early", "two"])
     verdicts = ["valid", "invalid", "valid", "valid"]
-    assert judge_cells(run, of_verdicts(*verdicts)).write(run)["verdict"] == "invalid"
+    assert judged_so(run, monkeypatch, *verdicts)["verdict"] == "invalid"
 
 
-def test_a_cell_that_cannot_be_judged_keeps_no_earlier_result(run: RunDir) -> None:
+def test_a_cell_that_cannot_be_judged_keeps_no_earlier_result(
+    run: RunDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither does a name that leads out of the run's folder get one."""
     judge_run(run)
     early, two = run.cell("early"), run.cell("two")
@@ -174,12 +184,15 @@ def test_a_cell_that_cannot_be_judged_keeps_no_earlier_result(run: RunDir) -> No
     content["cells"][3]["name"] = "../../run/cells/safe/../two"
     run.write_json(run.run, content)
 
-    def judge(folder: RunDir) -> Judged:
+    judged_folder = one_run._judged_folder
+
+    def judge(folder: RunDir, checks: Any) -> Judged:
         if folder.path == early.path:
             raise HistoryError("cannot be read", file=str(folder.path))
-        return Judged(judge_run(folder))
+        return judged_folder(folder, checks)
 
-    document = judge_cells(run, judge).write(run)
+    monkeypatch.setattr(one_run, "_judged_folder", judge)
+    document = judge_run(run)
     listed = {each["name"]: each for each in document["cells"]}
     for cell, words in ((early, "cannot be read"), (two, "missing: cells/two")):
         own, name = read_result(cell), cell.path.name
@@ -200,10 +213,12 @@ def test_a_cell_in_the_folder_of_another_is_none_of_it(run: RunDir) -> None:
     assert f"of another cell or run: cells/unclean ({run.run_id}.safe)" in str(result["cells"])
 
 
-def test_a_loss_stands_whatever_is_missing_beside_it(run: RunDir) -> None:
+def test_a_loss_stands_whatever_is_missing_beside_it(
+    run: RunDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.rmtree(run.cell("safe").path)
-    judged = of_verdicts("valid", "invalid", "valid", "valid")
-    assert judge_cells(run, judged).document["verdict"] == "invalid"
+    verdicts = ["valid", "invalid", "valid", "valid"]
+    assert judged_so(run, monkeypatch, *verdicts)["verdict"] == "invalid"
 
 
 def test_a_run_without_a_manifest_was_killed(run: RunDir) -> None:
@@ -267,7 +282,7 @@ def test_a_run_whose_cells_cannot_be_put_together_is_unknown(
     def failing(*_: Any, **__: Any) -> Judged:
         raise IndexError("planted")
 
-    monkeypatch.setattr("checkers.judging.one_run.judge_cells", failing)
+    monkeypatch.setattr("checkers.judging.one_run._by_cells", failing)
     document = judge_run(run)
     assert (document["verdict"], document["doubts"]) == ("unknown", ["checker"])
     assert document["reason"].startswith("judging raised IndexError: planted (test_cells.py, ")
@@ -285,8 +300,9 @@ def test_what_was_forced_is_known_whichever_cell_breaks(run: RunDir) -> None:
 def test_a_journal_of_the_run_that_is_none_is_a_doubt_of_the_run(run: RunDir) -> None:
     with run.faults.open("ab") as journal:
         journal.write(b'{"type": "step"}\n')
-    judged = of_verdicts("valid", "invalid", "valid", "valid")
-    assert judge_cells(run, judged).document["verdict"] == "invalid"
+    with pytest.MonkeyPatch.context() as patch:
+        verdicts = ["valid", "invalid", "valid", "valid"]
+        assert judged_so(run, patch, *verdicts)["verdict"] == "invalid"
     document = judge_run(run)
     assert (document["verdict"], document["faults"]) == ("unknown", [])
     assert "is not a journal as ackloss writes it: KeyError" in document["reason"]

@@ -1,12 +1,14 @@
-"""A run that is judged in shards, groups and files says exactly what it says in one piece."""
+"""A run that is judged in shards and groups says exactly what it says in one piece."""
 
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -63,9 +65,7 @@ def tiny(patch: pytest.MonkeyPatch, *, shard_bytes: int = 100) -> None:
     patch.setattr(checker, "_SMALL_BYTES", -1)
     patch.setattr(checker, "SHARD_BYTES", shard_bytes)
     patch.setattr(numbering, "BLOCK_BITS", 2)
-    patch.setattr(tally, "AT_ONCE", 3)
-    patch.setattr(findings, "HELD", 2)
-    patch.setattr(findings, "BATCH", 2)
+    patch.setattr(checker, "AT_ONCE", 3)
     patch.setattr(tally, "_PIECE", 8)
     patch.setattr(numbering, "_MANY", 0)
     patch.setattr(numbering, "_FLAGS", 0)
@@ -88,7 +88,7 @@ def test_the_answer_is_the_same_however_the_run_is_divided(shape: Shape, shard_b
         assert same is None or same.equals(findings)
 
 
-def test_many_shards_and_files_are_what_was_tested(
+def test_many_shards_and_groups_are_what_was_tested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = LOSING.build(tmp_path, "a")
@@ -101,8 +101,25 @@ def test_many_shards_and_files_are_what_was_tested(
     parts = [Loss().check(of_run, shard) for shard in shards]
     assert sum(part.counts.attempted > 0 for part in parts) == len(shards)
     found = Loss().merge(of_run, parts).findings
-    assert isinstance(found, pa.RecordBatchReader)
-    assert found.read_all().equals(findings)
+    assert found is not None
+    assert found.equals(findings)
+
+
+def test_of_each_kind_the_first_findings_are_listed_and_all_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = replace(LOSING, copies=0.3).build(tmp_path, "a")
+    document, every = answer(run)
+    assert every is not None
+    tiny(monkeypatch)
+    monkeypatch.setattr(findings, "MOST", 7)
+    again, listed = answer(run)
+    assert listed is not None
+    assert again == document
+    for kind in ("lost", "duplicate"):
+        of_kind = every.filter(pc.equal(every["kind"], kind))
+        assert len(of_kind) > 7
+        assert listed.filter(pc.equal(listed["kind"], kind)).equals(of_kind.slice(0, 7))
 
 
 def test_a_shard_that_breaks_makes_its_run_unknown_and_no_other(
@@ -124,14 +141,3 @@ def test_a_shard_that_breaks_makes_its_run_unknown_and_no_other(
     assert answers[1]["verdict"] == "unknown"
     assert "no room for shard 2" in answers[1]["reason"]
     assert not list(runs[1].findings.glob("*.parquet"))
-
-
-def test_rows_that_wait_in_files_leave_none_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = LOSING.build(tmp_path, "a")
-    (scratch := tmp_path / "scratch").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
-    tiny(monkeypatch)
-    judge_run(run)
-    assert list(scratch.iterdir()) == []

@@ -10,7 +10,7 @@ import pytest
 
 from checkers.judging.one_run import judge_run
 from checkers.loss.numbering import InARow
-from checkers.loss.tally import Odd, Tally, looked_up
+from checkers.loss.tally import Odd, Tally, kept, odd_of
 from harness.errors import HistoryError
 from harness.protocols import NULL, Reads, Texts, Writes
 from harness.protocols.runs import FAIL, INFO, INVOKED, OK
@@ -60,7 +60,8 @@ def sieved(written: list[Writes], found: list[Reads]) -> tuple[list[int], Odd]:
     for part in found:
         tally.read(part, tally.numbers(part))
     odd = tally.odd()
-    (closer,) = looked_up(written, found, numbering, odd, tally.is_odd)
+    rows = (kept(each, numbering, tally.is_odd) for each in (written, found))
+    closer = odd_of(numbering, odd, *rows)
     return odd.tolist(), closer
 
 
