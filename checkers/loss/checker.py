@@ -207,7 +207,7 @@ class Seen:
     """What was seen of the odd values of a shard, group by group; as `Found` has it."""
 
     def __init__(self, facts: Facts) -> None:
-        self.counts, self.findings = Counts(), FINDINGS.empty_table()
+        self.counts, self.findings = Counts(), pa.Table.from_batches([], FINDINGS)
         self.lost_spans: list[LostSpan] = []
         self.without_position = 0
         self.unconfirmed, self.if_verified = Counter[str](), Counter[str]()

@@ -374,7 +374,7 @@ MOST: Final = 2**20
 
 def capped(findings: Iterable[pa.Table]) -> pa.Table:
     """The rows of all of these, in order: of each kind the first MOST."""
-    tables = [FINDINGS.empty_table(), *(table for table in findings if len(table))]
+    tables = [pa.Table.from_batches([], FINDINGS), *(table for table in findings if len(table))]
     joined = pa.concat_tables(tables)
     rows = ordered(joined) if len(tables) > 2 else joined
     if len(rows) <= MOST:
