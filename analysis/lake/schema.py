@@ -350,11 +350,17 @@ CAMPAIGNS: Final = Table(
 
 
 def as_markdown(table: Table) -> str:
-    """The columns of a table as documents show them."""
-    lines = ["| column | type | meaning |", "|---|---|---|"]
-    for column in table.columns:
-        lines.append(f"| `{column.name}` | {_type_in_words(column.type)} | {column.about} |")
-    return "\n".join(lines) + "\n"
+    """The columns of a table as documents list them: those that an earlier table has too are only
+    named."""
+    tables = [CAMPAIGNS, *TABLES.values()]
+    earlier = [column for each in tables[: tables.index(table)] for column in each.columns]
+    same = ", ".join(f"`{column.name}`" for column in table.columns if column in earlier)
+    lines = [
+        f"- `{column.name}` ({_type_in_words(column.type)}): {column.about}"
+        for column in table.columns
+        if column not in earlier
+    ]
+    return "\n".join([*([f"- as above: {same}"] if same else []), *lines]) + "\n"
 
 
 def _type_in_words(kind: pa.DataType) -> str:
