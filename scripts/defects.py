@@ -243,8 +243,6 @@ def page(tallies: Mapping[Cell, Tally], before: str = "") -> str:
         "The reference system has nothing for the other checks to judge. Plans named here are in "
         "`plans/zookeeper/`; `make e2e` runs them.",
         "\n".join(f"- `{check}`: {why}." for check, why in ELSEWHERE.items()),
-        "## What was found",
-        "\n".join(found(tallies, before)),
         notes(),
     ]
     return "\n\n".join(parts) + "\n"
@@ -270,18 +268,6 @@ def table(tallies: Mapping[Cell, Tally], before: str) -> str:
         each = (_entry(tallies, defect, check, earlier) for check in CHECKS)
         lines.append(f"| {defect} | {' | '.join(each)} |")
     return "\n".join(lines)
-
-
-def found(tallies: Mapping[Cell, Tally], before: str) -> list[str]:
-    """A sentence for each cell with a defect: what was found, and how often."""
-    lines = {line.partition(":")[0]: line for line in before.splitlines() if line[:2] == "- "}
-    for cell, each in tallies.items():
-        if cell.on:
-            what = ", ".join(f"{name} {number}" for name, number in each.found.items())
-            head = f"- {cell.defect}, `{cell.check}`"
-            lines[head] = f"{head}: {what or 'nothing'}"
-    heads = (f"- {cell.defect}, `{cell.check}`" for cell in cells() if cell.on)
-    return [lines[head] for head in heads if head in lines]
 
 
 def notes() -> str:
