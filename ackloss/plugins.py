@@ -281,6 +281,7 @@ __all__ = [
     "simulated_of",
     "specs_of",
     "transactions_of",
+    "vocabulary_of",
     "why_unassigned",
     "why_unread",
     "with_proxy",
@@ -335,6 +336,11 @@ __all__ += _PARTS
 
 class _Part(Generic[PlanOf]):
     """A part of a base class, which has it already."""
+
+
+def vocabulary_of(target: Target[Any]) -> Vocabulary:  # noqa: F405
+    """The words that a target adds (`Target.vocabulary`)."""
+    return target.vocabulary()
 
 
 def __getattr__(name: str) -> Any:
