@@ -68,7 +68,7 @@ def test_a_plug_in_of_another_package_is_found_by_its_entry_point(plant: Plant) 
         ("workloads", "Workload", "model, script()"),
         ("checkers", "Checker", "models, check(), merge(), shards()"),
         ("targets", "Target", "models, plan, bring_up(), "),
-        ("clusters", "Provider", "simulated, checkup(), cluster(), cost(), levers(), "),
+        ("clusters", "Provider", "cluster(), cost(), runs()"),
     ],
 )
 def test_a_plug_in_that_lacks_a_method_is_refused_with_its_name_and_file(

@@ -184,6 +184,7 @@ def test_a_target_that_holds_no_cells_says_so() -> None:
 
     class Alone:
         plugin = "alone"
+        cell_keys = ()
 
     with pytest.raises(PlanError, match="alone cannot hold several cells in one run") as refused:
         cell_plans(plan, Alone())  # type: ignore[arg-type]
