@@ -57,7 +57,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 @pytest.fixture(scope="module")
 def proxied(server: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
     folder = tmp_path_factory.mktemp("run")
-    classes = compiled_with(proxy.OURS, folder)
+    classes = compiled_with(proxy.OURS.glob("*.java"), folder)
     with proxy_before(server, classes, folder, wire=proxy.WIRE, words=requests()) as made:
         yield made
 
