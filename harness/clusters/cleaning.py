@@ -103,7 +103,9 @@ def _clean(
 ) -> None:
     with state.claimed(run.run_id) as dead:
         if not dead:
-            cleaned.left.append(_why_left(run))
+            alive = psutil.pid_exists(run.pid)  # else another process cleans up after it
+            why = f"alive (process {run.pid})" if alive else "cleaned up by another process"
+            cleaned.left.append(f"run {run.run_id} is {why}: left alone")
         elif run.keep and not kept:
             cleaned.left.append(f"run {run.run_id} was kept on purpose: `ackloss clean --kept`")
         else:
@@ -129,10 +131,3 @@ def _clean_unreadable(run_id: str, cleaned: Cleaned, *, dry_run: bool, kept: boo
                 f"run {run_id} has an entry that cannot be read, {state.entry_path(run_id)}: "
                 + ("`ackloss clean --kept` removes it" if dead else "it is alive: left alone")
             )
-
-
-def _why_left(run: state.Registered) -> str:
-    """Why a run's lock is held: its process lives, or another one cleans up after it."""
-    if psutil.pid_exists(run.pid):
-        return f"run {run.run_id} is alive (process {run.pid}): left alone"
-    return f"run {run.run_id} is cleaned up by another process: left alone"

@@ -127,19 +127,6 @@ def _has_moved(view: PartitionView, groups: Groups, since: Since) -> bool:  # no
     return view.leader is not None and before is not None and view.leader != before.leader
 
 
-def _has_none(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
-    return view.leader is None
-
-
-def _controller_moved(groups: Groups, now: Situation, since: Since) -> bool:  # noqa: ARG001
-    return now.controller not in (None, since.situation.controller)
-
-
-def _coordinator_alone(groups: Groups, now: Situation, since: Since) -> bool:  # noqa: ARG001
-    view = now.coordination
-    return view is not None and view.members == (view.leader,)
-
-
 def _coordinator_moved(groups: Groups, now: Situation, since: Since) -> bool:  # noqa: ARG001
     view, before = now.coordination, since.situation.coordination
     return (
@@ -153,16 +140,24 @@ def _coordinator_moved(groups: Groups, now: Situation, since: Since) -> bool:  #
 LEADER_MOVED: Final = on_partitions("leader moved", rf"leader{PARTITION} moved", _has_moved)
 """Every concerned partition has a new leader."""
 
-NO_LEADER: Final = on_partitions("no leader", rf"no leader{PARTITION}", _has_none)
+NO_LEADER: Final = on_partitions(
+    "no leader", rf"no leader{PARTITION}", lambda view, *_: view.leader is None
+)
 """Every concerned partition has no leader."""
 
 CONTROLLER_MOVED: Final = ConditionForm(
-    form="controller moved", pattern=re.compile("controller moved"), holds=_controller_moved
+    form="controller moved",
+    pattern=re.compile("controller moved"),
+    holds=lambda _, now, since: now.controller not in (None, since.situation.controller),
 )
 """A different controller is active."""
 
 COORDINATOR_ALONE: Final = ConditionForm(
-    form="coordinator alone", pattern=re.compile("coordinator alone"), holds=_coordinator_alone
+    form="coordinator alone",
+    pattern=re.compile("coordinator alone"),
+    holds=lambda _, now, __: (
+        (view := now.coordination) is not None and view.members == (view.leader,)
+    ),
 )
 """The group's coordinator is the only in-sync member of the partition that it leads."""
 

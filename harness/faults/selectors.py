@@ -172,8 +172,10 @@ def _resolve(term: str, choice: Choice) -> AbstractSet[str]:
     word, arg = _split(term)
     if arg is None:
         return _of_word(word, choice)
+    if word == "same":
+        return set(choice.earlier.get(arg, ()))
     if ":" in term:
-        return _of_name(word, arg, choice)
+        return _named(word, arg, choice.roles)
     return choice.vocabulary.numbered[word](choice, int(arg))
 
 
@@ -189,12 +191,6 @@ def _of_word(word: str, choice: Choice) -> AbstractSet[str]:
     half = (len(members) - 1) // 2
     count = {"one": 1, "minority": half, "majority": len(members) - half}[word]
     return set(choice.draw.sample(members, count))
-
-
-def _of_name(word: str, name: str, choice: Choice) -> set[str]:
-    if word == "same":
-        return set(choice.earlier.get(name, ()))
-    return _named(word, name, choice.roles)
 
 
 def _named(word: str, name: str, roles: Roles) -> set[str]:

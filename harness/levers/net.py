@@ -122,7 +122,7 @@ _RESTORE = 'printf "%s\\n" "*filter" "$@" COMMIT | iptables-restore -w -n'
 
 class Mark(NamedTuple):
     """The comment of a rule: its fault, the peer, whether it is for packets of the harness, and
-    whether it only counts. Rules of older versions had no `own`, and met every packet."""
+    whether it only counts."""
 
     fault: str
     peer: str

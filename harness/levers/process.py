@@ -84,7 +84,9 @@ def start_again(node: Node, record: Restarts) -> None:
     if record.pid is None:
         return
     with suppress(HarnessFailure):  # where no command can be run, nothing is noted either
-        _forget(node, _death(record))
+        death = _death(record)  # whichever life it ended
+        if lives := [life for noted, life in _marks(node) if noted == death]:
+            must(node, ["rm", "-f", *(_mark(death, life) for life in lives)])
         if kept_dead_by(node):
             return
     if not node.process().running:
@@ -155,9 +157,3 @@ def _marks(node: Node) -> list[tuple[str, str]]:
     """The deaths that are noted on a node, each with the start of the life that it ended."""
     noted = (mark.partition("@") for mark in marks(node, _FOLDER, _MARK))
     return [(death, life) for death, _, life in noted]
-
-
-def _forget(node: Node, death: str) -> None:
-    """Remove what is noted of a death, whichever life it ended."""
-    if lives := [life for noted, life in _marks(node) if noted == death]:
-        must(node, ["rm", "-f", *(_mark(death, life) for life in lives)])

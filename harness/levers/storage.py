@@ -94,16 +94,12 @@ def tried(node: Node, record: StorageRecord, words: str) -> tuple[int, str]:
     lines = 0
     if record.refusals is not None:
         lines = max(0, (refusals(node, words) or 0) - record.refusals)
-    ended = record.pid is not None and _ended_by_itself(node)
+    state = node.process()
+    by_itself = not state.running and state.exit_code not in (None, *_OF_A_SIGNAL)
+    ended = record.pid is not None and by_itself and not kept_dead_by(node)
     evidence = [f"its own log has {lines:,} new lines of a refused write"] if lines else []
     evidence += ["its process ended of it"] if ended else []
     return lines + ended, " and ".join(evidence) or "its own process was refused nothing so far"
-
-
-def _ended_by_itself(node: Node) -> bool:
-    state = node.process()
-    by_itself = state.exit_code not in (None, *_OF_A_SIGNAL)
-    return not state.running and by_itself and not kept_dead_by(node)
 
 
 @dataclass(frozen=True)

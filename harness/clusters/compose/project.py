@@ -107,7 +107,8 @@ class Project:
 
     def _does_not_run(self, service: str, *, there: bool) -> EnvironmentFailure:
         state = "does not run" if there else "has no container"
-        projects = sorted({each["Labels"][_PROJECT] for each in self._all_of_any()})
+        every = self.client.api.containers(all=True, filters={"label": [_PROJECT]})
+        projects = sorted({each["Labels"][_PROJECT] for each in every})
         if not there and self.named.project not in projects:
             return EnvironmentFailure(
                 f"no project {self.named.project!r} is on this machine "
@@ -122,9 +123,6 @@ class Project:
             key=f"services.{service}",
             hint="start it, or set `start = true`",
         )
-
-    def _all_of_any(self) -> list[Any]:
-        return list(self.client.api.containers(all=True, filters={"label": [_PROJECT]}))
 
     def up(self) -> None:
         """Start it; a container that is there is started and not made again. Raises

@@ -21,9 +21,6 @@ INFRA_SUFFIX = "-infra"
 BESIDE_SUFFIX = "-beside"
 """How the name of a container beside the target's ends."""
 
-_INFRA_SUFFIXES = (INFRA_SUFFIX, "-holder")
-"""Earlier versions named these containers differently; `ackloss clean` removes theirs too."""
-
 _STUCK = "has active endpoints"
 _RESTART = (
     "run `ackloss clean` again; if it stays though no container is on it, Docker has miscounted: "
@@ -86,7 +83,7 @@ def _steps(client: docker.DockerClient, run_id: str) -> list[list[_Removal]]:
     targets: list[_Removal] = []
     infras: list[_Removal] = []
     for container in api.containers(all=True, filters=by_run):
-        of_kind = infras if _name(container).endswith(_INFRA_SUFFIXES) else targets
+        of_kind = infras if _name(container).endswith(INFRA_SUFFIX) else targets
         act = partial(api.remove_container, container["Id"], force=True)
         of_kind.append(_Removal(f"container {_name(container)}", act))
     volumes = [
