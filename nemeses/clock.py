@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from harness.faults.records import ClockRecord
-from harness.protocols import FAKETIME, Act, Nemesis, Node, Select
+from harness.protocols import FAKETIME, Act, Nemesis
 
 _LONGEST_S = 20 * 365 * 86_400
 
@@ -50,7 +49,7 @@ class Clock(Nemesis):
         """How long a drift or strobe lasts; a jump stays."""
         return None if self.form == "jump" else ("limit_s", self.limit_s)
 
-    def requires(self, node: str) -> list[Act]:
+    def act_on(self, node: str, pid: int | None) -> Act:
         drifts = self.form == "drift"
         record = ClockRecord(
             node=node,
@@ -60,7 +59,4 @@ class Clock(Nemesis):
             period_s=self.period_s if self.form == "strobe" else 0,
             limit_s=0 if self.form == "jump" else self.limit_s,
         )
-        return [Act("clock", record)]
-
-    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
-        return [act for node in nodes for act in self.requires(node.name)]
+        return Act("clock", record)

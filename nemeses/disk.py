@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
 from harness.faults.records import DiskRecord, FullRecord, ReadOnlyRecord
-from harness.protocols import BOUNDED_DISK, STORED, Act, Nemesis, Node, Select
+from harness.protocols import BOUNDED_DISK, STORED, Act, Nemesis
 
 _ONLY_OF = {
     "keep_share": "unsynced",
@@ -78,14 +77,7 @@ class Disk(Nemesis):
         """A disk that may be filled, because nothing else is on it."""
         return frozenset({BOUNDED_DISK} if self.form == "full" else ())
 
-    def requires(self, node: str) -> list[Act]:
-        """Files that can be damaged, or a disk that can be filled or made read-only."""
-        return [self._act(node, None)]
-
-    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
-        return [self._act(node.name, node.pid()) for node in nodes]
-
-    def _act(self, node: str, pid: int | None) -> Act:
+    def act_on(self, node: str, pid: int | None) -> Act:
         if self.form == "read-only":
             return Act("read-only", ReadOnlyRecord(node=node, folder=STORED, pid=pid))
         if self.form == "full":

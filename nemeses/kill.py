@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from harness.faults.records import ProcessRecord
-from harness.protocols import Act, Nemesis, Node, Select
+from harness.protocols import Act, Nemesis
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,11 +22,5 @@ class Kill(Nemesis):
 
     signal: Literal["KILL", "TERM"] = "KILL"
 
-    def requires(self, node: str) -> list[Act]:
-        return [Act("process", ProcessRecord(node=node, signal=self.signal, pid=None))]
-
-    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
-        return [
-            Act("process", ProcessRecord(node=node.name, signal=self.signal, pid=node.pid()))
-            for node in nodes
-        ]
+    def act_on(self, node: str, pid: int | None) -> Act:
+        return Act("process", ProcessRecord(node=node, signal=self.signal, pid=pid))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.records import PauseRecord
-from harness.protocols import Act, Nemesis, Node, Select
+from harness.protocols import Act, Nemesis
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,8 +19,5 @@ class Pause(Nemesis):
 
     plugin: ClassVar[str] = "pause"
 
-    def requires(self, node: str) -> list[Act]:
-        return [Act("pause", PauseRecord(node=node, pid=None))]
-
-    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
-        return [Act("pause", PauseRecord(node=node.name, pid=node.pid())) for node in nodes]
+    def act_on(self, node: str, pid: int | None) -> Act:
+        return Act("pause", PauseRecord(node=node, pid=pid))

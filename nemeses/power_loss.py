@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.records import PowerRecord
-from harness.protocols import OWN_DISK, Act, Nemesis, Node, Select
+from harness.protocols import OWN_DISK, Act, Nemesis
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +25,5 @@ class PowerLoss(Nemesis):
     single_use: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({OWN_DISK})
 
-    def requires(self, node: str) -> list[Act]:
-        return [Act("power", PowerRecord(node=node, signal="KILL", pid=None))]
-
-    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
-        return [Act("power", PowerRecord(node=n.name, signal="KILL", pid=n.pid())) for n in nodes]
+    def act_on(self, node: str, pid: int | None) -> Act:
+        return Act("power", PowerRecord(node=node, signal="KILL", pid=pid))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.records import StressRecord
-from harness.protocols import Act, Nemesis, Node, Select
+from harness.protocols import Act, Nemesis
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,14 +41,11 @@ class Stress(Nemesis):
     def limit(self) -> tuple[str, float] | None:
         return "at_most_s", self.at_most_s
 
-    def requires(self, node: str) -> list[Act]:
+    def act_on(self, node: str, pid: int | None) -> Act:
         record = StressRecord(
             node=node,
             busy_count=self.busy_count,
             memory_mb=self.memory_mb,
             at_most_s=self.at_most_s,
         )
-        return [Act("stress", record)]
-
-    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
-        return [act for node in nodes for act in self.requires(node.name)]
+        return Act("stress", record)

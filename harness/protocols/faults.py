@@ -6,17 +6,16 @@ place (`harness.faults.injection`) journals, applies, proves and undoes acts for
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import (
     Annotated,
     Any,
     ClassVar,
+    Generic,
     NamedTuple,
-    Protocol,
     TypeVar,
-    runtime_checkable,
 )
 
 from pydantic import ConfigDict, StringConstraints
@@ -74,8 +73,7 @@ class Proof:
     claimed: bool = False
 
 
-@runtime_checkable
-class Lever(Protocol[RecordT]):
+class Lever(ABC, Generic[RecordT]):
     """The mechanism that changes one thing on a node, can undo it, and can prove both."""
 
     name: ClassVar[str]
@@ -106,17 +104,14 @@ class Lever(Protocol[RecordT]):
     @abstractmethod
     def apply(self, record: RecordT) -> None:
         """Make the change. The record is in the journal before this call."""
-        ...
 
     @abstractmethod
     def undo(self, record: RecordT) -> None:
         """Undo the change; harmless when it is not in force."""
-        ...
 
     @abstractmethod
     def probe(self, record: RecordT, *, applied: bool) -> Proof:
         """Observe whether the change is in force (`applied`), or whether it no longer is."""
-        ...
 
     def leftover_state(self, node: Node) -> list[str]:
         """What of this lever is in force on a node, in sentences; empty on an unfaulted node."""
@@ -133,9 +128,9 @@ class Act(NamedTuple):
 Select = Callable[[str], Sequence[Node]]
 
 
-@runtime_checkable
-class Nemesis(Protocol):
-    """The policy of a fault family: turns chosen nodes into acts.
+class Nemesis(ABC):
+    """The policy of a fault family: turns chosen nodes into acts. One whose faults are one act a
+    node overrides `act_on` alone, others `requires` and `acts`.
 
     Applying, journalling, proving and undoing the acts is done in one place for all families
     (`harness.faults.injection`); so a nemesis holds no state, and healing needs no memory.
@@ -164,19 +159,22 @@ class Nemesis(Protocol):
         be in force then."""
         return None
 
-    @abstractmethod
+    def act_on(self, node: str, pid: int | None) -> Act:
+        """What it does to one node, whose process is `pid`; `None`: none runs, or it is not
+        known."""
+        raise NotImplementedError
+
     def requires(self, node: str) -> list[Act]:
         """The levers that this fault needs on a node, each with an example of what it would do: a
         plan is refused if the cluster does not offer one of them, or it cannot do that there."""
-        ...
+        return [self.act_on(node, None)]
 
-    @abstractmethod
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
         """The acts that this fault consists of, on these nodes; all are applied at the same time.
 
         `select` resolves a further selector (`role:controller`) in the same situation.
         """
-        ...
+        return [self.act_on(node.name, node.pid()) for node in nodes]
 
     def warnings(self, nodes: Sequence[Node], select: Select) -> list[str]:
         """What its acts on these nodes do, and the plan probably does not intend."""
