@@ -19,8 +19,9 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import docker
 from docker.errors import APIError
@@ -62,23 +63,6 @@ _INFRA_COMMAND = ["sh", "-c", "while :; do sleep 86400 & wait; done"]
 _START = 'echo $$ > "$0" && exec "$@"'
 
 _BESIDE_MB = 192
-
-
-class _Inside(NamedTuple):
-    """What a pod's processes share: the infrastructure container, and the node's volumes."""
-
-    infra: str
-    volumes: Sequence[str]
-
-
-class _Argv(NamedTuple):
-    """A process of a pod: its command, where it writes its id, how the name of its container ends,
-    the memory that it may use."""
-
-    words: Sequence[str]
-    pid_file: str
-    suffix: str
-    memory_mb: int
 
 
 @dataclass
@@ -144,12 +128,10 @@ class DockerCluster:
         api.put_archive(infra, NODE_DATA, packed(spec.files))
         if disk is not None:
             disk.flush()
-        inside = _Inside(infra, volumes)
+        start = partial(self._start_process, spec, image_id, infra, volumes)
         if spec.beside:
-            beside = _Argv(spec.beside, BESIDE_PID_FILE, BESIDE_SUFFIX, _BESIDE_MB)
-            self._start_process(spec, image_id, inside, beside)
-        argv = _Argv(spec.argv, PID_FILE, "", spec.memory_mb)
-        target = self._start_process(spec, image_id, inside, argv)
+            start(spec.beside, BESIDE_PID_FILE, suffix=BESIDE_SUFFIX, memory_mb=_BESIDE_MB)
+        target = start(spec.argv, PID_FILE, suffix="", memory_mb=spec.memory_mb)
         infra_pid = int(api.inspect_container(infra)["State"]["Pid"])
         roles, client = spec.roles, self.client
         return DockerNode(spec.name, roles, address, infra, target, infra_pid, client, disk)
@@ -175,27 +157,38 @@ class DockerCluster:
         api.start(container)
         return str(container)
 
-    def _start_process(self, spec: NodeSpec, image_id: str, inside: _Inside, argv: _Argv) -> str:
+    def _start_process(
+        self,
+        spec: NodeSpec,
+        image_id: str,
+        infra: str,
+        volumes: Sequence[str],
+        argv: Sequence[str],
+        pid_file: str,
+        *,
+        suffix: str,
+        memory_mb: int,
+    ) -> str:
         """Start a container of the image in the pod's namespaces, with the node's files and no
-        rights."""
+        rights; its process writes its id to a file."""
         api = self.client.api
         mounts = (f"{host}:{path}:ro" for host, path in spec.mounts.items())
         container = api.create_container(
             image_id,
-            entrypoint=["/bin/sh", "-c", _START, argv.pid_file],
-            command=list(argv.words),
+            entrypoint=["/bin/sh", "-c", _START, pid_file],
+            command=list(argv),
             user="0:0",
-            name=f"{self._name(spec)}{argv.suffix}",
+            name=f"{self._name(spec)}{suffix}",
             labels=self.labels(),
             environment=dict(spec.env),
             working_dir="/",
             host_config=api.create_host_config(
-                network_mode=f"container:{inside.infra}",
-                pid_mode=f"container:{inside.infra}",
-                binds=[*inside.volumes, *mounts],
+                network_mode=f"container:{infra}",
+                pid_mode=f"container:{infra}",
+                binds=[*volumes, *mounts],
                 cap_drop=["ALL"],
                 security_opt=["no-new-privileges"],
-                mem_limit=_memory_limit(argv.memory_mb, spec),
+                mem_limit=_memory_limit(memory_mb, spec),
                 pids_limit=1024,
                 log_config=LogConfig(type="json-file", config={"max-size": "16m"}),
             ),

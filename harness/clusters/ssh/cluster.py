@@ -38,8 +38,6 @@ from harness.protocols import (
 )
 from harness.protocols.clusters import specs_of
 
-# The levers over nodes on hosts.
-
 
 def host_levers(nodes: Mapping[str, Node]) -> dict[str, Lever[Any]]:
     """Every lever of the core, by name, but the loss of power: a node on a host has no disk that
@@ -48,27 +46,7 @@ def host_levers(nodes: Mapping[str, Node]) -> dict[str, Lever[Any]]:
     return {name: lever for name, lever in levers.items() if name != PowerLever.name}
 
 
-# Which inventory a run of this machine uses, so that its hosts are found when it is dead.
-
-_KIND: Final = "ssh"
-
-
-def remember_hosts(run_id: str, inventory: Path) -> None:
-    """Note the inventory of a run, before anything of it is on a host. Raises
-    EnvironmentFailure."""
-    reach.remember(_KIND, run_id, {"inventory": str(inventory.resolve())})
-
-
-def inventory_of(run_id: str) -> Path | None:
-    """The inventory of a run; `None` for a run that has none."""
-    entry = reach.remembered(_KIND, run_id)
-    path = entry.get("inventory") if entry is not None else None
-    return Path(path) if isinstance(path, str) else None
-
-
-def forget_hosts(run_id: str) -> None:
-    """Nothing of the run is on any host."""
-    reach.forget(_KIND, run_id)
+KIND: Final = "ssh"
 
 
 # Folders and files that the nodes' image would hold, uploaded to a host once and kept there.
@@ -147,7 +125,6 @@ class SshCluster:
 
     @property
     def levers(self) -> Mapping[str, Lever[Any]]:
-        """See `host_levers`."""
         return host_levers(self.nodes)
 
     def when_lost(self, tell: Callable[[str], None]) -> None:
@@ -262,7 +239,7 @@ class SshCluster:
                 hint="a host removes it by itself within "
                 f"{scripts.LEASE_S} s; `ackloss clean --inventory` removes it too",
             )
-        forget_hosts(self.run_id)
+        reach.forget(KIND, self.run_id)  # nothing of it is on any host
         return removed
 
 
@@ -282,7 +259,7 @@ class HostsOfRun(SshCluster, RunCluster):
 
     def start(self) -> None:
         made, addresses = self.ingredients, self.admit()
-        remember_hosts(self.run_id, self.file)
+        reach.remember(KIND, self.run_id, {"inventory": str(self.file.resolve())})
         specs = specs_of(self.order, made, addresses)
         self.start_nodes(specs, folders=made.folders, programs=made.programs)
 

@@ -16,10 +16,9 @@ from typing import Any, ClassVar, Final, NamedTuple
 from harness import registry
 from harness.clusters.ssh import equipment
 from harness.clusters.ssh.cluster import (
+    KIND,
     HostsOfRun,
-    forget_hosts,
     host_levers,
-    inventory_of,
     side_by_side,
     take_down,
 )
@@ -28,6 +27,7 @@ from harness.clusters.ssh.equipment import installation
 from harness.clusters.ssh.host import Found, Host, hosts_of
 from harness.clusters.ssh.inventory import HostEntry, Installed, Inventory, read_inventory
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure, PlanError
+from harness.machine import reach
 from harness.machine.checks import DISK_MIN_BYTES, gib, maven
 from harness.protocols import (
     Cost,
@@ -191,9 +191,10 @@ def _runs(host: Host) -> Finding:
 def remove_run(run_id: str, *, dry_run: bool) -> list[str]:
     """Remove everything of a run of this machine from the hosts of its inventory. A host that
     cannot be reached keeps the run listed: raises HarnessFailure."""
-    path = inventory_of(run_id)
-    if path is None:
+    entry = reach.remembered(KIND, run_id)
+    if entry is None:
         return []
+    path = Path(entry["inventory"])
     return remove_from(hosts_of(read_inventory(path)), run_id, dry_run=dry_run)
 
 
@@ -209,7 +210,7 @@ def remove_from(hosts: Sequence[Host], run_id: str, *, dry_run: bool) -> list[st
                 f"not everything of run {run_id} could be removed: {'; '.join(failures)}",
                 hint="run `ackloss clean` again once the host is back",
             )
-        forget_hosts(run_id)
+        reach.forget(KIND, run_id)
         return removed
     finally:
         for host in hosts:
@@ -281,7 +282,7 @@ _KEPT_S, _NEW_S = 5.0, 30.0
 class Ssh(Provider):
     """Real processes on hosts of an inventory (`--inventory FILE`), over SSH."""
 
-    plugin: ClassVar[str] = "ssh"
+    plugin: ClassVar[str] = KIND
     outlives: ClassVar[bool] = True
     named_by: ClassVar[str] = "inventory"
 
@@ -318,9 +319,6 @@ class Ssh(Provider):
         return Cost(memory_mb=0, seconds=seconds)
 
     def reach(self) -> None:
-        from harness.clusters.ssh.cluster import side_by_side
-        from harness.clusters.ssh.host import hosts_of
-
         hosts = hosts_of(self._hosts())
         try:
             side_by_side(lambda host: host.admit(), hosts)
