@@ -7,7 +7,8 @@ scripts      what runs on a host: a node's namespaces, its process, the lease, t
 host         a host: commands, files, and what of ours is on it
 equipment    what a host must have, and a system that it has already
 node         a node on such a host
-cluster      the nodes of one run
+cluster      the nodes of one run, and the removal of what dead runs left
+checkup      what a host has and lacks
 """
 
 from __future__ import annotations

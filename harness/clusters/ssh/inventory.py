@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from harness.errors import PlanError
 from harness.plan.explanations import explain
 
+KIND: Final = "ssh"
 _NAME: Final = r"^[a-z0-9][a-z0-9-]{0,62}$"
 _ADDRESS: Final = r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$"
 _USER: Final = r"^[a-z_][a-z0-9_.-]*$"
