@@ -54,8 +54,8 @@ def cluster_provider(file: Path) -> Provider:
     secret."""
     kinds = {
         name: kind
-        for name, kind in registry.plugins("clusters").items()
-        if kind.named_by == "cluster" and registry.why_unusable("clusters", name) is None
+        for name in registry.usable("clusters")
+        if (kind := registry.plugins("clusters")[name]).named_by == "cluster"
     }
     named, hint = kind_in(file), f"there are: {', '.join(kinds)}"
     if named is None:
