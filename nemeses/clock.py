@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from harness.faults.records import ClockRecord
-from harness.protocols import FAKETIME, Act, Nemesis
+from harness.protocols import FAKETIME, Act, NodeNemesis
 
 _LONGEST_S = 20 * 365 * 86_400
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clock(Nemesis):
+class Clock(NodeNemesis):
     """Move the wall clock of the target's process; its monotonic clock, the host's clock and those
     of other nodes stay correct. Healing puts it back.
 

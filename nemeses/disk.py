@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
 from harness.faults.records import DiskRecord, FullRecord, ReadOnlyRecord
-from harness.protocols import BOUNDED_DISK, STORED, Act, Nemesis
+from harness.protocols import BOUNDED_DISK, STORED, Act, NodeNemesis
 
 _ONLY_OF = {
     "keep_share": "unsynced",
@@ -20,7 +20,7 @@ _PATTERN = re.compile(r"(?!\.)[A-Za-z0-9._*?\[\]!-]+(/(?!\.)[A-Za-z0-9._*?\[\]!-
 
 
 @dataclass(frozen=True, kw_only=True)
-class Disk(Nemesis):
+class Disk(NodeNemesis):
     """Damage the files of the chosen nodes, in most forms while their processes are dead.
 
     The processes are killed (SIGKILL), the files are damaged, and healing starts the processes

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from harness.faults.records import ProcessRecord
-from harness.protocols import Act, Nemesis
+from harness.protocols import Act, NodeNemesis
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kill(Nemesis):
+class Kill(NodeNemesis):
     """A signal ends the processes of the chosen nodes in parallel; healing starts them again.
 
     The page cache survives, as it does when a process dies and the machine stays up.

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.records import PauseRecord
-from harness.protocols import Act, Nemesis
+from harness.protocols import Act, NodeNemesis
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pause(Nemesis):
+class Pause(NodeNemesis):
     """SIGSTOP on the processes of the chosen nodes in parallel; healing continues them.
 
     Connections stay open and nothing is refused: peers and clients notice by their timeouts alone,

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.records import PowerRecord
-from harness.protocols import OWN_DISK, Act, Nemesis
+from harness.protocols import OWN_DISK, Act, NodeNemesis
 
 
 @dataclass(frozen=True, kw_only=True)
-class PowerLoss(Nemesis):
+class PowerLoss(NodeNemesis):
     """The chosen nodes lose power: their processes are killed, and what they had written without
     fsync is gone from their disks. Healing starts the processes again; what was lost stays lost.
 

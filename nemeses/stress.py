@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.records import StressRecord
-from harness.protocols import Act, Nemesis
+from harness.protocols import Act, NodeNemesis
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stress(Nemesis):
+class Stress(NodeNemesis):
     """Busy loops and held memory on the chosen nodes, inside the node's own limits.
 
     Where memory beyond the node's limit is requested, the kernel ends the process that holds it and

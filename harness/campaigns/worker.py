@@ -34,7 +34,7 @@ from harness.history.run_folder import RunDir, cell_id, new_run_id
 from harness.machine import state
 from harness.machine.scratch import scratch
 from harness.plan import parse_plan
-from harness.protocols import FAILED, Nemesis, Provider, RunCluster
+from harness.protocols import FAILED, Provider, RunCluster
 from harness.run.availability import prove_unfaulted
 from harness.run.client_process import ClientCommand
 from harness.run.final_read import NOT_FULLY_REPLICATED
@@ -116,7 +116,7 @@ class _KeptCluster:
 
 def cluster_key(plan: ResolvedPlan) -> str | None:
     """Equal for two plans that may be run on one cluster; null: it serves one run."""
-    single_use = any(isinstance(s.nemesis, Nemesis) and s.nemesis.single_use for s in plan.steps)
+    single_use = any(s.nemesis is not None and s.nemesis.single_use for s in plan.steps)
     key = _target_key(plan)
     return None if single_use or key is None else f"{key} {sorted(plan.needs)}"
 

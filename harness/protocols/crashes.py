@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol, runtime_checkable
 
 from harness.plan import Plan
-from harness.protocols import Act
+from harness.protocols import Act, Nemesis, Node, Select
 from harness.protocols.groups import consumer_names
 
 CLIENTS: Final = "clients"
@@ -73,11 +73,9 @@ class Crashes(Protocol):
         ...
 
 
-@runtime_checkable
-class ClientNemesis(Protocol):
+class ClientNemesis(Nemesis):
     """A nemesis whose faults affect the workload's clients; it ignores a step's `nodes`."""
 
-    plugin: ClassVar[str]
     meets: ClassVar[str] = CLIENTS
     """What its faults affect: `clients`, or `consumers` of a group."""
 
@@ -87,12 +85,12 @@ class ClientNemesis(Protocol):
 
         Raises ValueError for a client that does not exist.
         """
-        ...
 
-    @property
-    def lasts(self) -> bool:
-        """Whether it is in force until it is healed. Else there is nothing to heal."""
-        return True
+    def requires(self, node: str) -> list[Act]:
+        return []
+
+    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
+        return []
 
 
 def names_met(nemesis: ClientNemesis, plan: Plan) -> list[str]:

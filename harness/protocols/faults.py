@@ -129,8 +129,7 @@ Select = Callable[[str], Sequence[Node]]
 
 
 class Nemesis(ABC):
-    """The policy of a fault family: turns chosen nodes into acts. One whose faults are one act a
-    node overrides `act_on` alone, others `requires` and `acts`.
+    """The policy of a fault family: turns chosen nodes into acts.
 
     Applying, journalling, proving and undoing the acts is done in one place for all families
     (`harness.faults.injection`); so a nemesis holds no state, and healing needs no memory.
@@ -159,22 +158,17 @@ class Nemesis(ABC):
         be in force then."""
         return None
 
-    def act_on(self, node: str, pid: int | None) -> Act:
-        """What it does to one node, whose process is `pid`; `None`: none runs, or it is not
-        known."""
-        raise NotImplementedError
-
+    @abstractmethod
     def requires(self, node: str) -> list[Act]:
         """The levers that this fault needs on a node, each with an example of what it would do: a
         plan is refused if the cluster does not offer one of them, or it cannot do that there."""
-        return [self.act_on(node, None)]
 
+    @abstractmethod
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
         """The acts that this fault consists of, on these nodes; all are applied at the same time.
 
         `select` resolves a further selector (`role:controller`) in the same situation.
         """
-        return [self.act_on(node.name, node.pid()) for node in nodes]
 
     def warnings(self, nodes: Sequence[Node], select: Select) -> list[str]:
         """What its acts on these nodes do, and the plan probably does not intend."""
@@ -184,6 +178,21 @@ class Nemesis(ABC):
     def lasts(self) -> bool:
         """Whether it is in force until it is healed. Else there is nothing to heal."""
         return True
+
+
+class NodeNemesis(Nemesis):
+    """A nemesis whose faults are one act on each of the chosen nodes."""
+
+    @abstractmethod
+    def act_on(self, node: str, pid: int | None) -> Act:
+        """What it does to one node, whose process is `pid`; `None`: none runs, or it is not
+        known."""
+
+    def requires(self, node: str) -> list[Act]:
+        return [self.act_on(node, None)]
+
+    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
+        return [self.act_on(node.name, node.pid()) for node in nodes]
 
 
 FAKETIME = "faketime"

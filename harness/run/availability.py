@@ -50,7 +50,7 @@ def refuse_unavailable(resolved: ResolvedPlan, cluster: Cluster) -> None:
     """Raise EnvironmentFailure for the first fault that is impossible on this cluster."""
     levers, seen = levers_of(resolved, cluster), list[Nemesis]()
     for step in resolved.steps:
-        if not isinstance(step.nemesis, Nemesis) or step.nemesis in seen:
+        if step.nemesis is None or step.nemesis in seen:
             continue
         seen.append(step.nemesis)
         if why := unavailable(step.nemesis, cluster.nodes, levers):
@@ -74,7 +74,7 @@ def refuse_without_crashes(resolved: ResolvedPlan, client: Client) -> None:
 def prepare_nodes(resolved: ResolvedPlan, cluster: Cluster) -> None:
     """Prepare all nodes in parallel for the faults of the plan that need it. Raises
     HarnessFailure."""
-    nemeses = [step.nemesis for step in resolved.steps if isinstance(step.nemesis, Nemesis)]
+    nemeses = [step.nemesis for step in resolved.steps if step.nemesis is not None]
     wanted = {act.lever for nemesis in nemeses for act in required(nemesis, "any")}
     levers = levers_of(resolved, cluster) if wanted else {}
     preparing = [each for name, each in levers.items() if name in wanted]

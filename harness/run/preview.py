@@ -53,7 +53,7 @@ def _unhealed(resolved: ResolvedPlan) -> Iterator[str]:
         step, nemesis = each.step, each.nemesis
         if nemesis is None or not nemesis.lasts or step.for_s is not None:
             continue
-        limit = nemesis.limit if isinstance(nemesis, Nemesis) else None
+        limit = nemesis.limit
         heals = (later.step.heal or [] for later in steps[place + 1 :])
         if (limit and limit[1] < duration_s) or any(h == "all" or step.id in h for h in heals):
             continue

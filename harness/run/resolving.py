@@ -189,9 +189,9 @@ def _provider(plan: Plan, inventory: Path | None, place: Place | None, file: str
     return made
 
 
-def needs_of(nemeses: Iterable[object]) -> frozenset[str]:
+def needs_of(nemeses: Iterable[Nemesis | None]) -> frozenset[str]:
     """All that these nemeses need of nodes from their start, by name."""
-    return frozenset().union(*(n.needs for n in nemeses if isinstance(n, Nemesis)))
+    return frozenset().union(*(n.needs for n in nemeses if n is not None))
 
 
 def _check_cluster(target: Target[Any], provider: Provider) -> None:

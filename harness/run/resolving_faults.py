@@ -205,14 +205,10 @@ def _resolve_step(here: Here, where: str, step: FaultStep) -> ResolvedStep:
     return ResolvedStep(step=step, condition=condition, nemesis=nemesis)
 
 
-def _nemesis(
-    name: str, nodes: str, options: Mapping[str, Any], here: Here, where: str
-) -> Nemesis | ClientNemesis:
+def _nemesis(name: str, nodes: str, options: Mapping[str, Any], here: Here, where: str) -> Nemesis:
     """A nemesis with its options; all selectors are in the words of the target, and name what the
     cluster has."""
-    nemesis: Nemesis | ClientNemesis = registry.make(
-        "nemeses", name, options, key=f"{where}.nemesis"
-    )
+    nemesis: Nemesis = registry.make("nemeses", name, options, key=f"{where}.nemesis")
     if isinstance(nemesis, ClientNemesis):
         return nemesis  # it meets clients, whatever the default of `nodes`
     _check_levers(name, nemesis, here, where)
@@ -225,9 +221,9 @@ def _nemesis(
     return nemesis
 
 
-def _check_limit(step: FaultStep, nemesis: Nemesis | ClientNemesis, where: str) -> None:
+def _check_limit(step: FaultStep, nemesis: Nemesis, where: str) -> None:
     """A fault that ends by itself is in force until it is healed, or is not proven."""
-    limit = nemesis.limit if isinstance(nemesis, Nemesis) else None
+    limit = nemesis.limit
     if limit is None or step.for_s is None or limit[1] > step.for_s:
         return
     raise PlanError(
@@ -320,7 +316,7 @@ def _check_same(steps: Sequence[ResolvedStep]) -> None:
     earlier: set[str] = set()
     for resolved in steps:
         step, nemesis = resolved.step, resolved.nemesis
-        further: Mapping[str, str] = nemesis.selectors if isinstance(nemesis, Nemesis) else {}
+        further = nemesis.selectors if nemesis is not None else {}
         for key, text in {"nodes": step.nodes, **further}.items():
             for name in selectors.earlier_steps(text):
                 if name not in earlier:

@@ -35,7 +35,7 @@ class ResolvedStep:
 
     step: FaultStep
     condition: Condition | None
-    nemesis: Nemesis | ClientNemesis | None
+    nemesis: Nemesis | None
 
 
 @dataclass
@@ -146,7 +146,7 @@ class Schedule:
         return self.clock.wait(self.stop, max(0.0, min(at_most_s, _TICK_S)))
 
     def _inject_step(
-        self, resolved: ResolvedStep, nemesis: Nemesis | ClientNemesis, met: bool | None, why: str
+        self, resolved: ResolvedStep, nemesis: Nemesis, met: bool | None, why: str
     ) -> None:
         step = resolved.step
         draw = random.Random(f"{self.plan.seed}/{step.id}")
