@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from harness.faults.records import ClockRecord
-from harness.protocols import FAKETIME, Act, NodeNemesis
+from harness.protocols import FAKETIME, Act
+from harness.protocols.faults import NodeNemesis
 
 _LONGEST_S = 20 * 365 * 86_400
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.records import PowerRecord
-from harness.protocols import OWN_DISK, Act, NodeNemesis
+from harness.protocols import OWN_DISK, Act
+from harness.protocols.faults import NodeNemesis
 
 
 @dataclass(frozen=True, kw_only=True)
