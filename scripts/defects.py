@@ -273,18 +273,12 @@ def table(tallies: Mapping[Cell, Tally], before: str) -> str:
 def notes() -> str:
     """Why some numbers are not all or nothing."""
     return (
-        "A missing or wrong record in a log, or element in a set, stays missing or wrong. A "
-        "register holds only the last value: a lost write, or a replica whose log differs, shows "
+        "A register holds only the last value: a lost write, or a replica whose log differs, shows "
         "only in reads before the next write of that key. So with few keys (10 instead of the 100 "
-        "here) "
-        "the register check does not find truncate-without-epochs. The check is exact: if it finds "
-        "nothing, a correct register could have produced this history. "
-        f"To get a finding in each run, {_longer()}. `replicas_differ`: the final read reads the "
-        "leader and another replica, each to its end, and they hold different records. To "
-        "`delivery` a record that is gone is `lost` if nobody processed it, and one of the "
-        "`phantoms` if a consumer has read it. In the runs of truncate-without-epochs that are "
-        "`unknown`, the log of one replica lacks the end of a transaction, or readers differ, so "
-        "the check `kafka` has not read everything."
+        "here) the register check does not find truncate-without-epochs. "
+        f"To get a finding in each run, {_longer()}. "
+        "In the runs of truncate-without-epochs that are `unknown`, the log of one replica lacks "
+        "the end of a transaction, or readers differ."
     )
 
 
