@@ -31,8 +31,7 @@ from harness.errors import (
 
 if TYPE_CHECKING:
     from ackloss.session import check, run
-    from ackloss.stored import Campaign, Run, load_campaign, load_run
-    from ackloss.tables import Lake, lake
+    from ackloss.stored import Campaign, Lake, Run, lake, load_campaign, load_run
     from harness.history.documents import RunResult, StoredRun
     from harness.protocols import Checker, Client, Lever, Nemesis, Provider, Target, Workload
 
@@ -66,8 +65,7 @@ __all__ = [
 
 _MODULES = {
     "ackloss.session": ("check", "run"),
-    "ackloss.stored": ("Campaign", "Run", "load_campaign", "load_run"),
-    "ackloss.tables": ("Lake", "lake"),
+    "ackloss.stored": ("Campaign", "Lake", "Run", "lake", "load_campaign", "load_run"),
     "harness.history.documents": ("RunResult", "StoredRun"),
 }
 """Where names are; the others are in `harness.protocols`."""
