@@ -145,6 +145,7 @@ from harness.servers import (
     ServerTargetPlan,
     ServerWorkloadPlan,
     ask_json,
+    await_processes,
     compare_settings,
     setting_text,
     shared_settings,
@@ -254,6 +255,7 @@ __all__ = [
     "WorkloadPlan",
     "all_levers",
     "ask_json",
+    "await_processes",
     "cell_plans",
     "compare_settings",
     "consumer_name",
@@ -306,7 +308,9 @@ _PARTS = (
     "HasLibraries",
     "HasLogLines",
     "HasLogs",
+    "HasMeasures",
     "HasOwnDisk",
+    "HasPrimaryFinding",
     "HasVocabulary",
     "HoldsCells",
     "KnowsCrashes",
@@ -329,8 +333,7 @@ _PARTS = (
     "UsesPackages",
     "Warns",
 )
-"""Parts of `Target`, `Provider`, `Node` and `Cluster` that once had names: a plug-in may inherit
-them, and need not."""
+"""Parts of base classes that once had names: a plug-in may inherit them, and need not."""
 __all__ += _PARTS
 
 
