@@ -68,7 +68,6 @@ class Clients(OneShard[Counter[int]]):
         return tally
 
     def judge(self, run: Run, tally: Counter[int]) -> CheckResult:
-        """What the run's metadata holds about its clients."""
         ended = {"attempted": tally[INVOKED], "acknowledged": tally[OK]}
         conduct = run.facts.clients
         if conduct is None:

@@ -84,7 +84,6 @@ class Locks(OneShard[Held]):
     )
 
     def gather(self, run: Run) -> Held:
-        """Gather who held what."""
         spans = _Open(Held())
         for part in run.operations():
             spans.take(part)
@@ -93,7 +92,6 @@ class Locks(OneShard[Held]):
         return spans.held
 
     def judge(self, run: Run, held: Held) -> CheckResult:
-        """Look for spans that overlap."""
         found = [(key, *pair) for key, spans in sorted(held.spans.items()) for pair in twice(spans)]
         rows = [
             {
@@ -147,7 +145,6 @@ class _Open:
     holds: dict[tuple[int, str], Span] = field(default_factory=dict)
 
     def take(self, part: Operations) -> None:
-        """Take the rows of a part."""
         f, keys = part.f.objects(), part.key.objects()
         for row in range(len(part.place)):
             process, place = int(part.process[row]), int(part.place[row])

@@ -97,7 +97,6 @@ class Replicas(OneShard[Ended]):
         return ended
 
     def judge(self, run: Run, ended: Ended) -> CheckResult:
-        """Compare the nodes."""
         missing = ended.missing
         values = {value for _, value in missing}
         return CheckResult(

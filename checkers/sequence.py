@@ -73,14 +73,12 @@ class Sequence(OneShard[Numbers]):
     )
 
     def gather(self, run: Run) -> Numbers:
-        """Gather the answered requests."""
         numbers, begun = Numbers(), dict[int, int]()
         for part in run.operations():
             _take(numbers, begun, part)
         return numbers
 
     def judge(self, run: Run, numbers: Numbers) -> CheckResult:
-        """Compare each number with those before."""
         found = [*_duplicated(numbers), *_inverted(numbers)]
         kinds = [row[0] for row in found]
         counts = {

@@ -125,14 +125,12 @@ class Watches(OneShard[Seen]):
     )
 
     def gather(self, run: Run) -> Seen:
-        """Gather what was written and watched."""
         seen, wrote = Seen(), dict[tuple[int, str, int], int]()
         for part in run.operations():
             _take(seen, wrote, part)
         return seen
 
     def judge(self, run: Run, seen: Seen) -> CheckResult:
-        """Compare successive watches."""
         found = [*_disagreements(seen), *_strange(seen), *_anomalies(seen.watches)]
         kinds = [kind for kind, _, _ in found]
         counts = {

@@ -54,7 +54,6 @@ class Tested:
 
     @property
     def in_short(self) -> str:
-        """What was lost, of what."""
         if self.verdict == "unknown":
             return "not known"
         return f"{number(self.lost)} of {number(self.acknowledged)}"
@@ -101,12 +100,10 @@ class Answer:
     files: Sequence[OwnFile]
 
     def json(self) -> dict[str, Any]:
-        """The JSON document."""
         return {**vars(self), "files": [file.model_dump() for file in self.files]}
 
     @property
     def pages(self) -> list[str]:
-        """The runs to which its table leads."""
         return [each.page for fault in self.faults for each in fault.shown if each.page]
 
 

@@ -121,7 +121,6 @@ class PairsByKind(NamedTuple):
 
     @property
     def listed(self) -> int:
-        """How many are listed."""
         return sum(len(kind.pairs) for kind in self)
 
 
@@ -260,7 +259,6 @@ class CampaignView:
 
     @property
     def finding(self) -> PrimaryFinding:
-        """What its runs are counted by."""
         return self.document.finding
 
     @property
@@ -411,7 +409,6 @@ class CampaignView:
 
     @cached_property
     def compared(self) -> PairsByKind:
-        """The pairs of cells that are listed."""
         return pairs_by_kind(self.document.comparisons, self.finding)
 
     @property

@@ -1,8 +1,4 @@
-"""A run with cells on one page: what each cell changes, and the outcome of its writes.
-
-report.html   compares the cells, and links to the page of each
-cells.csv     the same as a table: a row for each cell
-junit.xml     the same for CI systems: a test case for each cell
+"""The cells of a run as a table: what each cell changes, and the outcome of its writes.
 
 A loss rate of one run has no confidence interval: its writes share their fate, and only runs are
 independent. What is shown of it is when the writes that were lost began and were acknowledged.
@@ -13,27 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final
 
 from analysis.tables import csv_of, frame
 from analysis.wording import counted
-from checkers.judging.one_run import stored_result
 from harness.errors import HistoryError, PlanError
 from harness.history.documents import (
     CONCLUSIVE,
     CellResult,
     RunResult,
-    StoredRun,
     read_result,
-    read_run,
-    result_of,
 )
-from harness.history.run_folder import RunDir, write_atomically
+from harness.history.run_folder import RunDir
 from harness.plan.parsing import dotted_parts
-from reports import formatting, html, junit_xml
+from reports import formatting, junit_xml
 from reports.checks import counts_losses
-from reports.run_view import UNCHECKED, Callout, callouts, malformed_is_history_error
 
 _ICONS: Final = {"valid": "✓", "invalid": "✕"}
 
@@ -88,75 +78,40 @@ class Row:
 
 
 @dataclass(frozen=True)
-class CellsView:
-    """The contents of the page. `result` is None if the run has not been checked."""
+class Cells:
+    """The cells of a judged run, in the order of its plan."""
 
     run: RunDir
-    plan: Mapping[str, Any]
-    metadata: StoredRun
-    result: RunResult | None
+    result: RunResult
 
-    @property
-    def verdict(self) -> str:
-        return self.result.verdict if self.result else UNCHECKED
+    @cached_property
+    def keys(self) -> list[Key]:
+        """The keys in which cells differ."""
+        keys = (key for cell in self.result.cells for key in cell.overrides)
+        return [Key(name) for name in dict.fromkeys(keys)]
 
-    @property
-    def icon(self) -> str:
-        return _ICONS.get(self.verdict, "?")
-
-    @property
-    def name(self) -> str:
-        return str(self.plan.get("name") or self.run.run_id)
-
-    @property
-    def simulated(self) -> bool:
-        return self.metadata.simulated
-
-    @property
-    def callouts(self) -> list[Callout]:
-        """The warnings above the verdict."""
-        return list(callouts(self.metadata, self.result))
-
-    @property
-    def counts_losses(self) -> bool:
-        """Whether counts are those of the loss check."""
-        return self.result is None or counts_losses(self.result)
+    @cached_property
+    def rows(self) -> list[Row]:
+        return [self._row(cell) for cell in self.result.cells]
 
     @property
     def headline(self) -> str:
         """How many cells are invalid, in the words of what is counted; that none is, only of cells
         that are known to be valid."""
-        if self.result is None:
-            return "This run has not been checked"
         cells = self.result.cells
         bad = sum(cell.verdict == "invalid" for cell in cells)
         unknown = sum(cell.verdict not in CONCLUSIVE for cell in cells)
+        found = {name for cell in cells for name in cell.counter_examples or ()}
+        lost = counts_losses(self.result) and found <= {"lost"}
         if unknown == len(cells):
-            whether = "it lost acknowledged writes" if self._only_lost else "it is as it should be"
+            whether = "it lost acknowledged writes" if lost else "it is as it should be"
             return f"It is not known of any of {counted(unknown, 'cell')} whether {whether}"
-        what = "lost acknowledged writes" if self._only_lost else "are not as they should be"
         which = counted(len(cells), "cell")
         if unknown and not bad:
             which = counted(len(cells) - unknown, "conclusive cell")
+        what = "lost acknowledged writes" if lost else "are not as they should be"
         more = f"; of {unknown} it is not known" if unknown else ""
         return f"{bad or 'None'} of {which} {what}{more}"
-
-    @property
-    def _only_lost(self) -> bool:
-        cells = self.result.cells if self.result else ()
-        found = {name for cell in cells for name in cell.counter_examples or ()}
-        return self.counts_losses and found <= {"lost"}
-
-    @cached_property
-    def keys(self) -> list[Key]:
-        """The keys in which cells differ."""
-        cells = self.result.cells if self.result else ()
-        return [Key(name) for name in dict.fromkeys(key for c in cells for key in c.overrides)]
-
-    @cached_property
-    def rows(self) -> list[Row]:
-        """The cells in the order of the plan."""
-        return [self._row(cell) for cell in (self.result.cells if self.result else ())]
 
     def _row(self, cell: CellResult) -> Row:
         folder = self.run.cell(cell.name)
@@ -176,50 +131,6 @@ class CellsView:
             rate_per_s=_number(plan, "rate_per_s"),
             duration_s=_number(plan, "duration_s"),
         )
-
-    @property
-    def command(self) -> str:
-        return formatting.command(self.metadata, self.metadata.seed)
-
-    @property
-    def repeats(self) -> str:
-        return formatting.repeats(self.metadata)
-
-
-def cells_view(run: RunDir) -> CellsView:
-    """Read a run with cells. Raises HistoryError when the run's own files cannot be read."""
-    document = stored_result(run)
-    return CellsView(
-        run=run,
-        plan=run.read_json(run.plan),
-        metadata=read_run(run),
-        result=None if document is None else result_of(document, file=run.result),
-    )
-
-
-def write_cells(run: RunDir) -> Path:
-    """Write the page that compares the cells of a run, and its tables; returns the page's path. The
-    pages of the cells are there by then.
-
-    Raises HistoryError when the run's own files cannot be read, EnvironmentFailure when the page
-    cannot be written.
-    """
-    with malformed_is_history_error(run):
-        view = cells_view(run)
-        page = html.render(
-            "cells.html.j2",
-            data=[],
-            view=view,
-            simulated=view.simulated,
-            csv=run.cells_csv.name,
-            junit=run.junit.name,
-        )
-        table, cases = _csv(view), _junit(view)
-    if view.result is not None:
-        write_atomically(run.cells_csv, table)
-        write_atomically(run.junit, cases)
-    write_atomically(run.report, page)
-    return run.report
 
 
 def _if_there(read: Callable[[], Any]) -> Any:
@@ -252,10 +163,10 @@ def _number(plan: Mapping[str, Any], key: str) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def _csv(view: CellsView) -> bytes:
+def csv(view: Cells) -> bytes:
     """A row for each cell: name, keys, verdict, counts, load, rates, who was met, and whether it is
     simulated."""
-    rows = ({**dict(_columns(row)), "simulated": view.simulated} for row in view.rows)
+    rows = ({**dict(_columns(row)), "simulated": view.result.simulated} for row in view.rows)
     return csv_of(frame(list(rows)))
 
 
@@ -273,10 +184,10 @@ def _columns(row: Row) -> Iterator[tuple[str, Any]]:
     yield from {"leader_met": cell.leader_met, "met_by": " ".join(cell.met_by)}.items()
 
 
-def _junit(view: CellsView) -> bytes:
+def junit(view: Cells, name: str) -> bytes:
     """A test case for each cell: it fails if it is invalid, or not as expected."""
-    stated = {"run": view.run.run_id, "simulated": str(view.metadata.simulated).lower()}
-    return junit_xml.cases_of(view.name, [_case(row) for row in view.rows], stated)
+    stated = {"run": view.run.run_id, "simulated": str(view.result.simulated).lower()}
+    return junit_xml.cases_of(name, [_case(row) for row in view.rows], stated)
 
 
 def _case(row: Row) -> junit_xml.Case:

@@ -205,7 +205,6 @@ class Bar:
 
     @property
     def number(self) -> str:
-        """Its number in the order, from 1."""
         place = self.operation.place
         return "" if place is None else f"{place + 1}"
 
@@ -381,7 +380,6 @@ def counted(check: CheckRecord) -> list[Counted]:
 
 
 def in_short(check: CheckRecord) -> list[Counted]:
-    """The counts that say most."""
     names = _declared(check.name).short or check.counts
     return [each for each in counted(check) if each.name in names]
 

@@ -1,40 +1,100 @@
 """Two runs compared on one page: first what differs, then both timelines on the same axes.
 
-Runs with cells are compared cell by cell, by `reports.compare`.
+A run is a list of cells; cells of one name are a pair. What differs in the same way in every pair,
+such as the version, is listed once. The timelines of one of several pairs are on the page of
+`ackloss compare A/cells/NAME B/cells/NAME`.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, Final, NotRequired, TypedDict
 
 from analysis.timeline import on_one_scale
 from analysis.wording import counted
 from harness.errors import HistoryError
+from harness.history.documents import RunResult
 from harness.history.run_folder import RunDir, write_atomically
 from reports import formatting, html
-from reports.cells import CellsView, cells_view
-from reports.differing import (
-    Difference,
-    Differences,
-    RunSummary,
-    differences_of,
-    labels,
-    link_to,
-    refuse_mixed,
-    summary,
-)
+from reports.checks import counts_losses, views
 from reports.page import payload, stills
 from reports.references import compared, references
-from reports.run_view import RunView, malformed_is_history_error, run_view
+from reports.run_view import (
+    DIFFERS,
+    RunView,
+    Setting,
+    malformed_is_history_error,
+    requested_settings,
+    run_view,
+)
 
-# Two runs with cells compared on one page, cell by cell: cells of one name are a pair.
-#
-# What differs in the same way in every pair, such as the version, is listed once. The page has no
-# timelines: those of one pair are on the page of `ackloss compare A/cells/NAME B/cells/NAME`.
+_DESCRIPTIVE: Final = ("name", "about", "schema", "expect", "reference", "yours")
+"""Keys of a plan that have no effect on a run: they differ between any two plans."""
+
+Groups = Mapping[str, Mapping[str, str]]
+"""Values as text, by group and key."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One value in which the two runs differ; None: that run does not have it."""
+
+    group: str
+    key: str
+    a: str | None
+    b: str | None
+
+
+class RunSummary(TypedDict):
+    """One of two runs in the JSON document."""
+
+    run_id: str
+    verdict: str
+    headline: str
+
+
+@dataclass(frozen=True)
+class Differences:
+    """The values in which two runs differ: what the plan requests, the outcome, and settings at
+    their defaults."""
+
+    requested: tuple[Difference, ...]
+    outcomes: tuple[Difference, ...]
+    defaults: tuple[Difference, ...]
+
+    def __iter__(self) -> Iterator[Difference]:
+        yield from (*self.requested, *self.outcomes, *self.defaults)
+
+    def json(self) -> list[dict[str, str | None]]:
+        return [asdict(each) for each in self]
+
+
+class Comparison(TypedDict):
+    """What `ackloss compare` reports of two runs. Of runs with cells `differences` are those of
+    every pair; `only_a` and `only_b` the cells that one run has; `not_compared` says of others
+    why."""
+
+    a: RunSummary
+    b: RunSummary
+    simulated: bool
+    differences: list[dict[str, str | None]]
+    cells: NotRequired[list[dict[str, Any]]]
+    only_a: NotRequired[list[str]]
+    only_b: NotRequired[list[str]]
+    not_compared: NotRequired[dict[str, str]]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two runs; `link` leads to its own page, if that exists."""
+
+    view: RunView
+    label: str
+    link: str | None
 
 
 @dataclass(frozen=True)
@@ -42,14 +102,9 @@ class Pair:
     """The cells of one name, and how they differ; `links` lead to the pages that they have."""
 
     name: str
-    a: RunView
-    b: RunView
+    views: tuple[RunView, RunView]
     differing: Differences
     links: tuple[str | None, str | None]
-
-    @property
-    def views(self) -> tuple[RunView, RunView]:
-        return self.a, self.b
 
     @property
     def command(self) -> str:
@@ -57,131 +112,79 @@ class Pair:
         return shlex.join(["ackloss", "compare", *(str(view.run.path) for view in self.views)])
 
 
-@dataclass(frozen=True)
-class Unpaired:
-    """A cell that is in both runs and cannot be compared, and why."""
+def write_comparison(a: RunDir, b: RunDir, path: Path) -> Comparison:
+    """Write the page that compares two runs to `path`; return its contents as JSON.
 
-    name: str
-    why: str
-
-
-class PairSummary(TypedDict):
-    """A pair in the JSON document; `differences` as of two runs."""
-
-    name: str
-    a: RunSummary
-    b: RunSummary
-    differences: list[dict[str, str | None]]
-
-
-class CellsComparison(TypedDict):
-    """What `ackloss compare` reports of two runs with cells. `differences` are those of every pair;
-    `only_a` and `only_b` the cells that one run has; `not_compared` says of others why."""
-
-    a: RunSummary
-    b: RunSummary
-    simulated: bool
-    differences: list[dict[str, str | None]]
-    cells: list[PairSummary]
-    only_a: list[str]
-    only_b: list[str]
-    not_compared: dict[str, str]
-
-
-@dataclass(frozen=True)
-class CellsCompared:
-    """The contents of the page. `common`: what differs in every pair in the same way."""
-
-    sides: tuple[CellsView, CellsView]
-    pairs: Sequence[Pair]
-    unpaired: Sequence[Unpaired]
-    only: tuple[list[str], list[str]]
-    common: Differences
-
-    @property
-    def labels(self) -> tuple[str, str]:
-        return labels(*self.sides)
-
-    @property
-    def headline(self) -> str:
-        """In which cells the verdicts differ."""
-        pairs = len(self.pairs)
-        differ = [pair.name for pair in self.pairs if pair.a.verdict != pair.b.verdict]
-        if not differ:
-            return f"The verdict is the same in each of {counted(pairs, 'compared cell')}"
-        return f"The verdict differs in {len(differ)} of {pairs} cells: {', '.join(differ)}"
-
-    @property
-    def unmatched(self) -> list[tuple[str, list[str]]]:
-        """The runs that have cells which the other does not have, and these cells."""
-        return [each for each in zip(self.labels, self.only, strict=True) if each[1]]
-
-    def own(self, pair: Pair) -> Differences:
-        """What differs in this pair, and not in every pair in the same way."""
-        mine, common = pair.differing, self.common
-        return Differences(
-            requested=tuple(each for each in mine.requested if each not in common.requested),
-            outcomes=mine.outcomes,
-            defaults=tuple(each for each in mine.defaults if each not in common.defaults),
-        )
-
-    def json(self) -> CellsComparison:
-        """The JSON document."""
-        return {
-            "a": summary(self.sides[0]),
-            "b": summary(self.sides[1]),
-            "simulated": self.sides[0].simulated,
-            "differences": self.common.json(),
-            "cells": [
-                {
-                    "name": pair.name,
-                    "a": summary(pair.a),
-                    "b": summary(pair.b),
-                    "differences": pair.differing.json(),
-                }
-                for pair in self.pairs
-            ],
-            "only_a": self.only[0],
-            "only_b": self.only[1],
-            "not_compared": {each.name: each.why for each in self.unpaired},
-        }
-
-
-def write_cells_comparison(a: RunDir, b: RunDir, path: Path) -> CellsComparison:
-    """Write the page that compares two runs with cells; return its contents as JSON.
-
-    Raises HistoryError when only one of them has cells or is simulated, when they have no cell in
-    common, or when no cell of both can be read; EnvironmentFailure when the page cannot be written.
+    Raises HistoryError when a run's files cannot be read, when only one of the runs is simulated or
+    has cells, when they have no cell in common, or when no cell of both can be read;
+    EnvironmentFailure when the page cannot be written.
     """
-    ours, theirs = a.cell_names(), b.cell_names()
+    names = a.cell_names(), b.cell_names()
     both = _in_both(a, b)
     with malformed_is_history_error(a, b):
-        sides = cells_view(a), cells_view(b)
-        refuse_mixed(*sides)
-    read = [_pair(name, a, b, path) for name in both]
-    pairs = [each for each in read if isinstance(each, Pair)]
-    unpaired = [each for each in read if isinstance(each, Unpaired)]
-    if not pairs:
-        raise HistoryError(f"no cell can be compared: {unpaired[0].why}")
-    only = (
-        [name for name in ours if name not in theirs],
-        [name for name in theirs if name not in ours],
-    )
-    compared = CellsCompared(sides, pairs, unpaired, only, _common(pairs))
-    page = html.render(
-        "compare_cells.html.j2",
-        data=[],
-        simulated=sides[0].simulated,
-        compared=compared,
-        links=[link_to(side.run.report, path) for side in sides],
-    )
+        first, second = run_view(a), run_view(b)
+        refuse_mixed(first, second)
+        lines = on_one_scale(first.line, second.line)
+        first, second = replace(first, line=lines[0]), replace(second, line=lines[1])
+        sides = [
+            Side(view, label, link_to(view.run.report, path))
+            for view, label in zip((first, second), labels(first, second), strict=True)
+        ]
+        read = [_pair(name, a.cell(name), b.cell(name), path) for name in both]
+        pairs = [each for each in read if isinstance(each, Pair)]
+        unread = {
+            name: each for name, each in zip(both, read, strict=True) if isinstance(each, str)
+        }
+        if both and not pairs:
+            raise HistoryError(f"no cell can be compared: {next(iter(unread.values()))}")
+        common = _common(pairs) if both else differences_of(first, second)
+        only = [[name for name in names[n] if name not in names[1 - n]] for n in (0, 1)]
+        named = references(first.plan, second.plan)
+        page = html.render(
+            "compare.html.j2",
+            data=[] if both else [
+                payload(side.view.line, title=side.label, labels=side.view.outcome_labels)
+                for side in sides
+            ],
+            simulated=first.simulated,
+            headline=_headline(pairs, sides),
+            sides=sides,
+            stills=[] if both else [stills(side.view) for side in sides],
+            pairs=pairs,
+            own={pair.name: _without(pair.differing, common) for pair in pairs},
+            unread=unread,
+            unmatched=[(side.label, of) for side, of in zip(sides, only, strict=True) if of],
+            differing=common,
+            references=named,
+            reference_rows=compared([first.counts, second.counts], named),
+        )  # fmt: skip
     write_atomically(path, page)
-    return compared.json()
+    document: Comparison = {
+        "a": summary(first),
+        "b": summary(second),
+        "simulated": first.simulated,
+        "differences": common.json(),
+    }
+    if both:
+        document["cells"] = [
+            {
+                "name": pair.name,
+                **{which: summary(view) for which, view in zip("ab", pair.views, strict=True)},
+                "differences": pair.differing.json(),
+            }
+            for pair in pairs
+        ]
+        document["only_a"], document["only_b"] = only
+        document["not_compared"] = unread
+    return document
 
 
 def _in_both(a: RunDir, b: RunDir) -> list[str]:
-    """The cells that both runs have. Raises HistoryError if there are none."""
+    """The cells that both runs have; none of runs without cells. Raises HistoryError if only one
+    has cells, or if they have none in common."""
     ours, theirs = a.cell_names(), b.cell_names()
+    if not ours and not theirs:
+        return []
     if not (ours and theirs):
         having, other = (a, b) if ours else (b, a)
         one = having.cell((ours or theirs)[0]).path
@@ -200,18 +203,17 @@ def _in_both(a: RunDir, b: RunDir) -> list[str]:
     return both
 
 
-def _pair(name: str, a: RunDir, b: RunDir, page: Path) -> Pair | Unpaired:
-    """The cells of this name; one that is damaged does not keep others from being compared."""
-    folders = a.cell(name), b.cell(name)
+def _pair(name: str, a: RunDir, b: RunDir, page: Path) -> Pair | str:
+    """The cells of this name; one that is damaged does not keep others from being compared: why it
+    is not."""
     try:
-        with malformed_is_history_error(*folders):
-            first, second = (run_view(RunDir.open(folder.path)) for folder in folders)
+        with malformed_is_history_error(a, b):
+            first, second = (run_view(RunDir.open(folder.path)) for folder in (a, b))
             refuse_mixed(first, second)
-            differing = differences_of(first, second)
-            link, other = (link_to(folder.report, page) for folder in folders)
-            return Pair(name, first, second, differing, (link, other))
+            links = link_to(a.report, page), link_to(b.report, page)
+            return Pair(name, (first, second), differences_of(first, second), links)
     except HistoryError as error:
-        return Unpaired(name, str(error))
+        return str(error)
 
 
 def _common(pairs: Sequence[Pair]) -> Differences:
@@ -219,74 +221,30 @@ def _common(pairs: Sequence[Pair]) -> Differences:
     own."""
     if len(pairs) == 1:
         return Differences((), (), ())
-    kinds = [(each.differing.requested, each.differing.defaults) for each in pairs]
-    requested, defaults = (tuple(_in_all(kind)) for kind in zip(*kinds, strict=True))
-    return Differences(requested, (), defaults)
+    first, *others = (pair.differing for pair in pairs)
+    return Differences(
+        requested=tuple(d for d in first.requested if all(d in o.requested for o in others)),
+        outcomes=(),
+        defaults=tuple(d for d in first.defaults if all(d in o.defaults for o in others)),
+    )
 
 
-def _in_all(lists: Sequence[Sequence[Difference]]) -> Iterator[Difference]:
-    first, *others = lists
-    return (each for each in first if all(each in other for other in others))
+def _without(mine: Differences, common: Differences) -> Differences:
+    return Differences(
+        requested=tuple(each for each in mine.requested if each not in common.requested),
+        outcomes=mine.outcomes,
+        defaults=tuple(each for each in mine.defaults if each not in common.defaults),
+    )
 
 
-@dataclass(frozen=True)
-class Side:
-    """One of the two runs; `link` leads to its own page, if that exists."""
-
-    view: RunView
-    label: str
-    stills: dict[str, str]
-    link: str | None
-
-
-class RunComparison(TypedDict):
-    """What `ackloss compare` reports of two runs without cells."""
-
-    a: RunSummary
-    b: RunSummary
-    simulated: bool
-    differences: list[dict[str, str | None]]
-
-
-def write_comparison(a: RunDir, b: RunDir, path: Path) -> RunComparison | CellsComparison:
-    """Write the page that compares two runs to `path`; return its contents as JSON.
-
-    Raises HistoryError when a run's files cannot be read, or when only one of the runs is
-    simulated or has cells; EnvironmentFailure when the page cannot be written.
-    """
-    if a.cell_names() or b.cell_names():
-        return write_cells_comparison(a, b, path)
-    with malformed_is_history_error(a, b):
-        views = run_view(a), run_view(b)
-        refuse_mixed(*views)
-        lines = on_one_scale(views[0].line, views[1].line)
-        first, second = (replace(one, line=line) for one, line in zip(views, lines, strict=True))
-        differing = differences_of(first, second)
-        named = references(first.plan, second.plan)
-        sides = [
-            Side(view, label, stills(view), link_to(view.run.report, path))
-            for view, label in zip((first, second), labels(first, second), strict=True)
-        ]
-        page = html.render(
-            "compare.html.j2",
-            data=[
-                payload(side.view.line, title=side.label, labels=side.view.outcome_labels)
-                for side in sides
-            ],
-            simulated=first.simulated,
-            headline=", ".join(_in_short(side.view, side.label) for side in sides),
-            sides=sides,
-            differing=differing,
-            references=named,
-            reference_rows=compared([first.counts, second.counts], named),
-        )
-    write_atomically(path, page)
-    return {
-        "a": summary(first),
-        "b": summary(second),
-        "simulated": first.simulated,
-        "differences": differing.json(),
-    }
+def _headline(pairs: Sequence[Pair], sides: Sequence[Side]) -> str:
+    """What each run came to; of runs with cells, in which of them the verdicts differ."""
+    if not pairs:
+        return ", ".join(_in_short(side.view, side.label) for side in sides)
+    differ = [pair.name for pair in pairs if len({view.verdict for view in pair.views}) > 1]
+    if not differ:
+        return f"The verdict is the same in each of {counted(len(pairs), 'compared cell')}"
+    return f"The verdict differs in {len(differ)} of {len(pairs)} cells: {', '.join(differ)}"
 
 
 def _in_short(one: RunView, label: str) -> str:
@@ -302,3 +260,126 @@ def _in_short(one: RunView, label: str) -> str:
     if one.verdict == "valid":
         return f"{label} lost none of {formatting.number(acknowledged)}"
     return f"{label} is {one.verdict}"
+
+
+def differences_of(a: RunView, b: RunView) -> Differences:
+    """How two runs of one history each differ."""
+    return Differences(
+        requested=tuple(differences(_requested(a), _requested(b))),
+        outcomes=tuple(differences(_outcome(a), _outcome(b))),
+        defaults=tuple(differences(_defaults(a), _defaults(b))),
+    )
+
+
+def differences(a: Groups, b: Groups) -> Iterator[Difference]:
+    """The values that differ, group by group, in the order of the groups."""
+    for group in dict.fromkeys([*a, *b]):
+        ours, theirs = a.get(group, {}), b.get(group, {})
+        for key in dict.fromkeys([*ours, *theirs]):
+            if ours.get(key) != theirs.get(key):
+                yield Difference(group, key, ours.get(key), theirs.get(key))
+
+
+def refuse_mixed(a: RunView, b: RunView) -> None:
+    """Raise HistoryError if one of the runs is simulated and the other is not."""
+    if a.simulated == b.simulated:
+        return
+    simulated, real = (a, b) if a.simulated else (b, a)
+    raise HistoryError(
+        f"simulated and real runs are not compared: nothing real was tested in "
+        f"{simulated.run.path}, and {real.run.path} is real",
+        hint="compare simulated runs with simulated ones",
+    )
+
+
+def summary(one: RunView) -> RunSummary:
+    return {"run_id": one.run.run_id, "verdict": one.verdict, "headline": one.headline}
+
+
+def labels(a: RunView, b: RunView) -> tuple[str, str]:
+    """The names of the two plans, with the run ids if the names are equal."""
+    if a.name != b.name:
+        return a.name, b.name
+    return f"{a.name}, run {a.run.run_id}", f"{b.name}, run {b.run.run_id}"
+
+
+def link_to(report: Path, page: Path) -> str | None:
+    """The relative path from the comparison to a run's own page, if that exists."""
+    if not report.is_file():
+        return None
+    return Path(os.path.relpath(report.resolve(), page.resolve().parent)).as_posix()
+
+
+def _requested(one: RunView) -> Groups:
+    """The user's decisions: each key of the plan, the requested settings with the values that the
+    cluster reports, and the versions."""
+    groups = requested_settings(one.plan).values()
+    plan = {key: value for key, value in one.plan.items() if key not in _DESCRIPTIVE}
+    for part, inner in plan.items():
+        if isinstance(inner, Mapping):
+            plan[part] = {
+                key: value for key, value in inner.items() if not _is_among(value, groups)
+            }
+    return {
+        **_effective(row for row in one.settings if row.shown),
+        "plan": formatting.flat(plan),
+        "version": _short(formatting.flat(one.metadata.versions)),
+        "image": _short(formatting.flat(one.metadata.image)),
+    }
+
+
+def _is_among(value: object, groups: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a part of a plan is a table of settings, all of which are in one of these groups."""
+    return isinstance(value, Mapping) and any(value.items() <= group.items() for group in groups)
+
+
+def _short(texts: Mapping[str, str]) -> dict[str, str]:
+    """Commits and digests, abbreviated; a run's own page has them in full."""
+    return {key: text[:19] if len(text) >= 40 else text for key, text in texts.items()}
+
+
+def _defaults(one: RunView) -> Groups:
+    """The settings at their defaults, without the addresses and ids of brokers."""
+    return _effective(row for row in one.settings if not row.shown and row.group != DIFFERS)
+
+
+def _effective(rows: Iterable[Setting]) -> Groups:
+    groups: dict[str, dict[str, str]] = {}
+    for row in rows:
+        value = row.effective if row.effective is not None else row.requested
+        groups.setdefault(row.group, {})[row.key] = value or ""
+    return groups
+
+
+def _outcome(one: RunView) -> Groups:
+    """The verdict, the rates, the counts and the availability."""
+    if one.result is None:
+        return {"": {"verdict": "not checked"}}
+    rates, seen = one.result.rates, one.result.availability
+    first = {
+        "verdict": one.verdict,
+        "loss": formatting.loss_rate(one.result),
+        "acknowledged / attempted": formatting.rate(rates.ack),
+        "unacknowledged success": formatting.rate(rates.unacknowledged_success),
+    }
+    if not one.counts_losses:
+        first = {"verdict": one.verdict}
+    numbers = _numbers(one.result)
+    available = {
+        "longest gap": formatting.seconds(seen.longest_gap_s),
+        "latency, median": formatting.milliseconds(seen.latency_p50_ms),
+        "latency, 99th percentile": formatting.milliseconds(seen.latency_p99_ms),
+    }
+    return {"": first, **numbers, "availability": available}
+
+
+def _numbers(result: RunResult) -> Groups:
+    """The counts of each check; those of the loss check alone are of writes."""
+    groups = {}
+    if counts_losses(result):
+        counts = asdict(result.counts).items()
+        writes = {name.replace("_", " "): formatting.number(n) for name, n in counts}
+        groups["writes"] = writes | {"lost": formatting.lost(result)}
+    for check in views(result):
+        groups[check.name] = {count.label: count.value for count in check.counts}
+    return groups

@@ -30,7 +30,6 @@ def number(value: float | None) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """An instant or a duration in seconds."""
     return NOTHING if value is None else f"{value:,.2f} s"
 
 
@@ -62,7 +61,6 @@ def loss_rate(result: RunResult | CellResult) -> str:
 
 
 def p_value(p: float) -> str:
-    """A p-value."""
     return "< 0.0001" if p < 0.0001 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
 
 

@@ -36,7 +36,6 @@ def cases_of(suite: str, cases: Sequence[Case], stated: Mapping[str, str]) -> by
 
 
 def document(suite: ET.Element) -> bytes:
-    """The file with this suite alone."""
     suites = ET.Element("testsuites", name="ackloss")
     suites.append(suite)
     ET.indent(suites)

@@ -18,12 +18,10 @@ def text(value: object) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table of text."""
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     lines += [f"| {' | '.join(text(value) for value in row)} |" for row in rows]
     return "\n".join(lines)
 
 
 def bullets(sentences: Iterable[str]) -> str:
-    """A list of sentences."""
     return "\n".join(f"- {text(sentence)}" for sentence in sentences)

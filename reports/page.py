@@ -24,7 +24,7 @@ from analysis.timeline import Timeline
 from harness.history.run_folder import RunDir, write_atomically
 from harness.protocols.runs import NULL
 from reports import html
-from reports.cells import write_cells
+from reports.cells import csv, junit
 from reports.references import compared
 from reports.run_view import RunView, malformed_is_history_error, run_view
 
@@ -92,7 +92,6 @@ def _marks(line: Timeline) -> dict[str, list[int]]:
 
 
 def _known(column: pd.Series) -> pd.Series:
-    """An integer column; -1 where it is NULL."""
     return column.astype("int64").replace(NULL, -1)
 
 
@@ -121,36 +120,44 @@ def _partition(line: Timeline, partition: int) -> Payload:
 
 def write_report(run: RunDir) -> Path:
     """Write the page of a run, its table of lost writes and its picture; returns the page's path.
-    Of a run with cells each cell gets such a page, and the run one that compares them.
+    Of a run with cells each cell gets such a page, and the run one that compares them, with a table
+    (cells.csv) and test cases (junit.xml) instead.
 
     Raises HistoryError when the run's files cannot be read, EnvironmentFailure when the page cannot
     be written.
     """
-    if run.cell_names():
-        for cell in run.cells():
-            write_report(cell)
-        return write_cells(run)
+    for cell in run.cells() if run.cell_names() else ():
+        write_report(cell)
     with malformed_is_history_error(run):
         view = run_view(run)
-        labels = view.outcome_labels
-        picture = drawn(view)
-        end_s = view.line.scale.end_s
+        files: dict[Path, bytes] = {}
+        if view.cells:
+            files = {run.cells_csv: csv(view.cells), run.junit: junit(view.cells, view.name)}
         page = html.render(
             "report.html.j2",
-            data=[payload(view.line, title=view.name, labels=labels)],
             view=view,
             simulated=view.simulated,
-            stills=stills(view),
-            reference_rows=compared([view.counts], view.references),
-            logged=logged(run, wall_time=view.metadata.wall_time, end_s=end_s),
-            csv=run.lost_csv.name,
-            png=run.figure.name,
+            files=run,
+            **({"data": []} if view.has_cells else _of_one_cell(view)),
         )
-    if view.result is not None:
+        if not view.has_cells:
+            files[run.figure] = drawing.png(drawn(view))
+    if view.result is not None and not view.has_cells:
         write_csv(view.all_lost, run.lost_csv)
-    write_atomically(run.figure, drawing.png(picture))
+    for path, content in files.items():
+        write_atomically(path, content)
     write_atomically(run.report, page)
     return run.report
+
+
+def _of_one_cell(view: RunView) -> dict[str, Any]:
+    """What the page shows of operations."""
+    return {
+        "data": [payload(view.line, title=view.name, labels=view.outcome_labels)],
+        "stills": stills(view),
+        "reference_rows": compared([view.counts], view.references),
+        "logged": logged(view.run, wall_time=view.metadata.wall_time, end_s=view.line.scale.end_s),
+    }
 
 
 def drawn(view: RunView) -> drawing.Picture:

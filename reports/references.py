@@ -76,7 +76,6 @@ class CellRow:
 
 
 def references(*plans: Mapping[str, Any]) -> list[Reference]:
-    """The references of these plans, each source once."""
     every = (
         Reference(one["source"], Counts(**one["figures"]), tuple(one.get("differs") or ()))
         for plan in plans

@@ -19,13 +19,15 @@ from analysis.findings import findings
 from analysis.lost import first_and_last
 from analysis.lost_spans import Event, PlacedSpan, events, placed_spans
 from analysis.timeline import Timeline, timeline
+from checkers.judging.one_run import stored_result
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
-from harness.history.documents import KILLED, Counts, RunResult, StoredRun, read_result, read_run
+from harness.history.documents import KILLED, Counts, RunResult, StoredRun, read_run, result_of
 from harness.history.facts import target_of
 from harness.history.run_folder import RunDir
 from harness.models import LOG, MODELS, REGISTER
 from reports import checks, formatting
+from reports.cells import Cells
 from reports.checks import CheckView, Examples, examples
 from reports.references import Reference, references
 
@@ -180,9 +182,20 @@ class RunView:
         return self.result.counts if self.result else None
 
     @property
+    def has_cells(self) -> bool:
+        """Whether it holds several cells, which have pages of their own."""
+        return bool(self.run.cell_names())
+
+    @cached_property
+    def cells(self) -> Cells | None:
+        return Cells(self.run, self.result) if self.has_cells and self.result else None
+
+    @property
     def headline(self) -> str:
         if (result := self.result) is None:
             return formatting.headline(None)
+        if self.cells:
+            return self.cells.headline
         shown = formatting.headline if self.counts_losses else checks.headline
         if result.verdict == "unknown" or not all(fault.control for fault in result.faults):
             return shown(result)
@@ -218,12 +231,10 @@ class RunView:
 
     @property
     def lost_title(self) -> str:
-        """What findings of lost values are called."""
         return "Lost writes" if self.counts_losses else "Lost elements"
 
     @property
     def operations(self) -> str:
-        """What `ops_begun` counts."""
         return "writes" if self.metadata.promises.model == LOG.name else "operations"
 
     @property
@@ -279,6 +290,8 @@ class RunView:
     @property
     def sentence(self) -> str:
         """The settings that explain the headline, and the cluster, in one line."""
+        if self.has_cells:
+            return self.where
         known = {(row.group, row.key): row.effective or row.requested for row in self.settings}
         named = [
             f"{key}={known[group, key]}"
@@ -359,12 +372,10 @@ class RunView:
 
     @property
     def callouts(self) -> list[Callout]:
-        """The warnings above the verdict."""
         return list(callouts(self.metadata, self.result))
 
     @cached_property
     def all_lost(self) -> pd.DataFrame:
-        """Every lost write."""
         return findings(self.run)
 
     @property
@@ -384,7 +395,6 @@ class RunView:
 
     @property
     def references(self) -> list[Reference]:
-        """The reference figures that the plan names."""
         return references(self.plan)
 
     @property
@@ -427,11 +437,12 @@ def run_view(run: RunDir) -> RunView:
     Raises HistoryError if a file exists and cannot be read.
     """
     metadata = read_run(run)
+    document = stored_result(run)
     return RunView(
         run=run,
         plan=run.read_json(run.plan) if run.plan.is_file() else {},
         metadata=metadata,
-        result=read_result(run) if run.result.is_file() else None,
+        result=None if document is None else result_of(document, file=run.result),
         line=timeline(
             run,
             nodes=[node.name for node in metadata.nodes],

@@ -203,7 +203,6 @@ class Delivery(OneShard[GroupRows]):
         return rows_of(run)
 
     def judge(self, run: Run, gathered: GroupRows) -> CheckResult:
-        """What follows from them."""
         judged = judge_rows(gathered)
         counts = counts_of(judged)
         proves = gathered.log.agreed and not _untrusted(run.facts, gathered)
@@ -221,7 +220,6 @@ class Delivery(OneShard[GroupRows]):
 
 
 def judge_rows(rows: GroupRows) -> Judged:
-    """All findings in the rows of a group."""
     commits = Commits.of(rows)
     records = records_of(rows, commits)
     lost, lost_offset = commits.lost(rows)
@@ -232,7 +230,6 @@ def judge_rows(rows: GroupRows) -> Judged:
 
 
 def counts_of(judged: Judged) -> dict[str, Number]:
-    """The counts, in the words of result.json."""
     rows, records, commits = judged.rows, judged.records, judged.commits
     return {
         "attempted": rows.written.attempted,

@@ -87,7 +87,6 @@ class Did(NamedTuple):
     generation: Ints
 
     def some(self, chosen: Bools | Ints) -> Did:
-        """Some of them."""
         return Did(*(column[chosen] for column in self))
 
 
@@ -236,7 +235,6 @@ class Commits(NamedTuple):
 
     @classmethod
     def of(cls, rows: GroupRows) -> Self:
-        """Pair invocations with completions."""
         every = rows.did[KINDS.commit]
         begun = every.mark == INVOKED
         key = np.stack([every.who, every.partition, every.offset, every.begun_ns])
@@ -378,7 +376,6 @@ class Records:
 
 
 def records_of(rows: GroupRows, commits: Commits) -> Records:
-    """Judge the records of a group."""
     log, written = rows.log, rows.written
     delivered, processed = rows.did[KINDS.deliver], rows.did[KINDS.process]
     at_processed, at_delivered = _at(rows, processed), _at(rows, delivered)

@@ -172,14 +172,11 @@ NO_ANSWER: Final = "NO_ANSWER"
 
 @dataclass
 class ErrorCodes:
-    """Counts codes, part by part of a history."""
-
     _failed: Counter[str] = field(default_factory=Counter)
     _unknown: Counter[str] = field(default_factory=Counter)
     _open: int = 0
 
     def add(self, rows: Writes | Operations) -> None:
-        """Count the completions of some writes."""
         begun = int((rows.mark == INVOKED).sum())
         self._open += begun - (len(rows.mark) - begun)
         _count(self._failed, rows, FAIL)
@@ -231,7 +228,6 @@ class Instants:
     _marked: dict[int, int] = field(default_factory=dict)
 
     def add(self, times_ns: Ints) -> None:
-        """Take some instants into account."""
         for mark in self.marks_ns:
             later = times_ns[times_ns >= mark]
             if later.size:
@@ -282,15 +278,12 @@ def longest_gap_ns(
 
 @dataclass
 class Delays:
-    """Times that something took, in nanoseconds."""
-
     _parts: list[Ints] = field(default_factory=list)
     _size: int = 0
     _folded: int = 0
     _pages: dict[int, Ints] = field(default_factory=dict)
 
     def add(self, delays_ns: Ints) -> None:
-        """Take some into account."""
         self._parts.append(delays_ns)
         self._size += len(delays_ns)
         if self._size - self._folded > FOLDED:
@@ -396,7 +389,6 @@ class Timeline:
         self._latency, self._late = Delays(), Delays()
 
     def add(self, rows: Writes | Operations) -> None:
-        """Note some writes."""
         begun_ns, late = self._of(rows, INVOKED)
         self._late.add(late)
         if begun_ns.size:
@@ -532,8 +524,6 @@ Part = TypeVar("Part", Writes, Operations)
 
 
 class Noted(NamedTuple):
-    """What the rows say beside any checker."""
-
     timeline: Timeline
     errors: ErrorCodes
     tally: Tally
@@ -550,7 +540,6 @@ class WatchedRows(Rows):
         self._noted: Noted | None = None
 
     def noted(self) -> Noted:
-        """What was noted of all rows."""
         if self._noted is None:
             for _ in self._rows():
                 pass

@@ -100,7 +100,6 @@ class Tally:
         self.operations = self.begun = self.acknowledged = 0
 
     def add(self, rows: Writes | Operations) -> None:
-        """Count some rows."""
         mark = rows.mark
         self.operations += int(np.count_nonzero(mark == INVOKED))
         if isinstance(rows, Operations):

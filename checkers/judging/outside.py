@@ -580,7 +580,6 @@ class _Rows:
             keys[keys == number] = key
 
     def flush(self) -> None:
-        """Write what there is."""
         if not self._rows:
             return
         rows = np.array(self._rows).reshape(-1, len(_COLUMNS))

@@ -127,7 +127,6 @@ def doubts(facts: Facts, basis: Basis) -> Iterator[Statement]:
 
 
 def all_well(basis: Basis) -> str:
-    """That every acknowledged write was found."""
     return counted(basis.counts.acknowledged, f"[the|all] {_ACKNOWLEDGED} [was|were] found")
 
 
@@ -214,7 +213,6 @@ class Seen:
         self._facts = facts
 
     def add(self, odd: Odd) -> None:
-        """Judge a group."""
         facts = self._facts
         judged = judge(facts, odd)
         findings = findings_of(facts, odd, judged)

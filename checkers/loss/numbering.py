@@ -110,9 +110,7 @@ class Numbering(Protocol):
     """Numbers from 0 up to `size` for keys with values."""
 
     @property
-    def size(self) -> int:
-        """One more than the largest number."""
-        ...
+    def size(self) -> int: ...
 
     def numbers(self, key: Texts, value: Ints) -> Ints:
         """The number of each of these, all of which are known."""
@@ -197,12 +195,10 @@ class InARow:
     size: int
 
     def numbers(self, key: Texts, value: Ints) -> Ints:
-        """See Numbering."""
         _refuse_keys(key)
         return _steps(value, self.least, self.least + self.size - 1)
 
     def things(self, numbers: Ints) -> tuple[Texts, Ints]:
-        """See Numbering."""
         return Texts.nulls(len(numbers)), numbers + self.least
 
 
@@ -227,11 +223,9 @@ class Gapped:
 
     @property
     def size(self) -> int:
-        """See Numbering."""
         return int(self.before[-1])
 
     def numbers(self, key: Texts, value: Ints) -> Ints:
-        """See Numbering."""
         _refuse_keys(key)
         steps = value - self.least
         word = steps >> _SHIFT
@@ -242,7 +236,6 @@ class Gapped:
         return numbers
 
     def things(self, numbers: Ints) -> tuple[Texts, Ints]:
-        """See Numbering."""
         word = np.searchsorted(self.before, numbers.astype(self.before.dtype), side="right") - 1
         bits = np.unpackbits(self.words[word].astype("<u8").view(np.uint8), bitorder="little")
         order = np.cumsum(bits.reshape(-1, _BITS), axis=1, dtype=np.uint8)
@@ -280,7 +273,6 @@ class Listed:
 
     @classmethod
     def of(cls, things: Things) -> Listed:
-        """The distinct ones of these."""
         seen = list(things)
         keys = sorted({name for key, _ in seen for name in key.names})
         values = distinct(np.concatenate([value for _, value in seen]))
@@ -291,16 +283,13 @@ class Listed:
 
     @property
     def size(self) -> int:
-        """See Numbering."""
         return len(self.pairs)
 
     def numbers(self, key: Texts, value: Ints) -> Ints:
-        """See Numbering."""
         pairs = self._pairs(key, value)
         return places(self.pairs, pairs) if self.keys else pairs
 
     def things(self, numbers: Ints) -> tuple[Texts, Ints]:
-        """See Numbering."""
         key, value = np.divmod(self.pairs[numbers], len(self.values))
         return Texts((key - 1).astype(np.int32), self.keys), self.values[value]
 
@@ -331,7 +320,6 @@ class Slice:
     extent: Extent | None = None
 
     def rows(self, rows: Rows) -> Rows:
-        """Those with values of the shard."""
         return rows if self.of == 1 else some(rows, self._holds(rows.value))
 
     def things(self, key: Texts, value: Ints) -> tuple[Texts, Ints]:
@@ -342,12 +330,10 @@ class Slice:
         return Texts(key.codes[chosen], key.names), self.inside(value[chosen])
 
     def inside(self, value: Ints) -> Ints:
-        """The places of values of the shard."""
         low = (1 << BLOCK_BITS) - 1
         return ((value >> BLOCK_BITS) // self.of << BLOCK_BITS) | (value & low)
 
     def outside(self, place: Ints) -> Ints:
-        """The values that have these places."""
         low = (1 << BLOCK_BITS) - 1
         return ((place >> BLOCK_BITS) * self.of + self.number << BLOCK_BITS) | (place & low)
 
@@ -365,14 +351,11 @@ class OfSlice:
 
     @property
     def size(self) -> int:
-        """See Numbering."""
         return self.of_places.size
 
     def numbers(self, key: Texts, value: Ints) -> Ints:
-        """See Numbering."""
         return self.of_places.numbers(key, self.slice.inside(value))
 
     def things(self, numbers: Ints) -> tuple[Texts, Ints]:
-        """See Numbering."""
         keys, places = self.of_places.things(numbers)
         return keys, self.slice.outside(places)

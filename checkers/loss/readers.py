@@ -72,7 +72,6 @@ class Verification:
 
     @classmethod
     def of(cls, facts: Facts) -> Verification:
-        """Nothing has been examined yet."""
         ends = in_part(facts)
         return cls(
             ends,

@@ -127,7 +127,6 @@ class Tally:
         return found
 
     def close(self) -> None:
-        """Release all that `is_odd` does not need."""
         self._partition = Narrow(0, np.int8)
         self._offset = self._acknowledged_at = None
 

@@ -118,7 +118,6 @@ class Blocks:
 
 
 def blocks(known: Sources) -> Blocks:
-    """The blocks of keys."""
     operations, size = len(known.at), len(known.at) + len(known.keys)
     key = np.concatenate([known.at, np.arange(len(known.keys))])
     writes = known.written != NOTHING
@@ -548,7 +547,6 @@ class Answers:
     states: Ints
 
     def of(self, verdict: str) -> Ints:
-        """The keys with a verdict."""
         return self.keys[[each == verdict for each in self.verdicts]]
 
 

@@ -116,13 +116,11 @@ class Staleness:
 
     @classmethod
     def none(cls) -> Staleness:
-        """Nothing was read."""
         nothing = np.empty(0, np.int64)
         return cls(row=nothing, versions=nothing, age_ns=nothing)
 
     @property
     def stale(self) -> int:
-        """How many reads were stale."""
         return len(self.row)
 
     @property
@@ -203,12 +201,10 @@ class _Instants:
         return cls(rank[1 : size + 1], rank[size + 1 :], ns)
 
     def some(self, chosen: Bools) -> _Instants:
-        """Those of some operations."""
         return _Instants(self.invoke[chosen], self.complete[chosen], self.ns)
 
 
 def _known(operations: Operations, number: Numbered, instants: _Instants) -> Ints:
-    """Of each value, when it is known."""
     known = np.full(number.numbers, len(instants.ns))
     for values in (number.written, number.consumed):
         chosen = (values != NOTHING) & (operations.type == OK)
@@ -446,7 +442,6 @@ class Register(Checker[Slice, Part]):
         return [Slice(0, 1)]
 
     def check(self, run: Run, shard: Slice) -> Part:
-        """Judge the keys of one shard."""
         operations, keys = paired(run.operations(), file=run.facts.source)
         operations = operations.take(operations.key % shard.of == shard.number)
         options = Options(consistency=self.consistency, max_states=self.states_count)

@@ -72,7 +72,6 @@ class Part:
     any_start: bool = False
 
     def take(self, chosen: Ints | Bools) -> Part:
-        """Some of them."""
         return Part(self.operations.take(chosen), self.row[chosen], self.any_start)
 
 

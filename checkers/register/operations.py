@@ -127,12 +127,10 @@ class Operations:
 
     @classmethod
     def of(cls, rows: Iterable[Operation]) -> Operations:
-        """Columns of rows."""
         table = np.array([tuple(row) for row in rows], np.int64).reshape(-1, len(fields(cls)))
         return cls(*table.T)
 
     def take(self, rows: Ints | Bools) -> Operations:
-        """Some of the rows."""
         return Operations(*(getattr(self, column.name)[rows] for column in fields(self)))
 
     def changed(self, **columns: Ints) -> Operations:
@@ -305,7 +303,6 @@ class Sources:
 
     @cached_property
     def candidates(self) -> Ints:
-        """How many candidates each value has."""
         stored = np.bincount(self.written[self.candidate], minlength=self.numbers)
         counted: Ints = stored + np.bincount(self.initial, minlength=self.numbers)
         return counted

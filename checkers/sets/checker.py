@@ -92,7 +92,6 @@ _ORDER: Final = [(name, "ascending") for name in ("kind", "value", "key")]
 
 
 def findings(history: SetHistory, seen: Sightings, became: Outcomes) -> pa.Table:
-    """The rows of FINDINGS, by kind and value."""
     rows = partial(_rows, history, seen)
     absent, first, early = seen.last_absent, seen.first_seen, seen.too_early
     lost_ns, stale_ns = became.lost_latency_ns, became.stable_latency_ns
@@ -197,7 +196,6 @@ class Latencies:
         return dict(zip(POINTS, self.ns[at].tolist(), strict=True))
 
     def quantiles_ms(self) -> dict[str, float]:
-        """The same in milliseconds, to the microsecond."""
         return {point: round(ns / 1e6, 3) for point, ns in self.quantiles_ns().items()}
 
 
@@ -254,7 +252,6 @@ class Judged:
         return UNKNOWN if self.doubts else VALID
 
     def document(self) -> dict[str, Any]:
-        """Counts, latencies and reasons, as JSON has them."""
         tally = self.tally
         return {
             "verdict": self.verdict,
@@ -400,7 +397,6 @@ class Set(Checker[Slice, Tally]):
         return [Slice(number, of) for number in range(of)]
 
     def check(self, run: Run, shard: Slice) -> Tally:
-        """The outcome of the elements of one shard."""
         facts, tallies = run.facts, list[Tally]()
         for key, parts in by_key(run.operations()).items():
             history = paired(

@@ -241,8 +241,6 @@ def _named(f: Texts, name: str) -> Bools:
 
 
 class _Events(NamedTuple):
-    """The rows of adds."""
-
     value: Ints
     process: Ints
     mark: Bits
@@ -277,8 +275,6 @@ def _adds(parts: list[_Events], file: str | None) -> Adds:
 
 
 class _Reads:
-    """Reads, as they come by."""
-
     def __init__(self, file: str | None) -> None:
         self._file = file
         self._rows: list[tuple[int, ...]] = []
@@ -287,7 +283,6 @@ class _Reads:
         self._open: dict[int, list[tuple[int, int]]] = {}
 
     def take(self, part: Operations, rows: Ints) -> None:
-        """Take some reads, in their order."""
         for row, process, mark, place, time_ns in _each(part, rows):
             begun = self._open.setdefault(process, [])
             if mark == INVOKED:

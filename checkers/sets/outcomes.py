@@ -285,7 +285,6 @@ class SetCounts:
 
 
 def outcomes(history: SetHistory, seen: Sightings) -> Outcomes:
-    """The outcome of each element."""
     adds, reads = history.adds, history.reads
     present, absent, first = (
         column[: seen.added] for column in (seen.last_present, seen.last_absent, seen.first_seen)

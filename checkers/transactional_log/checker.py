@@ -315,7 +315,6 @@ def consumed(history: History, shown: Shown, group: Group) -> MicroOps:
 def anomalies(
     history: History, versions: Versions, became: Values, shown: Shown, group: Group
 ) -> Iterator[Found]:
-    """Both kinds."""
     if group.consuming.any():
         done = consumed(history, shown, group)
         yield _twice(history, done)
@@ -553,7 +552,6 @@ class TransactionalLog(Checker[Slice, Part]):
         return [Slice(number, of) for number in range(of)]
 
     def check(self, run: Run, shard: Slice) -> Part:
-        """What the keys of one shard say."""
         history = history_of(run.operations(), file=run.facts.source)
         part = tally(
             history,

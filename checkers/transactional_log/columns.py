@@ -147,7 +147,6 @@ class MicroOps(NamedTuple):
     thing: Ints
 
     def take(self, rows: Ints | Bools) -> MicroOps:
-        """Some of them."""
         chosen = places(rows)
         return self if chosen is None else MicroOps._make(taken(self, chosen))
 
@@ -245,7 +244,6 @@ class _Rows(NamedTuple):
 
     @classmethod
     def of(cls, parts: list[Operations]) -> _Rows:
-        """Of all parts."""
         starts, stops, begin = [], [], 0
         for part in parts:
             starts.append(part.elements.starts[:-1] + begin)

@@ -60,7 +60,6 @@ class Edges(NamedTuple):
     next: Ints
 
     def take(self, rows: Ints | Bools) -> Edges:
-        """Some of them."""
         chosen = places(rows)
         return self if chosen is None else Edges._make(taken(self, chosen))
 
@@ -71,7 +70,6 @@ def edges_of(history: History, values: Values, versions: Versions) -> Edges:
 
 
 def joined(parts: Sequence[Edges]) -> Edges:
-    """The edges of several shards."""
     return Edges._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
 
@@ -116,8 +114,6 @@ has found."""
 
 
 class Step(NamedTuple):
-    """An edge of a cycle."""
-
     source: int
     target: int
     kind: int

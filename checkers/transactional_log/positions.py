@@ -63,7 +63,6 @@ from harness.protocols.runs import FAIL, OK
 
 
 def anomalies(history: History, versions: Versions) -> Iterator[Found]:
-    """All of them, kind by kind."""
     yield from of_polls(history, versions)
     sends = _grouped(history, SEND)
     yield from _split(_within(versions, sends), "int-send-skip", "int-nonmonotonic-send")
@@ -142,7 +141,6 @@ class _Events(NamedTuple):
     behind: Ints
 
     def take(self, rows: Ints) -> _Events:
-        """Some of them."""
         return _Events._make(column[rows] for column in self)
 
 
@@ -212,7 +210,6 @@ class Lag(NamedTuple):
 
 
 def worst(one: Lag | None, other: Lag | None) -> Lag | None:
-    """The worse of two."""
     known = [each for each in (one, other) if each is not None]
     return max(known, key=lambda each: each.lag_ns, default=None)
 

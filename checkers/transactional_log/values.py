@@ -100,20 +100,17 @@ class Found(NamedTuple):
 
     @classmethod
     def of(cls, kind: str, *, key: Ints, value: Ints, op: Ints, other: Ints | None = None) -> Found:
-        """With nothing in the other columns."""
         nothing = np.full(len(key), NULL)
         absent = np.full(len(key), ABSENT) if other is None else other
         backed = np.ones(len(key), np.bool_)
         return cls(kind, key, value, nothing, nothing, nothing, op, absent, backed)
 
     def take(self, rows: Ints | Bools) -> Found:
-        """Some of them."""
         rows = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
         return Found._make([self.kind, *(column[rows] for column in self[1:])])
 
     @property
     def number(self) -> int:
-        """How many."""
         return len(self.key)
 
 
@@ -319,7 +316,6 @@ class Second(NamedTuple):
 
     @classmethod
     def of_all(cls, parts: Iterable[Second]) -> Second:
-        """Of all shards."""
         sent, differ = zip(*parts, strict=True)
         return cls(np.sum(sent, axis=0), sum(differ))
 

@@ -14,7 +14,6 @@ from junitparser import Error, Failure, JUnitXml
 
 from checkers.judging.one_run import judge_run
 from harness.history.run_folder import RunDir
-from reports.cells import write_cells
 from reports.page import write_report
 from tests.fixtures.command_line import ackloss
 from tests.fixtures.memory_cells import CELLS, PLAN, run_of_cells
@@ -63,7 +62,7 @@ def test_a_cell_whose_leader_no_fault_met_says_so(run: RunDir) -> None:
     for each in result["cells"][0]["leaders"]:
         each["met"] = False
     run.write_json(run.result, result)
-    write_cells(run)
+    write_report(run)
     assert "not met" in parsed(run).words
     assert "(no fault met its leader)" in ackloss("show", str(run.path)).stdout
 
@@ -75,7 +74,7 @@ def test_the_load_of_each_cell_is_shown(run: RunDir) -> None:
     run.write_json(run.result, document)
     plan = run.cell("two").read_json(run.cell("two").plan)
     run.cell("two").write_json(run.cell("two").plan, {**plan, "workload": 3})
-    write_cells(run)
+    write_report(run)
     words = parsed(run).words
     assert words.count("100 of 100 planned") == 2
     assert "50 of 100 planned" in words
@@ -117,7 +116,7 @@ _NOT_KNOWN: dict[str, Any] = {
 
 def test_losses_of_unknown_cells_are_unknown_everywhere(run: RunDir) -> None:
     unknown(run, *CELLS)
-    write_cells(run)
+    write_report(run)
     page = parsed(run)
     assert "It is not known of any of 4 cells whether it lost acknowledged writes" in page.words
     assert page.words.count("900 unknown unknown") == 4
@@ -136,14 +135,14 @@ def test_losses_of_unknown_cells_are_unknown_everywhere(run: RunDir) -> None:
 
 def test_a_headline_counts_only_cells_with_a_verdict(run: RunDir) -> None:
     unknown(run, "unclean", "early")
-    write_cells(run)
+    write_report(run)
     words = "None of 2 conclusive cells lost acknowledged writes; of 2 it is not known"
     assert words in parsed(run).words
 
 
 def test_a_run_that_was_not_checked_has_a_page_that_says_so(run: RunDir) -> None:
     run.result.unlink()
-    write_cells(run)
+    write_report(run)
     assert "This run has not been checked" in parsed(run).words
 
 
@@ -159,7 +158,7 @@ def test_warnings_and_an_unhealed_fault_are_on_the_page(run: RunDir) -> None:
     result = run.read_json(run.result)
     result["faults"][0] |= {"to_s": None, "ops_begun": None}
     run.write_json(run.result, result)
-    write_cells(run)
+    write_report(run)
     words = parsed(run).words
     for said in (
         "Forced: this version does not honour a requested setting. min.insync.replicas: is ignored",
@@ -176,7 +175,7 @@ def test_warnings_and_an_unhealed_fault_are_on_the_page(run: RunDir) -> None:
 def test_untrusted_names_are_text(run: RunDir) -> None:
     plan = run.read_json(run.plan)
     run.write_json(run.plan, {**plan, "name": "<script>alert(1)</script>\x1b[31m"})
-    write_cells(run)
+    write_report(run)
     page = parsed(run)
     assert len(page.named("script")) == 2
     assert "\\u001b[31m" in page.words
@@ -208,7 +207,7 @@ def test_no_text_of_a_run_is_a_formula_or_hidden(run: RunDir) -> None:
     run.write_json(run.result, result)
     plan = run.cell("safe").read_json(run.cell("safe").plan)
     run.cell("safe").write_json(run.cell("safe").plan, plan | {"=x": "=cmd|/C calc!A0"})
-    write_cells(run)
+    write_report(run)
     with run.cells_csv.open(encoding="utf-8", newline="") as file:
         row = next(csv.DictReader(file))
     assert row["reason"] == '\'=HYPERLINK("http://x")\\u202e'
@@ -223,7 +222,7 @@ def test_a_case_fails_that_is_invalid_or_not_as_expected(run: RunDir) -> None:
     for cell, expect, verdict in zip(result["cells"], expected, verdicts, strict=True):
         cell |= {"expect": expect, "verdict": verdict}
     run.write_json(run.result, result)
-    write_cells(run)
+    write_report(run)
     (suite,) = JUnitXml.fromfile(str(run.junit))
     kinds = [[type(each) for each in case.result] for case in suite]
     assert kinds == [[], [Failure], [Failure], [Error]]

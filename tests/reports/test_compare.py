@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.history.run_folder import RunDir
-from reports.compare import RunComparison, write_comparison
-from reports.differing import Difference, differences
+from reports.compare import Comparison, Difference, differences, write_comparison
 from reports.page import write_report
 from tests.fixtures.synthetic_run import Story, build
 from tests.reports.test_page import Parsed
@@ -18,7 +17,7 @@ from tests.reports.test_page import Parsed
 pytestmark = pytest.mark.long(40)
 
 
-def compared(a: RunDir, b: RunDir, path: Path) -> tuple[Parsed, RunComparison]:
+def compared(a: RunDir, b: RunDir, path: Path) -> tuple[Parsed, Comparison]:
     document = write_comparison(a, b, path)
     assert "cells" not in document
     return Parsed(path.read_text(encoding="utf-8")), document
