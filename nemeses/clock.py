@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from harness.faults.records import ClockRecord
-from harness.protocols import FAKETIME, Act
-from harness.protocols.faults import NodeNemesis
+from harness.protocols import FAKETIME, Act, NodeNemesis
 
 _LONGEST_S = 20 * 365 * 86_400
 

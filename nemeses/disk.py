@@ -7,8 +7,7 @@ from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
 from harness.faults.records import DiskRecord, FullRecord, ReadOnlyRecord
-from harness.protocols import BOUNDED_DISK, STORED, Act
-from harness.protocols.faults import NodeNemesis
+from harness.protocols import BOUNDED_DISK, STORED, Act, NodeNemesis
 
 _ONLY_OF = {
     "keep_share": "unsynced",

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from harness.faults.records import ProcessRecord
-from harness.protocols import Act
-from harness.protocols.faults import NodeNemesis
+from harness.protocols import Act, NodeNemesis
 
 
 @dataclass(frozen=True, kw_only=True)
