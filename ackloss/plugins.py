@@ -104,7 +104,6 @@ from harness.protocols.checkers import ENDED, LOST_WRITES, counted, counter_exam
 from harness.protocols.clock import Clock, RealClock
 from harness.protocols.clusters import specs_of
 from harness.protocols.crashes import ClientNemesis, ClientState, Crashes, Death
-from harness.protocols.faults import NodeNemesis
 from harness.protocols.groups import (
     CONSUMERS_MOST,
     KINDS,
@@ -217,7 +216,6 @@ __all__ = [
     "Move",
     "NetRecord",
     "NoAnswer",
-    "NodeNemesis",
     "NotSent",
     "OwnKey",
     "PauseRecord",
