@@ -6,7 +6,6 @@ spread evenly, or 9 to 1 on half of the clusters and 1 to 9 on the others. How o
 say that the cells differ? More than 5 % is an error.
 
     python -m bench.clusters            250 campaigns of each kind: a table, and an exit code
-    python -m bench.clusters --write    the table goes into docs/reference/statistics.md too
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ import numpy as np
 from analysis.statistics.clusters import Strata, p_within, resemblance
 from analysis.statistics.contrasts import ALPHA, exact_test
 from analysis.statistics.shares import Share
-from bench._docs import write_lines
 from harness.protocols import Ints
 
 CAMPAIGNS: Final = 250
@@ -30,7 +28,6 @@ CORRELATIONS: Final = (0.0, 0.1, 0.3)
 SPREADS: Final = {"evenly": (10, 10, 10, 10), "unevenly": (18, 18, 2, 2)}
 """Runs of A by cluster; those of B stand the other way round."""
 SEED: Final = 2013
-BEGIN, END = "<!-- bench/clusters.py writes from here -->\n", "<!-- to here, clusters -->\n"
 
 
 def simulated(
@@ -84,7 +81,7 @@ def tables() -> Iterator[tuple[str, float]]:
         yield f"| {correlation:g} | {spread} | {barnard:.3f} | {within:.3f} | {mean} |", within
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
     """Print the table; 1 where the test within clusters errs in more than 5 % (and four standard
     errors) of campaigns."""
     lines, errs = [], []
@@ -92,10 +89,8 @@ def main(arguments: list[str]) -> int:
         print(line, flush=True)
         lines.append(line)
         errs.append(erring)
-    if arguments == ["--write"]:
-        write_lines(BEGIN, END, lines)
     return int(max(errs) > ALPHA + 4 * (ALPHA * (1 - ALPHA) / CAMPAIGNS) ** 0.5)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -7,7 +7,6 @@ chance, by summing over all campaigns that there can be; both are shown, the pro
 second.
 
     python -m bench.coverage            2,000 campaigns of each size: a table, and an exit code
-    python -m bench.coverage --write    the table goes into docs/reference/statistics.md too
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from scipy.stats import binom
 from analysis.statistics.contrasts import ALPHA, difference, exact_test
 from analysis.statistics.resampling import mean_estimate, ratio_estimate, spread
 from analysis.statistics.shares import CLOPPER_PEARSON, WILSON, Estimate, Share, share_estimate
-from bench._docs import write_lines
 
 CAMPAIGNS: Final = 2_000
 SHARES: Final = (0.02, 0.1, 0.5)
@@ -37,8 +35,6 @@ SEED: Final = 2013
 EXACT_AT_LEAST: Final = 0.95
 WILSON_AT_LEAST: Final = 0.92
 WILSON_ON_AVERAGE: Final = 0.95
-
-BEGIN, END = "<!-- bench/coverage.py writes from here -->\n", "<!-- to here -->\n"
 
 
 def holds(estimate: Estimate, truth: float) -> bool:
@@ -169,14 +165,12 @@ def promises() -> Iterator[str]:
             yield f"{name} covers {covered:.3f} at {share:g} of {runs} runs, promised {least:g}"
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
     """Print the tables; 1 where a promise is not kept."""
     lines = []
     for line in tables():
         print(line, flush=True)
         lines.append(line)
-    if arguments == ["--write"]:
-        write_lines(BEGIN, END, lines)
     broken = list(promises())
     for promise in broken:
         print(promise)
@@ -184,4 +178,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -10,7 +10,6 @@ How often does each test say that the cells differ (more than 5 % is an error wh
 and how often do the intervals of the difference hold the truth?
 
     python -m bench.pairs            250 campaigns of each kind: a table, and an exit code
-    python -m bench.pairs --write    the table goes into docs/reference/statistics.md too
 """
 
 from __future__ import annotations
@@ -28,13 +27,11 @@ from analysis.statistics.contrasts import ALPHA, difference, exact_test
 from analysis.statistics.pairs import SharedResult
 from analysis.statistics.resampling import mean_difference
 from analysis.statistics.shares import Share
-from bench._docs import write_lines
 from bench.coverage import MEAN_IF_LOSSY, holds
 
 CAMPAIGNS: Final = 250
 PAIRS: Final = 50
 SEED: Final = 2013
-BEGIN, END = "<!-- bench/pairs.py writes from here -->\n", "<!-- to here, pairs -->\n"
 
 
 @dataclass(frozen=True)
@@ -127,7 +124,7 @@ def tables() -> Iterator[tuple[str, float]]:
         yield f"{line} {' | '.join(cells)} |", found["mcnemar"] if kind.same else 0.0
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
     """Print the table; 1 where McNemar's test errs in more than 5 % (and four standard errors) of
     campaigns."""
     lines, errs = [], []
@@ -135,10 +132,8 @@ def main(arguments: list[str]) -> int:
         print(line, flush=True)
         lines.append(line)
         errs.append(erring)
-    if arguments == ["--write"]:
-        write_lines(BEGIN, END, lines)
     return int(max(errs) > ALPHA + 4 * (ALPHA * (1 - ALPHA) / CAMPAIGNS) ** 0.5)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -17,7 +17,6 @@ the bounds, from the lower end of the best case to the upper end of the worst; a
 printed: the bounds where the share of the conclusive runs lies outside them, else its interval.
 
     python -m bench.selection            250 campaigns of each kind: a table, and an exit code
-    python -m bench.selection --write    the table goes into docs/reference/statistics.md too
 """
 
 from __future__ import annotations
@@ -35,14 +34,12 @@ from analysis.statistics.comparisons import compared, corrected
 from analysis.statistics.contrasts import ALPHA, exact_test
 from analysis.statistics.samples import LOSS, NONE, Sample, sample_of
 from analysis.statistics.shares import Share
-from bench._docs import write_lines
 from harness.history import documents
 from harness.history.documents import Rates, RunResult
 
 CAMPAIGNS: Final = 250
 RUNS: Final = 50
 SEED: Final = 2013
-BEGIN, END = "<!-- bench/selection.py writes from here -->\n", "<!-- to here, selection -->\n"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,18 +191,16 @@ def tables() -> Iterator[str]:
         yield f"| {kind.name} | {kind.share_a:g} and {kind.share_b:g} | {numbers} |"
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
     """Print the table; 1 where what is called is wrong in more than 5 % (and four standard errors)
     of campaigns without a difference."""
     lines = []
     for line in tables():
         print(line, flush=True)
         lines.append(line)
-    if arguments == ["--write"]:
-        write_lines(BEGIN, END, lines)
     most = ALPHA + 4 * (ALPHA * (1 - ALPHA) / CAMPAIGNS) ** 0.5
     return int(any(simulated(kind)["called"] > most for kind in KINDS if not kind.differs))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -281,7 +281,7 @@ def _found(column: Sequence[tuple[str, Tested]]) -> str:
     if wrong:
         parts.append(f"stored duplicates or other wrong records when {' and when '.join(wrong)}")
     if unknown:
-        under = f"when {', '.join(unknown)}"
+        under = " or ".join(f"when {about}" for about in unknown)
         if len(unknown) == len(column) > 1:
             under = f"under any of the {len(column)} faults"
         parts.append(f"{'' if parts else 'have '}no conclusive run {under}")
