@@ -23,7 +23,7 @@ def words_of(out: Path, *changes: str) -> list[str]:
 @pytest.mark.parametrize(
     ("change", "exit_code", "words"),
     [
-        ('topic.settings."retention.bytes"="much"', 4, "refuses a setting of the topic"),
+        ('topic.settings."min.insync.replicas"=0', 4, "refuses a setting of the topic"),
         ('target.settings."num.io.threads"=0', 6, "num.io.threads"),
         ('target.features."no.such.feature"=1', 4, "no.such.feature"),
     ],

@@ -67,7 +67,7 @@ def test_the_result_comes_first(matrix36: tuple[Parsed, Truth, CampaignDir]) -> 
         "Which settings keep acknowledged writes?", "all 288 planned runs",
         "36: unclean (2), min_isr (3), acks (2), faults (3)", "target 4.3.1", "Conclusions",
         "Runs with lost writes", "faults=kill faults=storm",
-        "Loss against availability", "Loss and waiting times of all runs", "Cells compared",
+        "Lost writes against availability", "Loss and waiting times of all runs", "Cells compared",
         "Verdict classes", "All runs",
         "Harness failures", "Worker 2 died; its cluster was rebuilt.", "campaign.json",
     ]  # fmt: skip
@@ -411,8 +411,8 @@ def test_the_table_of_very_many_runs_lists_first_what_matters(
     assert len(telling) == 0
     assert (
         "The table lists at most 4 runs of each cell, so that this page stays small: first those "
-        "that lost writes, are invalid for another reason or do not count, then the others, in "
-        "the order in which they ran. 32 runs are left out; tables/runs.csv has all 40."
+        "with lost writes, those that are invalid for another reason or do not count, then the "
+        "others, in the order in which they ran. 32 runs are left out; tables/runs.csv has all 40."
     ) in page.words
 
 

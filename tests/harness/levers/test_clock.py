@@ -80,14 +80,8 @@ def sees(pods: DockerCluster, name: str, asked_s: float) -> bool:
 
 def record(node: str = "b1", fault: str = "wrong", **options: Any) -> ClockRecord:
     nemesis = registry.make("nemeses", "clock", options, key="nemesis")
-    (act,) = nemesis.acts([_Named(node)], lambda _: [])
-    made: ClockRecord = replace(act.record, fault=fault)
+    made: ClockRecord = replace(nemesis.act_on(node, None).record, fault=fault)
     return made
-
-
-class _Named:
-    def __init__(self, name: str) -> None:
-        self.name = name
 
 
 @pytest.mark.parametrize("offset_s", [60, -60, 691_200, -0.75])
