@@ -246,7 +246,7 @@ def test_a_campaign_of_registers_speaks_of_registers(tmp_path: Path) -> None:
     done = ackloss("campaign", "run", str(path), "--out", str(folder.path))
     assert done.exit_code == 1, done.output
     document = json.loads(folder.result.read_bytes())
-    assert document["finding"]["noun"] == "inconsistency"
+    assert document["finding"]["noun"] == "inconsistent registers"
     shares = {cell["key"]["defect"]: cell["lossy_share"]["estimate"] for cell in document["cells"]}
     assert shares == {"on": 1, "off": 0}
     page = Parsed(folder.report.read_text(encoding="utf-8"))

@@ -70,7 +70,7 @@ def test_a_cell_links_to_its_runs(small: Made, visit: Any) -> None:
 def test_runs_can_be_filtered_by_class_and_text(small: Made, visit: Any) -> None:
     page = visit(small[0])
     classes = Counter(small[1].runs.values())
-    page.select_option("#pick-class", label="loss")
+    page.select_option("#pick-class", label="lost writes")
     assert f"of {classes['loss']} runs" in page.inner_text("[role=status]")
     page.fill("#pick-text", "faults=storm")
     assert page.locator("table.runs td.cell").first.inner_text().endswith("faults=storm")
@@ -130,7 +130,7 @@ def test_untrusted_text_has_no_effect_and_is_shown(hostile: Made, visit: Any) ->
 
 def test_it_can_be_read_without_javascript(small: Made, visit: Any) -> None:
     page = visit(small[0], java_script_enabled=False)
-    for heading in ("Conclusions", "Loss against availability", "Cells compared"):
+    for heading in ("Conclusions", "Lost writes against availability", "Cells compared"):
         assert page.get_by_role("heading", name=heading).is_visible()
     assert page.get_by_text("The table needs JavaScript").is_visible()
     assert page.locator("a[data-cell]").count() == 36
