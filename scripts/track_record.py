@@ -262,7 +262,7 @@ Historical defects of Kafka, ZooKeeper and their clients that ackloss finds agai
 control: a version that has the fix, or settings that avoid it. Made by `make track-record`, which
 runs every row, and fails if a defect is not found or a control is not as expected. A change to
 ackloss is done only when old defects are still found. The rows, with the changes to each plan, are
-in [scripts/track-record.toml](../scripts/track-record.toml).
+in [scripts/track-record.toml](../../scripts/track-record.toml).
 
 | ticket | defect | plan | affected | control | last seen |
 |---|---|---|---|---|---|

@@ -148,8 +148,8 @@ def test_ctrl_c_while_a_run_is_checked_interrupts_and_leaves_it_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        judge = "checkers.judging.tasks.judge_and_write"
-        patched.setattr(judge, lambda _: signal.raise_signal(signal.SIGINT))
+        judge = "checkers.judging.many_runs.judge"
+        patched.setattr(judge, lambda *_: signal.raise_signal(signal.SIGINT))
         with pytest.raises(ackloss.Interrupted, match="the run is complete"):
             ackloss.run("memory/log", set=SHORT, out=tmp_path)
     (folder,) = tmp_path.iterdir()

@@ -77,9 +77,9 @@ def test_figures_are_in_the_words_of_the_finding(tmp_path: Path) -> None:
     unrated = [{**row, "loss_rate": None} for row in rows]
     figures = drawn(replace(document, finding=Register().primary), table, unrated, LIGHT)
     shown = {name: " ".join(texts(figure)) for name, figure in figures.items()}
-    assert "Share of runs with inconsistency" in shown["matrix"]
-    assert "runs with inconsistency, and 95 % interval" in shown["trade-off"]
-    assert "runs with inconsistency" in shown["distributions"]
+    assert "Share of runs with inconsistent registers" in shown["matrix"]
+    assert "runs with inconsistent registers, and 95 % interval" in shown["trade-off"]
+    assert "runs with inconsistent registers" in shown["distributions"]
     assert not any("los" in text for text in shown.values())
 
 

@@ -103,8 +103,8 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def normalised(text: str, *names: str) -> str:
-    """A text without what differs from run to run (ids, instants, times that something took), and
-    without the shelf of a page of the documentation."""
+    """A text without what differs from run to run (ids, instants, times that something took, the
+    commit of a clean working tree), and without the shelf of a page of the documentation."""
     for name in names:
         text = text.replace(name, "NAME")
     text = re.sub(r"\b\d{8}-\d{6}-[0-9a-f]{6}\b", "RUN-ID", text)
@@ -112,4 +112,5 @@ def normalised(text: str, *names: str) -> str:
     text = re.sub(r"\d{1,2} \w+ \d{4}, \d\d:\d\d:\d\d UTC", "WHEN", text)
     text = re.sub(r"(\w+ time\n)[\d.,]+ \w+$", r"\1SOME TIME", text, flags=re.MULTILINE)
     text = re.sub(r"docs/(start|how-to|reference|evidence)/", "docs/", text)
-    return re.sub(r"\b[0-9a-f]{40}\b", "COMMIT", text)
+    text = re.sub(r"^, commit\n[0-9a-f]{12}\n", "", text, flags=re.MULTILINE)
+    return re.sub(r"^commit\n[0-9a-f]{40}( .*)?\n", "", text, flags=re.MULTILINE)

@@ -67,9 +67,9 @@ def test_the_page_shows_them(folder: CampaignDir) -> None:
     words = Parsed(folder.report.read_text(encoding="utf-8")).words
     assert "Other counts" in words
     for head in (
-        "skipped, of acknowledged records",
-        "processed again, of processed records",
-        "lost commits, of acknowledged commits",
+        "skipped, of acknowledged",
+        "processed again, of records processed",
+        "commits lost, of commits acknowledged",
     ):
         assert head in words
     assert "in 2 of 2 runs" in words

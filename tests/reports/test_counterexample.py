@@ -132,7 +132,7 @@ def page(*examples: dict[str, Any]) -> str:
     )
     (view,) = views(result)
     module: Any = _environment().get_template("checks.html.j2").module
-    return str(module.register(view, "invalid"))
+    return str(module.section(view, "invalid", []))
 
 
 def test_times_are_in_the_table_to_the_microsecond() -> None:

@@ -152,7 +152,7 @@ def test_only_conclusive_runs_are_in_the_share_and_others_are_reported(tmp_path:
     write_summary(folder)
     (row,) = (line for line in folder.summary.read_text().splitlines() if f"| {ON} |" in line)
     assert "0 of 5; 2 of 3 others lost: 3.2 % to 75.5 %" in row
-    assert "| 3, 2 of them lost writes |" in row
+    assert "| 3, 2 of them with lost writes |" in row
 
 
 def test_the_summary_names_cells_without_a_conclusive_run(tmp_path: Path) -> None:

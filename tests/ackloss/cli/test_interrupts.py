@@ -113,7 +113,7 @@ def runs(pid: int) -> bool:
         return False
 
 
-CHECK = "checkers.judging.tasks.judge_and_write"
+CHECK = "checkers.judging.many_runs.judge"
 PAGE = "reports.page.write_report"
 
 
