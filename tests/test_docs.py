@@ -53,6 +53,27 @@ def test_a_broken_link_is_noticed(tmp_path: Path) -> None:
     assert sorted(broken_links(page)) == ["#c", "none.md", "page.md#no"]
 
 
+def uneven_rows(page: str) -> list[str]:
+    """The rows of tables with other than the number of columns of their head."""
+    uneven, columns = [], 0
+    for line in re.sub(r"```.*?```", "", page, flags=re.DOTALL).splitlines():
+        row = re.sub(r"\\\||`[^`]*`", "", line)
+        cells = row.count("|") if row.startswith("|") else 0
+        if columns and cells not in (0, columns):
+            uneven.append(line)
+        columns = (columns or cells) if cells else 0
+    return uneven
+
+
+@pytest.mark.parametrize("file", PAGES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_rows_of_tables_have_the_columns_of_their_head(file: Path) -> None:
+    assert uneven_rows(file.read_text(encoding="utf-8")) == []
+
+
+def test_an_uneven_row_is_noticed() -> None:
+    assert uneven_rows("| a | b |\n|---|---|\n| `1|2` | 3 \\| 4 |\n| 5 |\n") == ["| 5 |"]
+
+
 def test_the_map_of_folders_is_complete() -> None:
     rooms = {path.name for path in (ROOT / "harness").iterdir() if (path / "__init__.py").exists()}
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
