@@ -14,12 +14,11 @@ documented where it is defined:
     harness.faults.own_traffic  connections of the harness, which faults do not count
     harness.history             READS, the columns of a final read
     harness.run.blocking        the client made of blocking ones
-    harness.run.cells        what a plan's groups and transactions do
-    harness.run.cells           the plan of each cell
+    harness.run.cells           the plan of each cell, what its groups and transactions do
     harness.images              images of nodes: a recipe is built, or an image is pulled, once
     harness.levers              the levers over Linux hosts, and what some of them ask of a target:
                                 requests and proxies (`protocol`), how it stores (`disk`)
-    harness.protocols.clusters      the nodes that a target wants, for a kind of cluster
+    harness.protocols.clusters  the nodes that a target wants, for a kind of cluster
     harness.clusters.memory     simulated nodes, for a target that runs on them
     harness.servers             the base of systems that are a server on each node
     harness.machine.scratch     a temporary folder that `ackloss clean` removes after a crash

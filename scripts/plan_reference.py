@@ -34,7 +34,7 @@ CAMPAIGNS = DOCS / "how-to" / "campaigns.md"
 HEAD = """\
 # Plans
 
-A plan is one TOML file. This page is generated (`make docs`); `ackloss plan schema` prints the same
+A plan is one TOML file. This page is generated (`make docs`); `ackloss plan schema` prints Kafka's
 as JSON Schema. `ackloss plan validate FILE` checks a plan, `ackloss run --dry-run FILE` shows what
 it would do. `--set KEY=VALUE` changes a key for one run: `--set target.version=3.9.2`, `--set
 topic.settings.min.insync.replicas=2` (below a table of settings, the rest is one key), `--set
