@@ -67,7 +67,8 @@ def test_the_result_comes_first(matrix36: tuple[Parsed, Truth, CampaignDir]) -> 
         "Which settings keep acknowledged writes?", "all 288 planned runs",
         "36: unclean (2), min_isr (3), acks (2), faults (3)", "target 4.3.1", "Conclusions",
         "Runs with lost writes", "faults=kill faults=storm",
-        "Lost writes against availability", "Loss and waiting times of all runs", "Cells compared",
+        "Lost writes against availability", "Lost writes and waiting times of all runs",
+        "Cells compared",
         "Verdict classes", "All runs",
         "Harness failures", "Worker 2 died; its cluster was rebuilt.", "campaign.json",
     ]  # fmt: skip

@@ -99,7 +99,7 @@ def offset_of(
         max_num_offsets=1,
         current_leader_epoch=-1,
     )
-    topic = kind(broker_name=plan.topic.name, partitions_of=[of_partition])
+    topic = kind(name=plan.topic.name, partitions=[of_partition])
     request = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[topic])
     try:
         answer = session.ask(broker_id(leader), request, timeout_s=ASK_S)
