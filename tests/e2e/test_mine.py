@@ -17,7 +17,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.usefixtures("own_
 @pytest.mark.parametrize(("texts", "code"), [(UNSAFE, 1), (SAFE, 0)], ids=["unsafe", "safe"])
 def test_the_leader_is_isolated(tmp_path: Path, texts: dict[str, str], code: int) -> None:
     folder = tmp_path / "mine"
-    one = ("--only", "faults=isolated", "--only", "settings=yours,safe", "--repetitions", 1)
+    # One of two runs is enough for "valid": beside other tests a load may starve, and be unknown.
+    runs = 1 if code else 2
+    one = ("--only", "faults=isolated", "--only", "settings=yours,safe", "--repetitions", runs)
     done = ackloss("mine", *files(tmp_path, texts), *one, "--out", folder, "--json")
     assert done.exit_code == code, done.output
     answer = json.loads(done.stdout)["answer"]
