@@ -139,16 +139,9 @@ def _result(campaign: Campaign, broken: set[str], nothing: str | None, *, unfini
     return f"the policy is kept so far, after {unfinished}" if unfinished else "the policy is kept"
 
 
-_CHECKS: Final = ("loss", "harness")
 _LISTED_FAILURES: Final = 10
 
 _in_words = cache(share_in_words)
-
-
-def write_junit(folder: CampaignDir) -> None:
-    """Write the junit.xml of a campaign. Raises HistoryError or PlanError if it cannot be read,
-    EnvironmentFailure if the file cannot be written."""
-    Junit(folder, folder.campaign()).write()
 
 
 @dataclass

@@ -123,16 +123,6 @@ class Staleness:
     def stale(self) -> int:
         return len(self.row)
 
-    @property
-    def most_versions(self) -> int | None:
-        """The age of the oldest in versions; None where nothing is stale."""
-        return quantile(self.versions, 1)
-
-    @property
-    def longest_ns(self) -> int | None:
-        """The age of the oldest in time; None where nothing is stale."""
-        return quantile(self.age_ns, 1)
-
     def __add__(self, other: Staleness) -> Staleness:
         return Staleness(
             reads=self.reads + other.reads,

@@ -145,7 +145,7 @@ def _collection(opened: str, items: list[Any], closed: str) -> Any:
 
 
 def _kept(items: list[Any]) -> list[Any]:
-    """The items without those that are discarded: each mark takes the next one that is no mark."""
+    """The items without those that are discarded: each mark takes the next that is not a mark."""
     kept, discard = [], 0
     for item in items:
         if item is _DISCARD:

@@ -167,7 +167,6 @@ _RARE_COLLECTIONS = _RareCollections()
 
 _Int64 = Annotated[int, Field(ge=NULL, lt=-NULL)]
 _OPERATION: Final[Any] = tuple[str, _Int64, _Int64, str | None, _Int64 | tuple[_Int64, ...]]
-_FIELDS: Final = ("f", "value", "partition", "key", "expected")
 _COMPLETION: Final[Any] = tuple[
     Literal["ok", "fail", "info"],
     _Int64 | None,

@@ -108,7 +108,7 @@ class Here:
                 if not any(selectors.select(term, choice) for choice in self._choices()):
                     partitions = max(cell.plan.partitions for cell in self.cells)
                     raise PlanError(
-                        f"{term!r} is no node of this cluster",
+                        f"{term!r} is not a node of this cluster",
                         key=f"{where}.{key}",
                         hint=f"it has {', '.join(self.words.members(self.roles))} and {partitions} "
                         f"partition{'s' if partitions > 1 else ''}",

@@ -277,8 +277,8 @@ def why_refused(name: str, level: Level = "broker", library: Library = "librdkaf
 
 
 def why_not(name: str, value: Scalar) -> str | None:
-    """Why this is no value of a broker's or a topic's setting, by its type and by the words that it
-    may be, as Kafka's `ConfigDef.parseType` reads them; `None` where it is one."""
+    """Why this is not a value of a broker's or a topic's setting, by its type and by the words that
+    it may be, as Kafka's `ConfigDef.parseType` reads them; `None` where it is one."""
     known = definitions().get(name)
     given = str(value).strip()
     if known is None:

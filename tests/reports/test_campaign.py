@@ -23,7 +23,7 @@ from harness.campaigns.folder import CampaignDir
 from harness.errors import EnvironmentFailure, HistoryError
 from reports import campaign
 from reports.campaign import write_campaign, write_run_pages
-from reports.junit import write_junit, write_summary
+from reports.junit import Junit, write_summary
 from tests.fixtures import campaign_folder, result_documents
 from tests.fixtures.long import LONG
 from tests.fixtures.synthetic_campaign import (
@@ -451,7 +451,7 @@ def test_every_table_prints_the_bounds_where_the_others_lost_more_often(tmp_path
     )
     page = Parsed(write_campaign(folder).read_text(encoding="utf-8"))
     write_summary(folder)
-    write_junit(folder)
+    Junit(folder, folder.campaign()).write()
     selected = "0 of 44; 3 of 6 others lost: 1.3 % to 24.3 % of all 50"
     on, off = json.loads(folder.result.read_bytes())["cells"]
     assert on["lossy_share"]["in_words"] == selected

@@ -12,7 +12,7 @@ from scipy import stats
 
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Journal
-from reports.junit import Junit, write_junit, write_summary
+from reports.junit import Junit, write_summary
 from tests.fixtures.campaign_folder import AXES, OFF, ON, add, build
 from tests.fixtures.result_documents import lossy, run
 
@@ -37,7 +37,7 @@ def results(case: TestCase) -> list[type]:
 
 def test_a_case_for_each_cell_and_check(tmp_path: Path) -> None:
     folder = build(tmp_path / "c", {ON: [lossy()] * 3 + [run(), BROKE], OFF: [UNKNOWN] * 2})
-    write_junit(folder)
+    Junit(folder, folder.campaign()).write()
     found = cases(folder)
     assert set(found) == {(check, cell) for check in ("loss", "harness") for cell in (ON, OFF)}
     assert {key: results(case) for key, case in found.items()} == {
@@ -59,7 +59,7 @@ def test_a_case_for_each_cell_and_check(tmp_path: Path) -> None:
 def test_the_suite_names_plan_and_versions(tmp_path: Path) -> None:
     versions = {"target": "4.3.1", "client": "\x1b[31m"}
     folder = build(tmp_path / "c", {ON: [run()]}, versions=versions)
-    write_junit(folder)
+    Junit(folder, folder.campaign()).write()
     (suite,) = JUnitXml.fromfile(str(folder.junit))
     properties = {each.name: each.value for each in suite.properties()}
     assert properties["plan_hash"] == folder.campaign().digest
@@ -71,7 +71,7 @@ def test_the_suite_names_plan_and_versions(tmp_path: Path) -> None:
 
 def test_every_element_is_where_the_common_schema_has_it(tmp_path: Path) -> None:
     folder = build(tmp_path / "c", {ON: [lossy(), BROKE], OFF: []})
-    write_junit(folder)
+    Junit(folder, folder.campaign()).write()
     root = ElementTree.parse(folder.junit).getroot()
     assert root.tag == "testsuites"
     (suite,) = root
@@ -99,7 +99,7 @@ def test_every_element_is_where_the_common_schema_has_it(tmp_path: Path) -> None
 def test_failures_follow_the_policy(tmp_path: Path, policy: str, failed: set[str]) -> None:
     runs = {ON: [lossy()] * 3, OFF: [lossy(), run(), run()]}
     folder = build(tmp_path / "c", runs, axes=f"{AXES}\n[policy]\n{policy}")
-    write_junit(folder)
+    Junit(folder, folder.campaign()).write()
     found = {name for (_, name), case in cases(folder).items() if results(case) == [Failure]}
     assert found == failed
 
@@ -127,7 +127,7 @@ def test_written_after_each_run_it_reads_each_run_once(
 
 def test_a_campaign_that_has_just_begun(tmp_path: Path) -> None:
     folder = build(tmp_path / "c", {}, ended=None)
-    write_junit(folder)
+    Junit(folder, folder.campaign()).write()
     assert {tuple(results(case)) for case in cases(folder).values()} == {(Skipped,)}
 
 
@@ -135,7 +135,7 @@ def test_a_cell_that_was_never_reached_is_an_error_once_the_campaign_has_ended(
     tmp_path: Path,
 ) -> None:
     folder = build(tmp_path / "c", {ON: [run()]})
-    write_junit(folder)
+    Junit(folder, folder.campaign()).write()
     found = cases(folder)
     assert results(found["loss", ON]) == []
     assert results(found["loss", OFF]) == [Error]
@@ -144,7 +144,7 @@ def test_a_cell_that_was_never_reached_is_an_error_once_the_campaign_has_ended(
 def test_only_conclusive_runs_are_in_the_share_and_others_are_reported(tmp_path: Path) -> None:
     starved = [lossy(doubts=("starved",))] * 2 + [UNKNOWN]
     folder = build(tmp_path / "c", {ON: [run()] * 5 + starved})
-    write_junit(folder)
+    Junit(folder, folder.campaign()).write()
     case = cases(folder)["loss", ON]
     assert "lost / conclusive runs: 0 of 5; 2 of 3 others lost: 3.2 % to 75.5 %" in case.system_out
     assert "2 of the 3 that do not count have lost writes" in case.system_out
@@ -227,7 +227,7 @@ VAIN = f"{OFF}, version=0.8.1.1"
 
 def test_a_cell_that_never_runs_is_skipped_with_its_reason(tmp_path: Path) -> None:
     folder = build(tmp_path / "c", {f"{ON}, version=4.3.1": [run()] * 2}, axes=VERSIONS)
-    write_junit(folder)
+    Junit(folder, folder.campaign()).write()
     (skipped,) = cases(folder)["loss", VAIN].result
     assert isinstance(skipped, Skipped)
     assert str(skipped.text).startswith("impossible: topic.settings.")

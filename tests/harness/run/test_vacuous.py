@@ -39,12 +39,12 @@ def refused(document: dict[str, Any]) -> PlanError:
 @pytest.mark.parametrize(
     ("step", "key", "what"),
     [
-        ({**KILL, "nodes": "broker(7)"}, "nodes", "'broker(7)' is no node of this cluster"),
-        ({**KILL, "nodes": "broker(0)"}, "nodes", "'broker(0)' is no node of this cluster"),
-        ({**KILL, "nodes": "broker(1) + broker(7)"}, "nodes", "'broker(7)' is no node"),
-        ({**KILL, "nodes": "all - leader(99)"}, "nodes", "'leader(99)' is no node"),
+        ({**KILL, "nodes": "broker(7)"}, "nodes", "'broker(7)' is not a node of this cluster"),
+        ({**KILL, "nodes": "broker(0)"}, "nodes", "'broker(0)' is not a node of this cluster"),
+        ({**KILL, "nodes": "broker(1) + broker(7)"}, "nodes", "'broker(7)' is not a node"),
+        ({**KILL, "nodes": "all - leader(99)"}, "nodes", "'leader(99)' is not a node"),
         ({**KILL, "nodes": "leader - leader"}, "nodes", "is never a node of this cluster"),
-        ({**CUT, "peers": "broker(7)"}, "peers", "'broker(7)' is no node of this cluster"),
+        ({**CUT, "peers": "broker(7)"}, "peers", "'broker(7)' is not a node of this cluster"),
         ({**CUT, "nodes": "all", "groups": ["broker(1)", "broker(9)"]}, "groups.1", "'broker(9)'"),
         ({**CUT, "groups": ["broker(1)", "broker(2)"]}, "nodes", "would affect nothing"),
         ({**CUT, "form": "ring"}, "nodes", "partition of 'leader' would affect nothing"),
@@ -84,7 +84,7 @@ def test_a_fault_that_cannot_be_is_refused_at_its_key(
 )
 def test_so_it_is_in_the_words_of_other_systems(system: str, nodes: str) -> None:
     error = refused(plan(system, faults=[{**KILL, "nodes": nodes}]))
-    assert (error.key, error.what) == ("faults.x.nodes", f"{nodes!r} is no node of this cluster")
+    assert (error.key, error.what) == ("faults.x.nodes", f"{nodes!r} is not a node of this cluster")
 
 
 def test_a_family_that_the_seed_never_draws_is_refused_too() -> None:
