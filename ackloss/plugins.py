@@ -302,6 +302,7 @@ _PARTS = (
     "EndsByItself",
     "Guest",
     "HasConsumers",
+    "HasFinal",
     "HasLeaders",
     "HasLevers",
     "HasLibraries",

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from harness.models import SET
-from harness.protocols import OK, HasFinal, Script, Workload, invoke
+from harness.protocols import OK, Script, Workload, invoke
 
 _TRIES: Final = 10
 """How often a process tries its final read, until one is ok."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Set(Workload, HasFinal):
+class Set(Workload):
     """Each process adds increasing integers, unique in the run, to one set, and reads all of it now
     and then; when everything is over, each process reads it once more.
 

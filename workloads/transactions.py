@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from harness.models import TRANSACTION, micro_ops
-from harness.protocols import INFO, OK, HasFinal, Invoke, Script, Workload, invoke
+from harness.protocols import INFO, OK, Invoke, Script, Workload, invoke
 from harness.protocols.transactions import TransactionSettings
 
 _UNCOMMITTED: Final = micro_ops.MicroOp(micro_ops.UNCOMMITTED)
@@ -17,7 +17,7 @@ _TRIES: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Transactions(TransactionSettings, Workload, HasFinal):
+class Transactions(TransactionSettings, Workload):
     """Processes send increasing integers, unique in the run, in transactions that commit or abort,
     some of them for values that they consume; readers poll all logs. When everything is over, each
     log is read from its start to its end, by two readers.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from pathlib import PurePath
 from traceback import walk_tb
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol
 
 from harness.protocols.runs import NULL
 from harness.words import FAIL as FAIL
@@ -77,8 +77,7 @@ def raised(error: BaseException) -> Completion:
 Script = Generator[Invoke, Completion, None]
 
 
-@runtime_checkable
-class Workload(Protocol):
+class Workload(ABC):
     """Pure scripts: one generator per process, `completion = yield invoke(...)`.
 
     Scripts never sleep, never read a clock and never draw from anything but their arguments: rate,
@@ -96,19 +95,17 @@ class Workload(Protocol):
         """The script of one of the first processes, 0 <= `process` < `processes`: at least one
         operation, of the functions of its model. Values that it writes are unique over all scripts
         of a run; in a log, 0 <= partition < `partitions`."""
-        ...
 
-
-@runtime_checkable
-class HasFinal(Protocol):
-    """A workload whose processes have something to do at the end: when all faults are healed, the
-    cluster has recovered, and every operation of `Workload.script` has completed."""
-
-    @abstractmethod
     def final(self, process: int, processes: int, partitions: int, seed: int) -> Script:
-        """The final script of one of the processes, run once at full speed: at least one operation,
-        and an end. `process` is numbered as for `Workload.script`."""
-        ...
+        """What one of the processes does at the end, once and at full speed, when all faults are
+        healed, the cluster has recovered, and every operation of `script` has completed: at least
+        one operation, and an end. `process` is numbered as for `script`."""
+        raise NotImplementedError
+
+    @classmethod
+    def has_final(cls) -> bool:
+        """Whether it has a final script."""
+        return cls.final is not Workload.final
 
 
 Done = Callable[[int, Completion], None]

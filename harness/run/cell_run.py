@@ -22,7 +22,7 @@ from harness.history.run_folder import RunDir
 from harness.machine.client_processes import end_client_processes
 from harness.models import LOG
 from harness.plan import Plan
-from harness.protocols import FAIL, INFO, OK, Client, HasFinal, Promises, RunCluster, Target
+from harness.protocols import FAIL, INFO, OK, Client, Promises, RunCluster, Target
 from harness.protocols.clock import Clock, RunClock
 from harness.protocols.conduct import INCIDENTS
 from harness.protocols.groups import KINDS, Consumers, Delivery, GroupSettings
@@ -423,7 +423,6 @@ class CellRun:
         """Run the final scripts over new clients: those of the load are closed, so all of it has
         completed."""
         workload = self.resolved.workload
-        assert isinstance(workload, HasFinal)
         with self._failing_alone():
             self._note_load(
                 run_final(

@@ -32,7 +32,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final, Literal, Protocol
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -45,7 +45,6 @@ from harness.protocols import (
     NULL,
     Client,
     Completion,
-    HasFinal,
     Invoke,
     Script,
     Workload,
@@ -56,10 +55,6 @@ from harness.protocols.clock import Clock
 from harness.run.recorder import HAND_OVER_NS, Recorder
 
 # Runs a workload: the load of a plan, and the final scripts after it (see `harness.run.load`).
-
-
-class Finishing(Workload, HasFinal, Protocol):
-    """A workload with final scripts."""
 
 
 def run_workload(
@@ -97,7 +92,7 @@ def _scripts(make: Callable[[int, int, int, int], Script], plan: Plan) -> list[S
 
 
 def run_final(
-    workload: Finishing,
+    workload: Workload,
     client: Client,
     load: LoadReport,
     *,
@@ -274,8 +269,8 @@ class LoadReport:
     something else had the processor (or the interpreter lock), and then neither intended nor
     recorded times mean much.
 
-    `attempted` counts the operations of final scripts too (`HasFinal`): `final_attempted` of them,
-    the first not before `final_from_ns`. `last_process` is the highest number of a process.
+    `attempted` counts the operations of final scripts too (`Workload.final`): `final_attempted` of
+    them, the first not before `final_from_ns`. `last_process` is the highest number of a process.
     `cut_short` is what kept the recorder from writing, if that ended the load: the disk may be in
     order again when the run ends, and nothing else would show it.
     """

@@ -35,7 +35,6 @@ from harness.machine.priority import larger_share
 from harness.models import MODELS
 from harness.protocols import (
     GuestTarget,
-    HasFinal,
     Node,
     Order,
     Provider,
@@ -316,7 +315,7 @@ class _Run:
         a workload that has some, and the final read of a model that has one. Before each, and at
         the end of any other, the replicas are waited for."""
         stop, going = self.how.interrupts.stop, still_going(self.cells)
-        final = isinstance(self.resolved.workload, HasFinal)
+        final = self.resolved.workload.has_final()
         read = MODELS[self.resolved.workload.model].final_read
         if (final or not read) and not stop.is_set():
             with self.record.timed("read_s"):

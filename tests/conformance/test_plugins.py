@@ -13,7 +13,7 @@ import pytest
 from harness import registry
 from harness.errors import PlanError
 from harness.models import MODELS
-from harness.protocols import FAIL, INFO, OK, HasFinal, Workload, completion
+from harness.protocols import FAIL, INFO, OK, Workload, completion
 
 ALL = [(kind, name) for kind in registry.KINDS for name in registry.plugins(kind)]
 UNITS = ("_s", "_ms", "_ns", "_bytes", "_mb", "_count", "_share", "_per_s")
@@ -76,7 +76,7 @@ def test_a_workload_writes_unique_values_in_the_words_of_its_model(
 @pytest.mark.parametrize("name", registry.plugins("workloads"))
 def test_a_final_script_does_something_and_ends_whatever_is_answered(name: str) -> None:
     workload: Any = registry.make("workloads", name, {}, key="workload.name")
-    if not isinstance(workload, HasFinal):
+    if not workload.has_final():
         pytest.skip("it has none")
     for type_ in (OK, FAIL, INFO):
         script, done = workload.final(0, 3, 1, 1), 1

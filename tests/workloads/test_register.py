@@ -10,7 +10,7 @@ import pytest
 from harness import registry
 from harness.errors import PlanError
 from harness.models import REGISTER
-from harness.protocols import FAIL, INFO, NULL, OK, HasFinal, Invoke, Workload, completion, invoke
+from harness.protocols import FAIL, INFO, NULL, OK, Invoke, Workload, completion, invoke
 from workloads.register import Register
 
 
@@ -46,7 +46,7 @@ def operations(
 
 def test_it_is_a_workload_of_registers_without_a_final_script() -> None:
     assert isinstance(Register(), Workload)
-    assert not isinstance(Register(), HasFinal)
+    assert not Register().has_final()
     assert Register.model == REGISTER.name
     assert {f for f, *_ in operations(Register(), 600)} == REGISTER.functions
 

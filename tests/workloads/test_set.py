@@ -10,13 +10,13 @@ import pytest
 from harness import registry
 from harness.errors import PlanError
 from harness.models import SET
-from harness.protocols import FAIL, INFO, OK, HasFinal, Workload, completion, invoke
+from harness.protocols import FAIL, INFO, OK, Workload, completion, invoke
 from workloads.set import Set
 
 
 def test_it_is_a_workload_with_a_final_script() -> None:
     assert isinstance(Set(), Workload)
-    assert isinstance(Set(), HasFinal)
+    assert Set().has_final()
     assert Set.model == SET.name
 
 

@@ -25,7 +25,7 @@ from harness.models.micro_ops import (
     WHOLE,
     micro_ops,
 )
-from harness.protocols import FAIL, INFO, NULL, OK, HasFinal, Invoke, Workload, completion
+from harness.protocols import FAIL, INFO, NULL, OK, Invoke, Workload, completion
 from workloads.transactions import Transactions
 
 
@@ -37,7 +37,7 @@ def asked(op: Invoke) -> list[Any]:
 
 def test_it_is_a_workload_with_a_final_script() -> None:
     assert isinstance(Transactions(), Workload)
-    assert isinstance(Transactions(), HasFinal)
+    assert Transactions().has_final()
     assert Transactions.model == TRANSACTION.name
 
 
