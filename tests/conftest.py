@@ -1,17 +1,36 @@
-"""What all tests share: one Spark session, no deadline for an example on a busy machine, and no
-garbage collection of what was there before each file."""
+"""What all tests share: which of them run, in which process, one Spark session, no deadline for an
+example on a busy machine, and no garbage collection of what was there before each file.
+
+`make test` leaves those with the marker `full` to `make e2e`: others show the same in less time.
+
+With `pytest -n N --dist loadgroup --no-loadscope-reorder` the files that need real nodes, real time
+or Spark are in one group each, whose tests run one after the other: real runs starve each other on
+two cores, and a starved run is `unknown`. Every other file is a group, and has a low priority. A
+test that compares the whole machine before and after (the marker `alone`) waits for the end of the
+real test beside it, and none begins before its own end.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import gc
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from pyspark import SparkContext
 
 from checkers.judging.spark import context
+from tests.fixtures.budget import FULL
 
-pytest_plugins = ["tests.side_by_side"]
+CLUSTERS, PODS, SPARK, SLOW = "clusters", "pods", "spark", "slow"
+FIRST = (CLUSTERS, PODS, SPARK, SLOW)
+"""What begins first, so that it is not left at the end."""
+IN_PARALLEL = "PYTEST_XDIST_WORKER" in os.environ
 
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
@@ -21,6 +40,31 @@ settings.load_profile("no deadline")
 def spark() -> SparkContext:
     """The Spark of this test process."""
     return context()
+
+
+def kind_of(marks: Iterable[str]) -> str:
+    """Which of `FIRST` tests with these marks are, or nothing."""
+    named = {*marks}
+    if named & {"docker", "real_time"}:
+        return CLUSTERS if "e2e" in named else PODS
+    return next((kind for kind in (SPARK, SLOW) if kind in named), "")
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = [item for item in items if not FULL and item.get_closest_marker("full")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("full")]
+    if IN_PARALLEL:
+        marks: dict[Path, set[str]] = {}
+        for item in items:  # a file is in one group: what it shares is made once
+            marks.setdefault(item.path, set()).update(mark.name for mark in item.iter_markers())
+        kinds = {path: kind_of(named) for path, named in marks.items()}
+        for item in items:
+            kind = kinds[item.path]
+            item.add_marker(pytest.mark.xdist_group(kind if kind in FIRST[:3] else str(item.path)))
+        items.sort(key=lambda item: (*FIRST, "").index(kinds[item.path]))
 
 
 def pytest_collection_finish() -> None:
@@ -37,3 +81,28 @@ def _leave_out_of_garbage_collection() -> None:
     """What is there now: thousands of tests, and all modules. Each run of a plan collects."""
     gc.collect()
     gc.freeze()
+
+
+@contextmanager
+def _locked(name: str, how: int) -> Iterator[None]:
+    path = Path(tempfile.gettempdir()) / f"tests-of-ackloss-{os.geteuid()}-{name}.lock"
+    with path.open("w") as file:
+        fcntl.flock(file, how)
+        yield
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # no timeout runs while a test waits for its place
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Give the test its place and its priority, which only root can raise again: only root has both
+    kinds of test. Who waits to be alone keeps the gate, and is not overtaken again and again."""
+    group = item.get_closest_marker("xdist_group")
+    if group is None or os.geteuid() != 0:
+        return (yield)
+    real = group.args[0] in (CLUSTERS, PODS)
+    os.setpriority(os.PRIO_PROCESS, 0, 0 if real else 10)
+    with ExitStack() as place:
+        if real:
+            alone = item.get_closest_marker("alone") is not None
+            with _locked("gate", fcntl.LOCK_EX):
+                place.enter_context(_locked("place", fcntl.LOCK_EX if alone else fcntl.LOCK_SH))
+        return (yield)

@@ -133,9 +133,9 @@ def talking(folder: Path, *, kind: str = DOCKER) -> Iterator[Pods]:
                 client.join()
 
 
-@pytest.fixture(scope="module", params=[DOCKER, SSH])
+@pytest.fixture(scope="module", params=[DOCKER, pytest.param(SSH, marks=pytest.mark.full)])
 def kind(request: pytest.FixtureRequest) -> str:
-    """Each kind of cluster whose nodes are real."""
+    """Each kind of cluster whose nodes are real. Both prove by the same code."""
     return str(request.param)
 
 

@@ -29,8 +29,7 @@ from harness.levers.disk import DiskLever
 from harness.protocols import Act, Completed, Lever, Nemesis, Node, Situation
 from harness.protocols.vocabulary import Choice
 from targets.kafka.storage import KafkaStorage
-from tests.conformance.conftest import SSH, Pods, pods_in, talking
-from tests.fixtures.long import ALL
+from tests.conformance.conftest import Pods, pods_in, talking
 
 pytestmark = pytest.mark.docker
 
@@ -56,7 +55,7 @@ MORE: list[Variant] = [
     ("lossy", {"rate_kbit": 20_000}),
     ("disk", {"tail": "zeros"}),
 ]
-"""Further combinations of the same levers: `make e2e` checks them too."""
+"""Further combinations of the same levers."""
 VARIANTS: list[Variant] = [
     *((name, {}) for name in NEMESES),
     ("partition", {"ports": [9092], "direction": "in", "peers": "role:broker"}),
@@ -79,7 +78,6 @@ VARIANTS: list[Variant] = [
     *(("disk", {"form": form}) for form in ("wipe", "reformat", "truncate", "flip", "read-only")),
     ("disk", {"form": "full"}),
     ("disk", {"form": "flip", "alive": True}),
-    *(MORE if ALL else ()),
 ]
 UNMET: list[Variant] = [
     ("partition", {}),
@@ -95,6 +93,9 @@ UNMET: list[Variant] = [
     ("disk", {"form": "full"}),
 ]
 """Those that need a system which does something: the mechanism alone must not prove them."""
+
+
+CASES = [*VARIANTS, *(pytest.param(variant, marks=pytest.mark.full) for variant in MORE)]
 
 
 def ids(variant: Variant) -> str:
@@ -315,15 +316,7 @@ def kept(
 
 
 @pytest.fixture(scope="module")
-def short(kind: str) -> None:
-    """Proofs are the same code on both kinds, and on pods they are tried each time."""
-    if kind == SSH and not ALL:
-        pytest.skip("long: `make e2e`")
-
-
-@pytest.fixture(scope="module")
 def found_out(
-    short: None,
     clusters: SimpleQueue[Pods],
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
@@ -339,7 +332,6 @@ def found_out(
 
 @pytest.fixture(scope="module")
 def unmet(
-    short: None,
     quiet: SimpleQueue[Pods],
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
@@ -351,7 +343,7 @@ def unmet(
             yield outcomes
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=ids)
+@pytest.mark.parametrize("variant", CASES, ids=ids)
 @pytest.mark.parametrize("promise", HONEST, ids=lambda promise: promise.__name__)
 def test_it_keeps_its_promise(
     promise: Promise, variant: Variant, kept: Outcomes, request: pytest.FixtureRequest
@@ -359,7 +351,7 @@ def test_it_keeps_its_promise(
     kept[request.node.name].result()
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=ids)
+@pytest.mark.parametrize("variant", CASES, ids=ids)
 @pytest.mark.parametrize("promise", [is_found_out_when_its_levers_do_nothing], ids=["lie"])
 def test_a_lever_that_does_nothing_is_found_out(
     promise: Promise, variant: Variant, found_out: Outcomes, request: pytest.FixtureRequest

@@ -110,6 +110,7 @@ def test_the_process_beside_goes_on_when_the_other_one_is_killed(proxied: Pods) 
         time.sleep(0.1)
 
 
+@pytest.mark.full
 def test_nothing_of_it_stays_on_a_host(tmp_path: Path) -> None:
     with pods_in(tmp_path, kind=SSH, beside=FORWARD) as pods:
         assert isinstance(pods, SshCluster)

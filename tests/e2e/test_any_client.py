@@ -16,7 +16,6 @@ import pytest
 
 from harness.machine.client_processes import client_processes
 from harness.plan import load_plan
-from tests.fixtures.long import LONG
 from tests.fixtures.machine import clean
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +35,7 @@ SHORT = (
     *("--set", 'workload.producer."max.block.ms"=1000'),
 )
 
-pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
+pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 
 
 def command(plan: Path, client: str, out: Path, *more: str) -> list[str]:
@@ -61,7 +60,7 @@ def result(plan: Path, client: str, out: Path, *more: str) -> dict[str, Any]:
     return document
 
 
-@LONG
+@pytest.mark.full
 def test_an_honest_client_is_valid_under_safe_settings(tmp_path: Path) -> None:
     reported = result(ROOT / "plans/clients/lose.toml", HONEST, tmp_path, *SHORT)
     assert (reported["verdict"], reported["counts"]["lost"]) == ("valid", 0), reported["reason"]
@@ -98,7 +97,7 @@ ZOOKEEPER = (
 )
 
 
-@LONG
+@pytest.mark.full
 def test_a_client_of_zookeeper_is_judged_too(tmp_path: Path) -> None:
     """By the same program, which says ok at the end or, as a liar, at the beginning."""
     plan, honest = ROOT / "plans/zookeeper/short-set.toml", EXAMPLES / "kazoo_client.py"
@@ -143,7 +142,7 @@ checks = ["set", "replicas"]
 """
 
 
-@LONG
+@pytest.mark.full
 def test_a_campaign_judges_a_client_too(tmp_path: Path) -> None:
     file, out = tmp_path / "clients.toml", tmp_path / "out"
     file.write_text(CAMPAIGN.format(plan=ROOT / "plans/zookeeper/short-set.toml"))
@@ -164,7 +163,7 @@ def test_a_campaign_judges_a_client_too(tmp_path: Path) -> None:
     assert {each["clients"]["software"].split()[0] for each in results} == {"kazoo"}
 
 
-@LONG
+@pytest.mark.full
 def test_a_client_that_breaks_the_protocol_is_reported(tmp_path: Path) -> None:
     """It stops the load: the run says so, and ends like any other."""
     babbler = tmp_path / "babbler.py"
@@ -185,7 +184,7 @@ def test_a_client_that_breaks_the_protocol_is_reported(tmp_path: Path) -> None:
     assert reported["errors"]["unknown"].keys() == {"CLIENT_LIED"}
 
 
-@LONG
+@pytest.mark.full
 @pytest.mark.usefixtures("own_state")
 def test_nothing_is_left_of_clients_when_the_harness_is_killed(tmp_path: Path) -> None:
     harness = subprocess.Popen(
@@ -213,7 +212,7 @@ def test_nothing_is_left_of_clients_when_the_harness_is_killed(tmp_path: Path) -
     assert any(run_id in name for name in clean()["removed"])
 
 
-@LONG
+@pytest.mark.full
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
 def test_the_python_example_has_the_verdict_that_a_plan_expects(path: Path, tmp_path: Path) -> None:
     reported = result(path, HONEST, tmp_path)

@@ -29,7 +29,7 @@ from tests.fixtures.campaign_process import (
 from tests.fixtures.machine import ROOT
 from tests.fixtures.small_disk import mounted
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.long(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 PLAN = """
 schema = 1
@@ -97,9 +97,9 @@ def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_killed_campaign_loses_no_finished_run_and_continues(
     folder: Path, tmp_path: Path
 ) -> None:
-    file = campaign_file(tmp_path, PLAN, TWO)
+    file = campaign_file(tmp_path, PLAN, TWO, repetitions=2)
     run = begun("run", file, "--out", folder)
-    wait_for(lambda: len(progress(folder).finished()) >= 2)
+    wait_for(lambda: progress(folder).finished())
     wait_for(lambda: progress(folder).in_state("begun"))
     workers = workers_of(run)
     run.send_signal(signal.SIGKILL)
@@ -115,7 +115,7 @@ def test_a_killed_campaign_loses_no_finished_run_and_continues(
     after = progress(folder)
     assert finished <= {r.run_id for r in after.in_state("done")}
     assert sorted(named(r) for r in after.in_state("done")) == [
-        (f"rate={rate}", n) for rate in (40, 50) for n in range(3)
+        (f"rate={rate}", n) for rate in (40, 50) for n in range(2)
     ]
     assert len(after.in_state("broken")) == 1
     assert after.ended == "finished"
@@ -142,6 +142,7 @@ def test_two_processes_cannot_run_the_same_campaign_and_status_works_meanwhile(
     assert progress(folder).ended == "interrupted"
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("slow")
 def test_a_run_that_hangs_is_ended_and_the_others_are_executed(
     folder: Path, tmp_path: Path
@@ -164,6 +165,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield place
 
 
+@pytest.mark.full
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 def test_a_campaign_waits_while_the_disk_is_full(
     folder: Path, tmp_path: Path, small_disk: Path

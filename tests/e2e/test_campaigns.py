@@ -25,10 +25,9 @@ from tests.fixtures.campaign_process import (
     wait_for,
     workers_of,
 )
-from tests.fixtures.long import ALL, LONG
 from tests.fixtures.machine import ROOT, clean, containers_of_runs
 
-pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
+pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 
 PLAN = """
 schema = 1
@@ -90,7 +89,7 @@ def test_every_run_is_executed_and_judged_once_on_kept_clusters(
     )
 
 
-@LONG
+@pytest.mark.full
 def test_a_worker_that_dies_is_replaced_and_its_run_has_failed(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -108,7 +107,7 @@ def test_a_worker_that_dies_is_replaced_and_its_run_has_failed(
     assert not [line for line in clean()["removed"] if "container" in line]
 
 
-@pytest.mark.skipif(not ALL, reason="restarts this machine's Docker: `make e2e`")
+@pytest.mark.full  # it restarts this machine's Docker
 def test_a_restart_of_docker_costs_the_run_that_was_under_way(folder: Path, tmp_path: Path) -> None:
     run = begun("run", campaign_file(tmp_path, PLAN, TWO), "--out", folder)
     wait_for(lambda: len(progress(folder).finished()) >= 1)

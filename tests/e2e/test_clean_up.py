@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures import machine
-from tests.fixtures.long import LONG
 from tests.fixtures.machine import clean, snapshot
 
 pytestmark = [
@@ -90,9 +89,9 @@ def test_ctrl_c_while_the_cluster_starts_undoes_everything(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "plan",
     [
-        pytest.param(KRAFT, id="kraft", marks=LONG),
+        pytest.param(KRAFT, id="kraft", marks=pytest.mark.full),
         pytest.param(ZOOKEEPER_AND_JAVA, id="zookeeper"),
-        pytest.param(PROXIED, id="proxied", marks=LONG),
+        pytest.param(PROXIED, id="proxied", marks=pytest.mark.full),
     ],
 )
 def test_clean_removes_what_a_killed_run_left_and_leaves_a_live_one_alone(

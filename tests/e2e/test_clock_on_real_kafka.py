@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.long import LONG
-
 ROOT = Path(__file__).parents[2]
 
-pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
+pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 
 
 def furthest_ahead_s(log: Path, *, ended: datetime) -> float:
@@ -36,7 +34,7 @@ def log_of_partition(folder: Path) -> str:
     return "\n".join(lines)
 
 
-@LONG
+@pytest.mark.full
 def test_a_jump_beyond_the_retention_time_deletes_what_was_acknowledged(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ackloss", "run", "plans/faults/clock-retention.toml"]
     done = subprocess.run(

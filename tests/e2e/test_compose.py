@@ -19,7 +19,6 @@ import ackloss
 from tests.e2e.test_any_client import SHORT
 from tests.fixtures.command_line import ackloss as command_line
 from tests.fixtures.command_line import ackloss_json
-from tests.fixtures.long import LONG
 from tests.fixtures.machine import ROOT, containers_of_runs
 from tests.fixtures.their_project import (
     SERVICES,
@@ -191,7 +190,7 @@ def test_a_leader_that_is_killed_alone_loses_and_the_project_is_as_before(
     assert roles["controller"] == ["controller", "service:controller"]
 
 
-@LONG
+@pytest.mark.full
 @pytest.mark.usefixtures("untouched")
 def test_safe_settings_lose_nothing_under_proven_faults(
     theirs: TheirProject, tmp_path: Path
@@ -212,7 +211,7 @@ def test_safe_settings_lose_nothing_under_proven_faults(
     assert "--cluster" in done.metadata.command
 
 
-@LONG
+@pytest.mark.full
 @pytest.mark.usefixtures("untouched")
 @pytest.mark.parametrize(
     ("client", "code"), [("kafka_python_client.py", 0), ("liar.py", 1)], ids=["honest", "liar"]
@@ -273,7 +272,7 @@ def test_a_run_that_is_killed_in_mid_fault_is_undone_by_clean(
         assert "T" not in states
 
 
-@LONG
+@pytest.mark.full
 def test_a_project_that_does_not_run_is_started_and_is_afterwards_as_it_was(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

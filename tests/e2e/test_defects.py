@@ -1,13 +1,12 @@
 """Each defect of the reference system is found by each check that fits when it is on, and nothing
 is found when it is off: from a plan through a run to its verdict.
 
-By default one seed each, so that the fast tests stay fast; `make e2e` runs 200.
+One seed each, so that the fast tests stay fast; `make e2e` runs 200.
 docs/evidence/defects.md has what `scripts/defects.py` counted.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from functools import cache
 from pathlib import Path
@@ -17,11 +16,12 @@ import pytest
 
 from harness import registry
 from targets.memory.settings import DEFECTS
+from tests.fixtures.budget import budget
 from tests.fixtures.scripts import script
 
-SEEDS = range(int(os.environ.get("ACKLOSS_DEFECT_SEEDS", "1")))
+SEEDS = range(budget(1, 200))
 
-pytestmark = [pytest.mark.long(170), pytest.mark.timeout(7_200)]  # 200 seeds take minutes each
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(7_200)]  # 200 seeds take minutes each
 
 
 defects = script("defects")

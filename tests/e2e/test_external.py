@@ -20,7 +20,6 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from tests.fixtures.command_line import ackloss
-from tests.fixtures.long import LONG
 from tests.fixtures.machine import ROOT, clean
 from tests.fixtures.secured_kafka import STRANGER, USER, TheirCluster, secured_kafka
 from tests.fixtures.waiting import wait_until
@@ -162,7 +161,9 @@ def files_with(text: str, *folders: Path) -> list[Path]:
 
 
 @pytest.mark.usefixtures("before")
-@pytest.mark.parametrize("client", ["librdkafka", pytest.param("kafka-python", marks=LONG)])
+@pytest.mark.parametrize(
+    "client", ["librdkafka", pytest.param("kafka-python", marks=pytest.mark.full)]
+)
 def test_what_loses_nothing_is_valid_and_no_secret_is_written(
     theirs: TheirCluster, tmp_path: Path, client: str
 ) -> None:
@@ -197,7 +198,7 @@ def test_what_loses_nothing_is_valid_and_no_secret_is_written(
     assert secret.encode() not in words
 
 
-@LONG
+@pytest.mark.full
 @pytest.mark.usefixtures("before")
 def test_a_process_of_the_users_writes_there_with_a_password_of_its_own(
     theirs: TheirCluster, tmp_path: Path
@@ -216,7 +217,7 @@ def test_a_process_of_the_users_writes_there_with_a_password_of_its_own(
     assert files_with(secret, tmp_path / "out", tmp_path / "state") == []
 
 
-@LONG
+@pytest.mark.full
 @pytest.mark.usefixtures("before")
 def test_a_loss_under_a_fault_by_hand_is_found_and_the_fault_is_claimed(
     theirs: TheirCluster, tmp_path: Path
@@ -243,7 +244,7 @@ def test_a_loss_under_a_fault_by_hand_is_found_and_the_fault_is_claimed(
     wait_until_whole(theirs)
 
 
-@LONG
+@pytest.mark.full
 @pytest.mark.usefixtures("before")
 def test_without_a_loss_a_claimed_fault_leaves_the_verdict_unknown(
     theirs: TheirCluster, tmp_path: Path

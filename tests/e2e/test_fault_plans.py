@@ -1,7 +1,7 @@
 """Every plan in plans/faults/, versions/, zookeeper/, etcd/, groups/, transactions/ and
 track-record/, and the one of twelve cells, has the verdict that it expects, with all its faults
 proven.
-`make e2e` runs all of them; otherwise three run.
+`make e2e` runs all of them, `make test` two.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 
 from harness.plan import load_plan
-from tests.fixtures.long import ALL
 
 ROOT = Path(__file__).parents[2]
-CHOICE = {"power-loss-no-force-sync", "isr-cells", "stale-reads"}
+CHOICE = {"power-loss-no-force-sync", "stale-reads"}  # of ZooKeeper and of etcd
 FOLDERS = ("faults", "versions", "zookeeper", "etcd", "groups", "transactions", "track-record")
 STOPS, GOES_ON = {"minority-stops"}, {"majority-goes-on", "observers"}
 """Plans that claim more than that nothing is lost: that nothing is acknowledged while there is no
@@ -49,17 +48,7 @@ Every other cell is a control."""
 PLANS = [path for of in FOLDERS for path in sorted((ROOT / "plans" / of).glob("*.toml"))]
 PLANS.append(ROOT / "plans" / "isr-cells.toml")
 
-pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
-
-
-def chosen() -> list[Path]:
-    if ALL:
-        return PLANS
-    return [path for path in PLANS if path.stem in CHOICE]
-
-
-def test_the_chosen_plans_exist() -> None:
-    assert {path.stem for path in chosen()} >= CHOICE
+pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
@@ -69,7 +58,11 @@ def test_a_plan_is_valid_and_has_a_description(path: Path) -> None:
     assert plan.about
 
 
-@pytest.mark.parametrize("path", chosen(), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.full] * (path.stem not in CHOICE)) for path in PLANS],
+    ids=lambda path: path.stem,
+)
 def test_a_plan_has_the_verdict_that_it_expects(path: Path, tmp_path: Path) -> None:
     # Some plans show that a version does not support a setting.
     command = [sys.executable, "-m", "ackloss", "run", str(path), "--json", "--force"]

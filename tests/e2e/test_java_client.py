@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from targets.kafka.versions import DEFAULT_VERSION
-from tests.fixtures.long import LONG
 
 ROOT = Path(__file__).parents[2]
 PLAN = "plans/java-unclean.toml"
@@ -22,7 +21,7 @@ SAFE = [
     "workload.duration_s=14",
 ]
 
-pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
+pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 
 
 def run(out: Path, plan: Path | str, *changes: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -45,7 +44,7 @@ def run(out: Path, plan: Path | str, *changes: str) -> tuple[dict[str, Any], dic
     return result, json.loads((folder / "run.json").read_text())
 
 
-@LONG
+@pytest.mark.full
 def test_its_own_defaults_do_not_keep_acknowledged_writes(tmp_path: Path) -> None:
     result, metadata = run(tmp_path, PLAN)
     assert result["verdict"] == "invalid", result["reason"]
@@ -65,7 +64,7 @@ def test_its_own_defaults_do_not_keep_acknowledged_writes(tmp_path: Path) -> Non
     )
 
 
-@LONG
+@pytest.mark.full
 def test_safe_settings_lose_nothing_and_a_killed_client_restarts(tmp_path: Path) -> None:
     plan = tmp_path / "java-safe.toml"
     kill = (

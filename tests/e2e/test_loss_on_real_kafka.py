@@ -21,7 +21,7 @@ from targets.kafka.versions import DEFAULT_VERSION
 ROOT = Path(__file__).parents[2]
 SHORT = ["target.controllers=1", "workload.duration_s=26", "faults.1.after_s=3"]
 
-pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
+pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 
 
 def ackloss(*args: str, timeout_s: float = 240) -> subprocess.CompletedProcess[str]:

@@ -19,11 +19,10 @@ from harness.history.documents import read_run
 from harness.history.run_folder import RunDir
 from reports.campaign import write_campaign
 from tests.fixtures.command_line import ackloss
-from tests.fixtures.long import LONG
 from tests.fixtures.synthetic_campaign import ONE_AXIS, Synthetic, build_campaign
 from tests.reports.test_page import Parsed
 
-pytestmark = pytest.mark.long(45)
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 SIMULATED = "Simulated: no real system was tested."
@@ -196,7 +195,7 @@ def test_each_run_says_what_it_is_in_the_campaign(shared: tuple[Result, Campaign
         assert (place.name, place.cell) == ("shared", None)
 
 
-@LONG
+@pytest.mark.full
 def test_each_cell_of_a_shared_run_can_have_a_page(
     shared: tuple[Result, CampaignDir], tmp_path: Path
 ) -> None:

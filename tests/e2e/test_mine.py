@@ -11,7 +11,12 @@ from tests.ackloss.cli.test_mine import SAFE, UNSAFE, files
 from tests.fixtures.command_line import ackloss
 from tests.reports.test_page import Parsed
 
-pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.usefixtures("own_state")]
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.e2e,
+    pytest.mark.docker,
+    pytest.mark.usefixtures("own_state"),
+]
 
 
 @pytest.mark.parametrize(("texts", "code"), [(UNSAFE, 1), (SAFE, 0)], ids=["unsafe", "safe"])

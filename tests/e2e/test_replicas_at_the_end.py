@@ -8,7 +8,7 @@ import pytest
 
 import ackloss
 
-pytestmark = pytest.mark.long(60)
+pytestmark = pytest.mark.slow
 
 PLAN = """
 schema = 1

@@ -1,5 +1,5 @@
 """Runs in object storage, judged by a Spark cluster: a master and two workers on loopback, an S3
-server, executors without ackloss. 40 runs, or 1,000 with ACKLOSS_E2E=all.
+server, executors without ackloss.
 """
 
 from __future__ import annotations
@@ -27,13 +27,12 @@ from harness.history.run_folder import RunDir
 from harness.protocols import Promises
 from harness.storage import Folder
 from tests.fixtures.hand_made import Made, R, W
-from tests.fixtures.long import ALL, LONG
 from tests.fixtures.s3 import S3, s3_bucket
 from tests.fixtures.spark_cluster import CONF, Cluster, ackloss, bare_python, spark_cluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.long(140)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-RUNS = 1_000 if ALL else 40
+RUNS = 1_000
 LIMIT_S = 1_500
 RUN = {"promises": Promises(partitions=1, replicas=3).document(), "manifest": True}
 SETTINGS = [part for key, value in CONF.items() for part in ("--conf", f"{key}={value}")]
@@ -105,6 +104,7 @@ def check(url: str, cluster: Cluster) -> list[str]:
     return ["check", url, "--master", cluster.master, *SETTINGS, "--json"]
 
 
+@pytest.mark.full
 @pytest.mark.timeout(LIMIT_S)
 def test_every_answer_is_there_though_a_worker_is_killed(
     s3: S3, cluster: Cluster, python: Path, tmp_path: Path
@@ -158,7 +158,7 @@ def _kill_one(s3: S3, cluster: Cluster, killed: threading.Event) -> None:
         time.sleep(0.05)
 
 
-@LONG
+@pytest.mark.full
 def test_a_run_that_kills_its_executors_python_costs_itself_alone(
     s3: S3, cluster: Cluster, python: Path, tmp_path: Path
 ) -> None:
@@ -190,7 +190,7 @@ def test_a_run_that_kills_its_executors_python_costs_itself_alone(
     )
 
 
-@LONG
+@pytest.mark.full
 def test_an_executor_without_pyarrow_is_named(s3: S3, cluster: Cluster, tmp_path: Path) -> None:
     lacking = bare_python(tmp_path / "lacking", without="pyarrow")
     made(tmp_path / "runs", "one")
@@ -204,7 +204,7 @@ def test_an_executor_without_pyarrow_is_named(s3: S3, cluster: Cluster, tmp_path
     assert "Traceback" not in done.stderr
 
 
-@LONG
+@pytest.mark.full
 def test_a_relative_path_is_judged_in_place_and_written_by_who_asked(
     s3: S3, cluster: Cluster, python: Path, tmp_path: Path
 ) -> None:

@@ -22,7 +22,6 @@ from harness.images import maven
 from targets.kafka.versions import release_line
 from tests.fixtures import machine
 from tests.fixtures.command_line import ackloss, ackloss_json
-from tests.fixtures.long import LONG
 from tests.fixtures.machine import ROOT
 from tests.fixtures.ssh_hosts import Hosts, ssh_hosts
 
@@ -169,9 +168,9 @@ def cut_is_on(out: Path) -> bool:
 @pytest.mark.parametrize(
     ("plan", "code", "verdict"),
     [
-        pytest.param("zookeeper/kill-leader", 0, "valid", marks=LONG),
-        pytest.param("faults/kill-leader-safe", 0, "valid", marks=LONG),
-        pytest.param(CUT, 0, "valid", marks=LONG),
+        pytest.param("zookeeper/kill-leader", 0, "valid", marks=pytest.mark.full),
+        pytest.param("faults/kill-leader-safe", 0, "valid", marks=pytest.mark.full),
+        pytest.param(CUT, 0, "valid", marks=pytest.mark.full),
     ],
 )
 def test_a_plan_finds_on_hosts_what_it_finds_in_containers(
@@ -183,7 +182,7 @@ def test_a_plan_finds_on_hosts_what_it_finds_in_containers(
     assert_proven(found)
 
 
-@LONG
+@pytest.mark.full
 @pytest.mark.parametrize("plan", ["faults/unacknowledged-reset", "zookeeper/unacknowledged-reset"])
 def test_a_proxy_on_hosts_withholds_responses_and_leaves_nothing(
     hosts: Hosts, before: object, tmp_path: Path, plan: str
@@ -246,7 +245,7 @@ def test_clean_of_another_process_undoes_a_killed_run_at_once(
     assert list(temporary.iterdir()) == []
 
 
-@LONG
+@pytest.mark.full
 @pytest.mark.parametrize("jump", [False, True], ids=["direct", "behind"])
 def test_a_host_that_vanishes_fails_the_run_and_cleans_itself_when_it_is_back(
     hosts: Hosts, before: dict[str, object], tmp_path: Path, jump: bool
@@ -286,7 +285,7 @@ def behind(hosts: Hosts) -> Iterator[str]:
         hosts.on(name, "iptables", "-D", *drop)
 
 
-@LONG
+@pytest.mark.full
 def test_faults_on_hosts_behind_a_jump_host(
     hosts: Hosts, behind: str, before: object, tmp_path: Path
 ) -> None:
@@ -318,7 +317,7 @@ def cut_rules(hosts: Hosts, seen: list[str]) -> list[str]:
     return seen
 
 
-@LONG
+@pytest.mark.full
 def test_clean_works_behind_a_jump_host(
     hosts: Hosts, behind: str, before: dict[str, object], tmp_path: Path
 ) -> None:
@@ -430,7 +429,7 @@ def content(hosts: Hosts, name: str) -> str:
     return hosts.on(name, "sh", "-c", f"{hashes}; {times}")
 
 
-@LONG
+@pytest.mark.full
 @pytest.mark.usefixtures("no_java_in_path")
 def test_kafka_is_used_as_it_is_installed_and_stays_as_it_is(
     with_kafka: Hosts, before: object, tmp_path: Path
@@ -523,7 +522,7 @@ def test_a_host_takes_one_run_at_a_time_which_finds_what_it_finds_in_containers(
     assert_proven(found)
 
 
-@LONG
+@pytest.mark.full
 def test_the_workers_of_a_campaign_are_two_inventories(
     hosts: Hosts, before: object, tmp_path: Path
 ) -> None:

@@ -1,6 +1,6 @@
 """Runs are killed with SIGKILL at random instants; after `ackloss clean` the machine must be as
-before. One round here, of the plan with most fault families; `make torture` does 50, of each plan
-in turn, and prints a table."""
+before. `make e2e` does one round, of the plan with most fault families; `make torture` does 50, of
+each plan in turn, and prints a table."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import pytest
 from tests.fixtures.machine import clean, snapshot, started
 
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.e2e,
     pytest.mark.docker,
     pytest.mark.alone,

@@ -12,9 +12,8 @@ from harness.models.micro_ops import ABORT, COMMIT, END, SEND, WHOLE, micro_ops
 from targets.memory.settings import TRANSACTION_DEFECTS
 from tests.e2e.test_memory import PLANS, Run, run
 from tests.fixtures.command_line import ackloss
-from tests.fixtures.long import LONG
 
-pytestmark = pytest.mark.long(70)
+pytestmark = pytest.mark.slow
 
 FOUND = {
     "abort-open-on-failover": {"torn-transaction", "lost-write"},
@@ -58,7 +57,9 @@ def test_the_history_has_what_was_asked_for_and_what_was_done(valid: Run) -> Non
 FIRST, *OTHERS = sorted(TRANSACTION_DEFECTS)
 
 
-@pytest.mark.parametrize("defect", [FIRST, *(pytest.param(each, marks=LONG) for each in OTHERS)])
+@pytest.mark.parametrize(
+    "defect", [FIRST, *(pytest.param(each, marks=pytest.mark.full) for each in OTHERS)]
+)
 def test_each_defect_is_found_and_nothing_without_it(tmp_path: Path, defect: str) -> None:
     on = run(tmp_path / "on", defect)
     assert on.done.exit_code == 1

@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.long import LONG
-
 ROOT = Path(__file__).parents[2]
 
-pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
+pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 
 
 def run(name: str, out: Path) -> dict[str, Any]:
@@ -43,7 +41,7 @@ def page(out: Path) -> str:
     ("plan", "error", "ended"),
     [
         ("unacknowledged-java", "REQUEST_TIMED_OUT", {"NETWORK_EXCEPTION"}),
-        pytest.param("unacknowledged-reset", "_MSG_TIMED_OUT", set(), marks=LONG),
+        pytest.param("unacknowledged-reset", "_MSG_TIMED_OUT", set(), marks=pytest.mark.full),
     ],
     ids=["java", "librdkafka"],
 )
@@ -60,7 +58,7 @@ def test_writes_whose_answers_are_cut_off_are_found_all_the_same(
     assert "unacknowledged success" in page(tmp_path)
 
 
-@LONG
+@pytest.mark.full
 def test_where_writes_are_only_counted_all_are_acknowledged(tmp_path: Path) -> None:
     result = run("faults/unacknowledged-count", tmp_path)
     (fault,) = result["faults"]
@@ -71,7 +69,8 @@ def test_where_writes_are_only_counted_all_are_acknowledged(tmp_path: Path) -> N
     assert counts["unacknowledged_found"] == 0
 
 
-@LONG  # each time against a server of this machine: targets/zookeeper/levers/test_zookeeper_proxy
+# Each time against a server of this machine: targets/zookeeper/levers/test_zookeeper_proxy.
+@pytest.mark.full
 def test_znodes_are_created_though_the_connection_was_lost(tmp_path: Path) -> None:
     result = run("zookeeper/unacknowledged-reset", tmp_path)
     (fault,) = result["faults"]
@@ -83,7 +82,7 @@ def test_znodes_are_created_though_the_connection_was_lost(tmp_path: Path) -> No
     assert "unacknowledged success" in page(tmp_path)
 
 
-@LONG
+@pytest.mark.full
 def test_where_creates_are_only_counted_all_are_acknowledged(tmp_path: Path) -> None:
     result = run("zookeeper/unacknowledged-count", tmp_path)
     (fault,) = result["faults"]

@@ -1,8 +1,7 @@
 """Supported versions of Kafka on real brokers: loss is found where there is one, and only there.
 
-One version: the first clusters of ZooKeeper with safe settings. (A current one is in
-`test_loss_on_real_kafka.py`.) `make e2e` runs the others; those without safe settings have a
-control without faults.
+A current one is in `test_loss_on_real_kafka.py`. Those without safe settings have a control
+without faults.
 """
 
 from __future__ import annotations
@@ -16,15 +15,14 @@ from typing import Any
 import pytest
 
 from harness.plan import load_plan
-from tests.fixtures.long import ALL, LONG
 
 ROOT = Path(__file__).parents[2]
 PLANS = {"zookeeper": "short-unclean-zookeeper", "kraft": "short-unclean"}
 
-CHOICE = [("0.8.2.2", "zookeeper")]
 UNSAFE = [("0.8.0", "zookeeper"), ("0.8.1.1", "zookeeper")]
 """Versions in which no setting prevents losses."""
-OTHERS = [
+SAVABLE = [
+    ("0.8.2.2", "zookeeper"),
     ("0.9.0.1", "zookeeper"),
     ("0.10.2.2", "zookeeper"),
     ("0.11.0.3", "zookeeper"),
@@ -39,7 +37,6 @@ OTHERS = [
     ("4.3.1", "kraft"),
     ("4.4.0", "kraft"),
 ]
-SAVABLE = [*CHOICE, *(OTHERS if ALL else [])]
 SHORT = ["workload.duration_s=7"]
 SAFE = [
     "topic.settings.'unclean.leader.election.enable'=false",
@@ -51,7 +48,7 @@ SAFE = [
 AS_BEFORE_2_7 = ["target.settings.'inter.broker.protocol.version'='2.6'"]
 CHANGES = {"2.8.2": AS_BEFORE_2_7}
 
-pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.spark]
+pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 
 
 def result_of(out: Path, version: str, metadata: str, *changes: str) -> dict[str, Any]:
@@ -90,7 +87,8 @@ def test_the_plan_for_zookeeper_differs_only_in_its_time_outs() -> None:
         assert getattr(plans["zookeeper"], part) == getattr(plans["kraft"], part)
 
 
-@pytest.mark.parametrize(("version", "metadata"), [*SAVABLE, *(UNSAFE if ALL else [])])
+@pytest.mark.full
+@pytest.mark.parametrize(("version", "metadata"), [*SAVABLE, *UNSAFE])
 def test_a_version_loses_acknowledged_writes(version: str, metadata: str, tmp_path: Path) -> None:
     result = result_of(tmp_path, version, metadata, *SHORT, *CHANGES.get(version, []))
     assert result["verdict"] == "invalid", result["reason"]
@@ -100,7 +98,7 @@ def test_a_version_loses_acknowledged_writes(version: str, metadata: str, tmp_pa
     assert all(fault["proven"] for fault in result["faults"]), result["faults"]
 
 
-@LONG
+@pytest.mark.full
 @pytest.mark.parametrize(("version", "metadata"), SAVABLE)
 def test_safe_settings_lose_nothing(version: str, metadata: str, tmp_path: Path) -> None:
     result = result_of(tmp_path, version, metadata, *SHORT, *SAFE)
@@ -109,7 +107,7 @@ def test_safe_settings_lose_nothing(version: str, metadata: str, tmp_path: Path)
     assert all(fault["proven"] for fault in result["faults"]), result["faults"]
 
 
-@LONG
+@pytest.mark.full
 @pytest.mark.parametrize(("version", "metadata"), UNSAFE)
 def test_a_version_without_safe_settings_loses_nothing_without_faults(
     version: str, metadata: str, tmp_path: Path

@@ -25,7 +25,6 @@ from reports import campaign
 from reports.campaign import write_campaign, write_run_pages
 from reports.junit import Junit, write_summary
 from tests.fixtures import campaign_folder, result_documents
-from tests.fixtures.long import LONG
 from tests.fixtures.synthetic_campaign import (
     ONE_AXIS,
     Chances,
@@ -36,7 +35,7 @@ from tests.fixtures.synthetic_campaign import (
 from tests.reports.conftest import EVIL
 from tests.reports.test_page import Parsed, policy
 
-pytestmark = pytest.mark.long(140)
+pytestmark = pytest.mark.slow
 
 VERSIONS_COMPARED = Path(__file__).parents[2] / "campaigns" / "versions.toml"
 STORED_RUNS = Path(__file__).parents[1] / "histories" / "runs"
@@ -423,7 +422,7 @@ def test_cells_with_few_runs_leave_their_places_in_the_table_to_others() -> None
     assert campaign._most_of_each(dict.fromkeys(map(str, range(1_200)), 2)) == 1
 
 
-@LONG
+@pytest.mark.full
 def test_the_page_of_every_version_with_14800_runs_is_below_700_kilobytes(tmp_path: Path) -> None:
     """The axes of `campaigns/versions.toml`, with all its runs; its tables are for other programs,
     and are small enough to be kept once they are compressed."""

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from reports.campaign import write_campaign
-from tests.fixtures.long import LONG
 from tests.fixtures.synthetic_campaign import ONE_AXIS, Chances, Synthetic, Truth, build_campaign
 from tests.reports.conftest import EVIL
 
@@ -186,7 +185,7 @@ def test_the_darkest_cell_can_be_read(small: Made, visit: Any, theme: str, ink: 
     assert contrast > 4.5
 
 
-@LONG
+@pytest.mark.full
 def test_5000_runs_open_at_once(
     tmp_path: Path, visit: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

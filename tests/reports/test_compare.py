@@ -14,7 +14,7 @@ from reports.page import write_report
 from tests.fixtures.synthetic_run import Story, build
 from tests.reports.test_page import Parsed
 
-pytestmark = pytest.mark.long(40)
+pytestmark = pytest.mark.slow
 
 
 def compared(a: RunDir, b: RunDir, path: Path) -> tuple[Parsed, Comparison]:

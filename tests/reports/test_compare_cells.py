@@ -14,7 +14,6 @@ from checkers.judging.one_run import judge_run
 from harness.history.run_folder import RunDir
 from reports.page import write_report
 from tests.fixtures.command_line import ackloss
-from tests.fixtures.long import LONG
 from tests.fixtures.memory_cells import CELLS, PLAN, run_of_cells
 from tests.reports.test_page import Parsed, policy
 
@@ -208,7 +207,7 @@ def test_untrusted_names_are_text(runs: tuple[RunDir, RunDir], tmp_path: Path) -
     assert "\\u001b[31m" in page.words
 
 
-@LONG
+@pytest.mark.full
 def test_run_compares_two_plans_with_cells(tmp_path: Path) -> None:
     shutil.copy(PLAN, tmp_path / "other.toml")
     out = tmp_path / "runs"

@@ -19,7 +19,6 @@ import pytest
 from harness.errors import HistoryError
 from harness.history.run_folder import RunDir
 from reports.page import write_report
-from tests.fixtures.long import LONG
 from tests.fixtures.synthetic_run import Story, build
 
 
@@ -337,7 +336,7 @@ def test_many_partitions_are_cut_with_a_note(runs: dict[str, RunDir]) -> None:
     assert [p["id"] for p in json.loads(data)[0]["partitions"]][:2] == [0, 1]
 
 
-@LONG
+@pytest.mark.full
 def test_two_million_writes_make_a_small_page(tmp_path: Path) -> None:
     run = build(tmp_path, Story(name="big", rate_per_s=50_000))
     write_report(run)

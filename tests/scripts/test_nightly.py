@@ -16,10 +16,9 @@ import pytest
 
 from analysis.lake.delta import open_lake
 from tests.fixtures.campaign_folder import OFF, ON, build
-from tests.fixtures.long import LONG
 from tests.fixtures.result_documents import lossy, run
 
-pytestmark = pytest.mark.long(140)
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 QUIET = {ON: [lossy()] * 12, OFF: [run()] * 12}
@@ -89,7 +88,7 @@ def test_a_night_that_got_worse_is_reported_by_page_and_exit_code(
     assert len(list(tonight.glob("runs/*/history"))) == 24
 
 
-@LONG
+@pytest.mark.full
 def test_an_inconclusive_night_is_compared_and_is_not_green(nights: Path, tmp_path: Path) -> None:
     inconclusive = {**QUIET, ON: [run("unknown", doubts=("starved",))] * 12}
     code, calls = nightly(nights, night(tmp_path / "tonight", inconclusive), code=3)

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPTS = [ROOT / "scripts" / name for name in ("setup", "venv", "nightly", "lib.sh")] + [
     ROOT / ".ci/run"
 ]
+WITHOUT_NODES = "not docker and not real_time and not e2e"
 TARGETS = (
     "help",
     "setup",
@@ -64,14 +65,18 @@ def test_every_target_exists_and_is_in_the_help(target: str) -> None:
 
 
 def test_tests_that_try_few_cases_by_default_try_many_in_some_target() -> None:
-    """Every variable that sets how many is set by the Makefile."""
+    """Every variable that tests read is set by some recipe; that of `make e2e` leaves none out."""
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")]
-    counts = {
-        name for text in sources for name in re.findall(r'environ\.get\("(\w+)", "\d+"', text)
-    }
-    recipes = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert {"ACKLOSS_ORACLE_EXAMPLES", "MEMORY_SEEDS"} <= counts
-    assert {name for name in counts if not re.search(rf"\b{name}=\d", recipes)} == set()
+    read = {name for text in sources for name in re.findall(r'environ\.get\("(ACKLOSS_\w+)"', text)}
+    recipes = [ROOT / "Makefile", ROOT / "scripts" / "mutants.py"]
+    said = "".join(path.read_text(encoding="utf-8") for path in recipes)
+    assert {"ACKLOSS_E2E", "ACKLOSS_ORACLE_EXAMPLES"} <= read
+    assert {name for name in read if not re.search(rf'\b{name}(=|": )', said)} == set()
+    dry = subprocess.run(
+        ["make", "-C", str(ROOT), "-n", "e2e"], check=True, capture_output=True, text=True
+    ).stdout
+    marks = re.findall(r'ACKLOSS_E2E=all \S+pytest .*-m "(.*)"$', dry, re.MULTILINE)
+    assert sorted(marks) == sorted([WITHOUT_NODES, f"not ({WITHOUT_NODES})"])
 
 
 def test_a_step_is_named_and_timed_and_its_failure_ends_the_script() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,8 +11,9 @@ from checkers.delivery.records import rows_of
 from harness.protocols.groups import KINDS, Delivery
 from tests.checkers.delivery.hand_made import Made, Record, Write, final, whole_group
 from tests.checkers.delivery.oracle import truth
+from tests.fixtures.budget import examples
 
-EXAMPLES = int(os.environ.get("ACKLOSS_ORACLE_EXAMPLES", "400"))
+EXAMPLES = examples(100)
 SMALL = st.integers(0, 5)
 
 

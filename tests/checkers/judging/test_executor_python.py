@@ -16,7 +16,7 @@ from harness.history.run_folder import RunDir
 from tests.fixtures.hand_made import Made, R, W
 from tests.fixtures.spark_cluster import bare_python
 
-pytestmark = [pytest.mark.spark, pytest.mark.long(10)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 OLDER = (
     "import sys, collections; "

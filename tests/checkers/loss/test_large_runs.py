@@ -26,7 +26,7 @@ from harness.history.run_folder import RunDir
 from harness.protocols import Run
 from tests.fixtures.large_runs import Shape
 
-pytestmark = pytest.mark.long(40)
+pytestmark = pytest.mark.slow
 
 SHARES = st.sampled_from([0.0, 0.0, 0.02, 0.3])
 SHAPES = st.builds(

@@ -5,7 +5,6 @@ The oracle goes over rows, not over bits: it shares nothing with the checker but
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,11 +15,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.checkers.conftest import Judge, Judged
+from tests.fixtures.budget import examples
 from tests.fixtures.hand_made import E, Made, R, W
 
 pytestmark = pytest.mark.spark
 
-EXAMPLES = int(os.environ.get("ACKLOSS_ORACLE_EXAMPLES", "400"))
+EXAMPLES = examples(120)
 PARTITIONS = 3
 
 values = st.integers(-3, 140) | st.integers(-3, 140) | st.sampled_from([2**62, -(2**62)])

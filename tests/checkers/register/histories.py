@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement, count, product
 from random import Random
 
 from checkers.register.operations import CAS, FAIL, INFO, NEVER, OK, READ, WRITE, Operation
+from tests.fixtures.budget import examples
 
-EXAMPLES = int(os.environ.get("ACKLOSS_ORACLE_EXAMPLES", "2000"))
+EXAMPLES = examples(300, 10_000)
 """How many random histories are tried; from 10,000 on (`make e2e`), all small ones too."""
 
 History = tuple[Operation, ...]

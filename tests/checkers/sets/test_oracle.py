@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from typing import Any
 
 import pytest
@@ -14,10 +13,11 @@ from bench.sets import Shape, made
 from checkers.sets.checker import Judged, judge
 from tests.checkers.sets.ops import Op, history
 from tests.checkers.sets.oracle import Truth, truth_of
+from tests.fixtures.budget import examples
 
-pytestmark = pytest.mark.long(55)
+pytestmark = pytest.mark.slow
 
-EXAMPLES = int(os.environ.get("ACKLOSS_ORACLE_EXAMPLES", "200"))
+EXAMPLES = examples(60)
 
 VALUES = [0, 1, 2, 3, 5, 8, 13, 999, -4, 2**40, 2**63 - 1, -(2**63)]
 POINTS = ("0", "0.5", "0.95", "0.99", "1")

@@ -3,7 +3,6 @@ answer."""
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
@@ -13,10 +12,11 @@ from hypothesis import strategies as st
 from checkers.transactional_log.checker import Judged, judge
 from tests.checkers.transactional_log.ops import Op, history
 from tests.checkers.transactional_log.oracle import Truth, truth_of
+from tests.fixtures.budget import examples
 
-pytestmark = pytest.mark.long(30)
+pytestmark = pytest.mark.slow
 
-EXAMPLES = int(os.environ.get("ACKLOSS_ORACLE_EXAMPLES", "200"))
+EXAMPLES = examples(60)
 
 KINDS = (
     *("lost-write", "unseen", "unexpected", "inconsistent-offsets", "duplicate", "G1a"),

@@ -15,7 +15,7 @@ from harness.run.load import LoadReport, run_final, run_workload
 from harness.run.recorder import Recorder
 from tests.fixtures.virtual import MS, S, VirtualClient, history, invokes
 
-pytestmark = pytest.mark.long(10)
+pytestmark = pytest.mark.slow
 
 
 class Twice:

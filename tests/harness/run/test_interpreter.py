@@ -22,7 +22,7 @@ from tests.fixtures.virtual import MS, S, VirtualClient, history, invokes
 from tests.fixtures.waiting import wait_until
 from workloads.append import Append
 
-pytestmark = pytest.mark.long(80)
+pytestmark = pytest.mark.slow
 
 
 def plan_for(**workload: Any) -> Plan:

@@ -14,7 +14,6 @@ from harness.images.recipe import FILES
 from targets.kafka import images
 from targets.kafka.plan import KafkaTargetPlan
 from targets.kafka.versions import DEFAULT_VERSION, JAR_FOLDER, release_line
-from tests.fixtures.long import LONG
 
 pytestmark = pytest.mark.docker
 
@@ -56,7 +55,9 @@ def test_an_image_holds_kafka_and_none_of_our_tools(version: str) -> None:
         assert found.output() == ""
 
 
-@pytest.mark.parametrize("version", [DEFAULT_VERSION, pytest.param("3.9.2", marks=LONG)])
+@pytest.mark.parametrize(
+    "version", [DEFAULT_VERSION, pytest.param("3.9.2", marks=pytest.mark.full)]
+)
 def test_a_broker_takes_the_checkpoint_and_uses_the_archive(version: str) -> None:
     """Started as a cluster's node is: formatted without a JVM, classes from the archive, which a
     JVM ignores without a word when anything differs."""

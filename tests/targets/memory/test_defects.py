@@ -1,11 +1,10 @@
 """Every defect is found, and nothing is found without one.
 
-By default 10 seeds each, so that the fast tests stay fast; `make e2e` runs 200 (MEMORY_SEEDS).
+5 seeds each, so that the fast tests stay fast; `make e2e` runs 200.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from typing import Literal
 
@@ -25,11 +24,12 @@ from targets.memory.settings import (
     UNCLEAN,
     Settings,
 )
+from tests.fixtures.budget import budget
 from tests.targets.memory.judge import wrong_in_log, wrong_in_registers
 from tests.targets.memory.scenarios import SCENARIOS
 from tests.targets.memory.world import World, everything
 
-SEEDS = range(int(os.environ.get("MEMORY_SEEDS", "10")))
+SEEDS = range(budget(5, 200))
 Commit = Literal["quorum", "isr"]
 COMMITS: list[Commit] = ["quorum", "isr"]
 
