@@ -30,312 +30,160 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Generic
 
-from harness.clusters.memory.cluster import MemoryCluster
-from harness.clusters.memory.node import Disk, File, MemoryNode, Process
-from harness.clusters.memory.provider import RunsSimulated, simulated_of
-from harness.clusters.memory.simulation import Host, Refused
-from harness.errors import (
-    AcklossError,
-    EnvironmentFailure,
-    HarnessFailure,
-    HistoryError,
-    Mistakes,
-    PlanError,
-    nearest,
-)
-from harness.faults import leaders
-from harness.faults.own_traffic import NoAnswer, own_connection
-from harness.faults.records import (
-    CLIENTS,
-    ClientRecord,
-    ClockRecord,
-    ConsumerRecord,
-    DiskRecord,
-    FullRecord,
-    LeadershipRecord,
-    ManualRecord,
-    MembersRecord,
-    Move,
-    NetRecord,
-    PauseRecord,
-    Peer,
-    PowerRecord,
-    ProcessRecord,
-    ProtocolAct,
-    ProtocolRecord,
-    ReadOnlyRecord,
-    ShapingRecord,
-    StressRecord,
-)
-from harness.history import READS
-from harness.history.documents import LOST_KINDS
-from harness.images.recipe import Recipe
-from harness.levers import all_levers, disk, proxied
-from harness.levers.commands import poll_until
-from harness.levers.disk import DiskLever
-from harness.levers.process import kept_dead_by
-from harness.levers.protocol import ProtocolLever, Requests
-from harness.levers.proxied import with_proxy
-from harness.machine.scratch import scratch
-from harness.models import MODELS, Model, micro_ops
-from harness.models.appends import increasing
-from harness.percent import percent
-from harness.plan import (
-    ClusterPlan,
-    FinalPlan,
-    Image,
-    Plan,
-    Scalar,
-    Section,
-    Settings,
-    Slug,
-    TargetPlan,
-    Version,
-    WorkloadPlan,
-    number_of,
-)
-from harness.plan.model import IGNORED, USED, OwnKey, State
-
-# All of them, so that a protocol that is added is here as well.
+from harness.clusters.memory.cluster import MemoryCluster as MemoryCluster
+from harness.clusters.memory.node import Disk as Disk
+from harness.clusters.memory.node import File as File
+from harness.clusters.memory.node import MemoryNode as MemoryNode
+from harness.clusters.memory.node import Process as Process
+from harness.clusters.memory.provider import RunsSimulated as RunsSimulated
+from harness.clusters.memory.provider import simulated_of as simulated_of
+from harness.clusters.memory.simulation import Host as Host
+from harness.clusters.memory.simulation import Refused as Refused
+from harness.errors import AcklossError as AcklossError
+from harness.errors import EnvironmentFailure as EnvironmentFailure
+from harness.errors import HarnessFailure as HarnessFailure
+from harness.errors import HistoryError as HistoryError
+from harness.errors import Mistakes as Mistakes
+from harness.errors import PlanError as PlanError
+from harness.errors import nearest as nearest
+from harness.faults import leaders as leaders
+from harness.faults.own_traffic import NoAnswer as NoAnswer
+from harness.faults.own_traffic import own_connection as own_connection
+from harness.faults.records import CLIENTS as CLIENTS
+from harness.faults.records import ClientRecord as ClientRecord
+from harness.faults.records import ClockRecord as ClockRecord
+from harness.faults.records import ConsumerRecord as ConsumerRecord
+from harness.faults.records import DiskRecord as DiskRecord
+from harness.faults.records import FullRecord as FullRecord
+from harness.faults.records import LeadershipRecord as LeadershipRecord
+from harness.faults.records import ManualRecord as ManualRecord
+from harness.faults.records import MembersRecord as MembersRecord
+from harness.faults.records import Move as Move
+from harness.faults.records import NetRecord as NetRecord
+from harness.faults.records import PauseRecord as PauseRecord
+from harness.faults.records import Peer as Peer
+from harness.faults.records import PowerRecord as PowerRecord
+from harness.faults.records import ProcessRecord as ProcessRecord
+from harness.faults.records import ProtocolAct as ProtocolAct
+from harness.faults.records import ProtocolRecord as ProtocolRecord
+from harness.faults.records import ReadOnlyRecord as ReadOnlyRecord
+from harness.faults.records import ShapingRecord as ShapingRecord
+from harness.faults.records import StressRecord as StressRecord
+from harness.history import READS as READS
+from harness.history.documents import LOST_KINDS as LOST_KINDS
+from harness.images.recipe import Recipe as Recipe
+from harness.levers import all_levers as all_levers
+from harness.levers import disk as disk
+from harness.levers import proxied as proxied
+from harness.levers.commands import poll_until as poll_until
+from harness.levers.disk import DiskLever as DiskLever
+from harness.levers.process import kept_dead_by as kept_dead_by
+from harness.levers.protocol import ProtocolLever as ProtocolLever
+from harness.levers.protocol import Requests as Requests
+from harness.levers.proxied import with_proxy as with_proxy
+from harness.machine.scratch import scratch as scratch
+from harness.models import MODELS as MODELS
+from harness.models import Model as Model
+from harness.models import micro_ops as micro_ops
+from harness.models.appends import increasing as increasing
+from harness.percent import percent as percent
+from harness.plan import ClusterPlan as ClusterPlan
+from harness.plan import FinalPlan as FinalPlan
+from harness.plan import Image as Image
+from harness.plan import Plan as Plan
+from harness.plan import Scalar as Scalar
+from harness.plan import Section as Section
+from harness.plan import Settings as Settings
+from harness.plan import Slug as Slug
+from harness.plan import TargetPlan as TargetPlan
+from harness.plan import Version as Version
+from harness.plan import WorkloadPlan as WorkloadPlan
+from harness.plan import number_of as number_of
+from harness.plan.model import IGNORED as IGNORED
+from harness.plan.model import USED as USED
+from harness.plan.model import OwnKey as OwnKey
+from harness.plan.model import State as State
 from harness.protocols import *  # noqa: F403
-from harness.protocols import __all__ as _protocols
-from harness.protocols.checkers import ENDED, LOST_WRITES, counted, counter_examples
-from harness.protocols.clock import Clock, RealClock
-from harness.protocols.clusters import specs_of
-from harness.protocols.crashes import ClientNemesis, ClientState, Crashes, Death
-from harness.protocols.groups import (
-    CONSUMERS_MOST,
-    KINDS,
-    Action,
-    Consumers,
-    ConsumerState,
-    Delivery,
-    GroupSettings,
-    Record,
-    consumer_name,
-    why_unassigned,
-    why_unread,
-)
-from harness.protocols.systems import PlanOf
-from harness.protocols.transactions import (
-    ABORTED,
-    CRASHED,
-    NOT_AT_END,
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
-    TAKEN_OVER,
-    TransactionSettings,
-)
-from harness.protocols.vocabulary import Groups
-from harness.registry import model_of
-from harness.run.blocking import THREADS_AT_MOST, ThreadedClient
-from harness.run.cells import cell_plans, group_of, transactions_of
-from harness.servers import (
-    Debian,
-    ErrorAnswer,
-    ErrorRow,
-    JsonOverHttp,
-    KeyValueClient,
-    NotSent,
-    Report,
-    Server,
-    ServerPlan,
-    ServerSystem,
-    ServerTargetPlan,
-    ServerWorkloadPlan,
-    ask_json,
-    await_processes,
-    compare_settings,
-    setting_text,
-    shared_settings,
-)
+from harness.protocols.checkers import ENDED as ENDED
+from harness.protocols.checkers import LOST_WRITES as LOST_WRITES
+from harness.protocols.checkers import counted as counted
+from harness.protocols.checkers import counter_examples as counter_examples
+from harness.protocols.clock import Clock as Clock
+from harness.protocols.clock import RealClock as RealClock
+from harness.protocols.clusters import specs_of as specs_of
+from harness.protocols.crashes import ClientNemesis as ClientNemesis
+from harness.protocols.crashes import ClientState as ClientState
+from harness.protocols.crashes import Crashes as Crashes
+from harness.protocols.crashes import Death as Death
+from harness.protocols.groups import CONSUMERS_MOST as CONSUMERS_MOST
+from harness.protocols.groups import KINDS as KINDS
+from harness.protocols.groups import Action as Action
+from harness.protocols.groups import Consumers as Consumers
+from harness.protocols.groups import ConsumerState as ConsumerState
+from harness.protocols.groups import Delivery as Delivery
+from harness.protocols.groups import GroupSettings as GroupSettings
+from harness.protocols.groups import Record as Record
+from harness.protocols.groups import consumer_name as consumer_name
+from harness.protocols.groups import why_unassigned as why_unassigned
+from harness.protocols.groups import why_unread as why_unread
+from harness.protocols.systems import PlanOf as _PlanOf
+from harness.protocols.transactions import ABORTED as ABORTED
+from harness.protocols.transactions import CRASHED as CRASHED
+from harness.protocols.transactions import NOT_AT_END as NOT_AT_END
+from harness.protocols.transactions import READ_COMMITTED as READ_COMMITTED
+from harness.protocols.transactions import READ_UNCOMMITTED as READ_UNCOMMITTED
+from harness.protocols.transactions import TAKEN_OVER as TAKEN_OVER
+from harness.protocols.transactions import TransactionSettings as TransactionSettings
+from harness.protocols.vocabulary import Groups as Groups
+from harness.registry import model_of as model_of
+from harness.run.blocking import THREADS_AT_MOST as THREADS_AT_MOST
+from harness.run.blocking import ThreadedClient as ThreadedClient
+from harness.run.cells import cell_plans as cell_plans
+from harness.run.cells import group_of as group_of
+from harness.run.cells import transactions_of as transactions_of
+from harness.servers import Debian as Debian
+from harness.servers import ErrorAnswer as ErrorAnswer
+from harness.servers import ErrorRow as ErrorRow
+from harness.servers import JsonOverHttp as JsonOverHttp
+from harness.servers import KeyValueClient as KeyValueClient
+from harness.servers import NotSent as NotSent
+from harness.servers import Report as Report
+from harness.servers import Server as Server
+from harness.servers import ServerPlan as ServerPlan
+from harness.servers import ServerSystem as ServerSystem
+from harness.servers import ServerTargetPlan as ServerTargetPlan
+from harness.servers import ServerWorkloadPlan as ServerWorkloadPlan
+from harness.servers import ask_json as ask_json
+from harness.servers import await_processes as await_processes
+from harness.servers import compare_settings as compare_settings
+from harness.servers import setting_text as setting_text
+from harness.servers import shared_settings as shared_settings
 
 if TYPE_CHECKING:
-    from harness.images.building import ensure as ensure_image
-    from harness.images.building import pulled as pulled_image
-    from harness.images.java import jar as java_jar
+    from harness.images import building as _building
+    from harness.images import java as _java
 
-__all__ = [
-    "ABORTED",
-    "CLIENTS",
-    "CONSUMERS_MOST",
-    "CRASHED",
-    "ENDED",
-    "IGNORED",
-    "KINDS",
-    "LOST_KINDS",
-    "LOST_WRITES",
-    "MODELS",
-    "NOT_AT_END",
-    "READS",
-    "READ_COMMITTED",
-    "READ_UNCOMMITTED",
-    "TAKEN_OVER",
-    "THREADS_AT_MOST",
-    "USED",
-    "AcklossError",
-    "Action",
-    "ClientNemesis",
-    "ClientRecord",
-    "ClientState",
-    "Clock",
-    "ClockRecord",
-    "ClusterPlan",
-    "ConsumerRecord",
-    "ConsumerState",
-    "Consumers",
-    "Crashes",
-    "Death",
-    "Debian",
-    "Delivery",
-    "Disk",
-    "DiskLever",
-    "DiskRecord",
-    "EnvironmentFailure",
-    "ErrorAnswer",
-    "ErrorRow",
-    "File",
-    "FinalPlan",
-    "FullRecord",
-    "GroupSettings",
-    "Groups",
-    "HarnessFailure",
-    "HistoryError",
-    "Host",
-    "Image",
-    "JsonOverHttp",
-    "KeyValueClient",
-    "LeadershipRecord",
-    "ManualRecord",
-    "MembersRecord",
-    "MemoryCluster",
-    "MemoryNode",
-    "Mistakes",
-    "Model",
-    "Move",
-    "NetRecord",
-    "NoAnswer",
-    "NotSent",
-    "OwnKey",
-    "PauseRecord",
-    "Peer",
-    "Plan",
-    "PlanError",
-    "PowerRecord",
-    "Process",
-    "ProcessRecord",
-    "ProtocolAct",
-    "ProtocolLever",
-    "ProtocolRecord",
-    "ReadOnlyRecord",
-    "RealClock",
-    "Recipe",
-    "Record",
-    "Refused",
-    "Report",
-    "Requests",
-    "RunsSimulated",
-    "Scalar",
-    "Section",
-    "Server",
-    "ServerPlan",
-    "ServerSystem",
-    "ServerTargetPlan",
-    "ServerWorkloadPlan",
-    "Settings",
-    "ShapingRecord",
-    "Slug",
-    "State",
-    "StressRecord",
-    "TargetPlan",
-    "ThreadedClient",
-    "TransactionSettings",
-    "Version",
-    "WorkloadPlan",
-    "all_levers",
-    "ask_json",
-    "await_processes",
-    "cell_plans",
-    "compare_settings",
-    "consumer_name",
-    "counted",
-    "counter_examples",
-    "disk",
-    "ensure_image",
-    "group_of",
-    "increasing",
-    "java_jar",
-    "kept_dead_by",
-    "leaders",
-    "micro_ops",
-    "model_of",
-    "nearest",
-    "number_of",
-    "own_connection",
-    "percent",
-    "poll_until",
-    "proxied",
-    "pulled_image",
-    "scratch",
-    "setting_text",
-    "shared_settings",
-    "simulated_of",
-    "specs_of",
-    "transactions_of",
-    "vocabulary_of",
-    "why_unassigned",
-    "why_unread",
-    "with_proxy",
-]
-__all__ += _protocols
+    ensure_image, java_jar, pulled_image = _building.ensure, _java.jar, _building.pulled
 
 _LAZY = {
     "ensure_image": ("harness.images.building", "ensure"),
     "java_jar": ("harness.images.java", "jar"),
     "pulled_image": ("harness.images.building", "pulled"),
 }
-
+"""What imports Docker's client is imported when it is first needed."""
 
 _PARTS = (
-    "DeclaresRecords",
-    "DescribesRuns",
-    "EndsByItself",
-    "Guest",
-    "HasConsumers",
-    "HasFinal",
-    "HasLeaders",
-    "HasLevers",
-    "HasLibraries",
-    "HasLogLines",
-    "HasLogs",
-    "HasOwnDisk",
-    "HasVocabulary",
-    "HoldsCells",
-    "KnowsCrashes",
-    "LeavesObjects",
-    "Limited",
-    "ListsSettings",
-    "LosesHosts",
-    "MadeBeforehand",
-    "Managed",
-    "ReachedByNetwork",
-    "ReadsRanges",
-    "Reusable",
-    "RunsElsewhere",
-    "RunsInContainers",
-    "RunsOnHosts",
-    "ServesAnyClient",
-    "TakesClusterFile",
-    "TakesInventory",
-    "TakesSettingsFiles",
-    "UsesPackages",
-    "Warns",
+    *("DeclaresRecords", "DescribesRuns", "EndsByItself", "Guest", "HasConsumers", "HasLeaders"),
+    *("HasFinal", "HasLevers", "HasLibraries", "HasLogLines", "HasLogs", "HasOwnDisk"),
+    *("HasVocabulary", "HoldsCells", "KnowsCrashes", "LeavesObjects", "Limited", "ListsSettings"),
+    *("LosesHosts", "MadeBeforehand", "Managed", "ReachedByNetwork", "ReadsRanges", "Reusable"),
+    *("RunsElsewhere", "RunsInContainers", "RunsOnHosts", "ServesAnyClient", "TakesClusterFile"),
+    *("TakesInventory", "TakesSettingsFiles", "UsesPackages", "Warns"),
 )
 """Parts of base classes that once had names: a plug-in may inherit them, and need not."""
-__all__ += _PARTS
 
 
-class _Part(Generic[PlanOf]):
+class _Part(Generic[_PlanOf]):
     """A part of a base class, which has it already."""
 
 
@@ -344,8 +192,16 @@ def vocabulary_of(target: Target[Any]) -> Vocabulary:  # noqa: F405
     return target.vocabulary()
 
 
+# Set so, and the imports written so, that every name stands here once for Python and for mypy.
+_OWN = ("annotations", "importlib", "TYPE_CHECKING", "Any", "Generic")
+globals()["__all__"] = [
+    *(name for name in globals() if not name.startswith("_") and name not in _OWN),
+    *_LAZY,
+    *_PARTS,
+]
+
+
 def __getattr__(name: str) -> Any:
-    """What imports Docker's client is imported when it is first needed."""
     if name in _PARTS:
         of = {"outlives": True} if name == "LeavesObjects" else {}
         globals()[name] = part = type(name, (_Part,), {"__module__": __name__, **of})
