@@ -17,7 +17,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from itertools import combinations
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from analysis.campaign import by_cell_of, metadata_of, refuse_mixed, results_of, versions_of
 from analysis.primary import of_campaign
@@ -45,6 +45,8 @@ from harness.protocols.systems import EXEC
 CellId = frozenset[tuple[str, str]]
 """A cell's key, regardless of the order of its axes."""
 Key = TypeVar("Key", bound=Hashable)
+Samples = Mapping[Key, tuple[str, Sample]]
+"""The name and the sample of each cell of a campaign, by what identifies the cell."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,28 +68,6 @@ class CampaignSummary:
     """The commands of the user's clients (`--client`), for plans that have such."""
 
 
-class Named(Protocol):
-    """A cell, as far as a trend names it."""
-
-    @property
-    def name(self) -> str: ...
-
-
-class InTrend(Protocol[Key]):
-    """A campaign as far as a trend shows it: its samples by what identifies a cell. One whose
-    folder is gone comes from a lake (`analysis.lake.stored`)."""
-
-    @property
-    def cells(self) -> Mapping[Key, Named]: ...
-
-    @property
-    def samples(self) -> Mapping[Key, Sample]: ...
-
-    def summary(self) -> CampaignSummary:
-        """The campaign as the document names it."""
-        ...
-
-
 @dataclass(frozen=True)
 class SampledCampaign:
     """A campaign with the runs that it has so far."""
@@ -103,6 +83,11 @@ class SampledCampaign:
     @property
     def id(self) -> str:
         return self.folder.path.resolve().name
+
+    @property
+    def named(self) -> Samples[CellId]:
+        """Its cells, as a trend shows them."""
+        return {key: (cell.name, self.samples[key]) for key, cell in self.cells.items()}
 
     def summary(self) -> CampaignSummary:
         """The campaign as the document names it."""
@@ -328,21 +313,20 @@ class CampaignComparison:
         }
 
 
-def trend(campaigns: Iterable[InTrend[Key]]) -> list[Trend]:
+def trend(campaigns: Sequence[Samples[Key]]) -> list[Trend]:
     """Every cell over all campaigns that have it, in their order; the cells of the last campaign
     come first."""
-    every = list(campaigns)
     names: dict[Key, str] = {}
-    for campaign in reversed(every):
-        for key, cell in campaign.cells.items():
-            names.setdefault(key, cell.name)
+    for campaign in reversed(campaigns):
+        for key, (name, _) in campaign.items():
+            names.setdefault(key, name)
     return [
         Trend(
             name=name,
             campaigns=[
-                TrendPoint(campaign=place, **vars(side_of(campaign.samples[key])))
-                for place, campaign in enumerate(every)
-                if key in campaign.samples
+                TrendPoint(campaign=place, **vars(side_of(campaign[key][1])))
+                for place, campaign in enumerate(campaigns)
+                if key in campaign
             ],
         )
         for key, name in names.items()
@@ -563,9 +547,12 @@ def _names(names: Iterable[str]) -> str:
 
 
 def compare_campaigns(
-    folders: Sequence[CampaignDir], *, earlier: Sequence[InTrend[CellId]] = ()
+    folders: Sequence[CampaignDir],
+    *,
+    earlier: Sequence[tuple[CampaignSummary, Samples[CellId]]] = (),
 ) -> CampaignComparison:
-    """Compare at least two campaigns, oldest first; the trend begins with the `earlier` ones.
+    """Compare at least two campaigns, oldest first; the trend begins with the `earlier` ones, whose
+    folders may be gone.
 
     Raises HistoryError if a folder cannot be read, some are simulated and others real, two have a
     run in common, or the last two have no cell in common.
@@ -575,7 +562,8 @@ def compare_campaigns(
     _refuse_same_runs(campaigns)
     baseline, current = campaigns[-2:]
     finding = of_campaign(*(each.campaign for each in campaigns))
-    summaries = [each.summary() for each in (*earlier, *campaigns)]
+    shown = [*earlier, *((each.summary(), each.named) for each in campaigns)]
+    summaries = [summary for summary, _ in shown]
     cells = cells_compared(baseline, current, finding, unit_of(summaries))
     if not cells:
         raise HistoryError(
@@ -592,7 +580,7 @@ def compare_campaigns(
         cells=cells,
         only_old=[before[key].name for key in before if key not in now],
         only_new=[now[key].name for key in now if key not in before],
-        trend=trend((*earlier, *campaigns)),
+        trend=trend([named for _, named in shown]),
         finding=finding,
     )
     return replace(comparison, conclusion=_conclusion(comparison))

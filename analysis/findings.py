@@ -1,19 +1,30 @@
-"""What the checkers found in a run, one row each, from `findings/*.parquet`.
+"""What the checkers found in a run, one row each, from `findings/*.parquet`: as their checkers
+wrote it, as a frame for pages, and the lost writes as CSV.
 
-The checkers have counted these rows already (`counts` in result.json); nothing is counted again.
+The checkers have counted these rows already (`counts` in result.json); nothing is counted again. A
+checker, which may be a plug-in, chooses its columns and their types: a number may need more than 64
+bits, and a value may be a text. So a type is taken only where it says the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
 
+from analysis.tables import without_formulas
+from harness.errors import EnvironmentFailure, HistoryError
 from harness.history.documents import LOST_KINDS
 from harness.history.parquet_reader import decoded, integers, texts
 from harness.history.run_folder import RunDir
+from harness.machine.files import replacing
 from harness.protocols.runs import NULL, Ints
 
 _NUMBERS = ("partition", "value", "process", "offset", "found_partition", "found_offset")
@@ -68,3 +79,89 @@ def _frame(batch: pa.RecordBatch) -> pd.DataFrame:
 
 def _no_rows() -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema=pa.schema([]))
+
+
+_RUN_ID: Final = "run_id"
+_NANOSECONDS: Final = "_ns"
+_TAKEN: Final[Mapping[pa.DataType, tuple[Callable[[pa.DataType], bool], ...]]] = {
+    pa.int64(): (pa.types.is_integer,),
+    pa.float64(): (pa.types.is_floating, pa.types.is_integer),
+    pa.string(): (pa.types.is_string, pa.types.is_large_string),
+}
+"""The types that each wanted type takes, besides the type of nothing."""
+
+
+def found_columns(path: Path) -> dict[str, pa.ChunkedArray]:
+    """The columns of one checker's findings but the run's id; those of nanoseconds in seconds:
+    `invoke_ns` is `invoke_s`, and so on. Raises HistoryError for damaged Parquet."""
+    try:
+        with pq.ParquetFile(path) as file:
+            rows = file.read(use_threads=False)
+    except (OSError, pa.ArrowException) as error:
+        raise HistoryError("cannot be read: its Parquet is damaged", file=str(path)) from error
+    columns = {}
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        seconds = name.removesuffix(_NANOSECONDS) + "_s"
+        if name == _RUN_ID:
+            continue
+        if (
+            name.endswith(_NANOSECONDS)
+            and pa.types.is_integer(column.type)
+            and seconds not in rows.column_names
+        ):
+            columns[seconds] = pc.divide(column.cast(pa.float64(), safe=False), 1e9)
+        else:
+            columns[name] = column
+    return columns
+
+
+def fitting(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray | None:
+    """The column with the type `wanted` (int64, float64 or string); `None` where it would not say
+    the same."""
+    kind = plain(column.type)
+    if not any(is_one(kind) for is_one in (pa.types.is_null, *_TAKEN[wanted])):
+        return None
+    try:
+        return column.cast(wanted)
+    except pa.ArrowInvalid:  # a number that this type cannot hold
+        return None
+
+
+def plain(kind: pa.DataType) -> pa.DataType:
+    """The type of the values of a column: a dictionary is how they are stored."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def first_and_last(lost: pd.DataFrame) -> pd.DataFrame:
+    """The first and last row of each partition, with `which` and `of`, the partition's losses."""
+    groups = lost.groupby("partition", sort=True)
+    ends = [groups.head(1).assign(which="first"), groups.tail(1).assign(which="last")]
+    of = groups.size()
+    table = pd.concat(ends)
+    table = table[(table["which"] == "first") | (table["partition"].map(of) > 1)]
+    table = table.assign(of=table["partition"].map(of))
+    return table.sort_values(["partition", "which"], ignore_index=True)
+
+
+def write_csv(lost: pd.DataFrame, path: Path) -> None:
+    """Write all rows of `findings.findings` as CSV that is safe to open in a spreadsheet.
+
+    Raises EnvironmentFailure when the file cannot be written.
+    """
+    table = pa.table({name: _column(lost[name]) for name in lost.columns})
+    try:
+        with replacing(path) as partial:
+            pyarrow.csv.write_csv(table, partial)
+    except OSError as error:
+        raise EnvironmentFailure(
+            f"cannot write the table of lost writes: {error.strerror}", file=str(path)
+        ) from error
+
+
+def _column(values: pd.Series) -> pa.Array:
+    if values.dtype == object:
+        return without_formulas(pa.array(values, pa.string()))
+    if values.dtype.kind == "i":
+        numbers = pa.array(values)
+        return pc.if_else(pc.equal(numbers, NULL), None, numbers)
+    return pa.array(values.round(6), from_pandas=True)

@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 
 from analysis import latency
-from analysis.found_columns import fitting, found_columns, plain
+from analysis.findings import fitting, found_columns, plain
 from harness.faults.journal import windows
 from harness.history import HISTORY, OBSERVATIONS, READS
 from harness.history.documents import FaultResult, RunResult

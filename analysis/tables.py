@@ -2,7 +2,8 @@
 any other table as CSV.
 
 A nested field of campaign.json becomes a column with dots: `lossy_share.estimate`. The CSV is safe
-to open in a spreadsheet: no text of a run, and no name of a column, becomes a formula.
+to open in a spreadsheet, which evaluates a cell that begins with = + - @, a tab or a carriage
+return as a formula: no text of a run, and no name of a column, does.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from analysis.lost import without_formulas
 from analysis.visible import visible
 from harness.history.run_folder import write_atomically
+
+FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+"""The first characters of a formula (OWASP, CSV injection)."""
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -81,3 +84,9 @@ def _texts(texts: Iterable[str | None]) -> pa.Array:
     """Texts that are all visible, and no formula; empty where there is none."""
     shown = pa.array([None if text is None else visible(text) for text in texts], pa.string())
     return without_formulas(pc.fill_null(shown, ""))
+
+
+def without_formulas(texts: pa.Array) -> pa.Array:
+    """The texts, changed where a spreadsheet would evaluate them."""
+    risky = pc.is_in(pc.utf8_slice_codeunits(texts, 0, 1), value_set=pa.array(FORMULA))
+    return pc.if_else(risky, pc.binary_join_element_wise("'", texts, ""), texts)

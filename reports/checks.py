@@ -154,10 +154,9 @@ class Operation:
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """One counter-example, as result.json has it. Results of earlier versions do not have
-    `minimal`: all of theirs are."""
+    """One counter-example, as result.json has it."""
 
-    minimal: bool = True
+    minimal: bool
     key: str | None
     consistency: str
     any_start: bool

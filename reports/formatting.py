@@ -96,15 +96,8 @@ def proven(result: RunResult) -> Mapping[str, int]:
     """How many writes each counter-example of the loss check has, by the name of the count: `lost`,
     `unexpected`, `failed_found`, `duplicates`. Fewer than the count has where only one of two
     readers saw some of them, or the log may have deleted them."""
-    if result.verdict != "invalid":
-        return {}
-    if result.checks and "confirmed" in result.checks[0].details:
-        return dict(result.checks[0].details["confirmed"])
-    # An earlier ackloss did not record how many two readers saw.
-    counts, names = result.counts, result.counter_examples
-    found = {"lost": counts.lost if names else max(counts.lost - counts.deleted, 0)}
-    found |= {name: getattr(counts, name) for name in _OTHERS}
-    return {name: n for name, n in found.items() if n and (names is None or name in names)}
+    is_known = result.verdict == "invalid" and result.checks
+    return dict(result.checks[0].details.get("confirmed", {})) if is_known else {}
 
 
 _OTHERS: Final = {
@@ -156,16 +149,12 @@ FLAGS: Final = frozenset(
     }
 )
 """The options of `ackloss run` that take no value."""
-_OF_A_CAMPAIGN: Final = "campaign"
-"""The plan's file in the run.json of a campaign's run that an earlier version has run."""
 
 
 def command(run: StoredRun, seed: int | None) -> str:
     """The command that runs this plan again with the same random choices: the original command
     with the seed, and without the other plans that it ran."""
     plan = run.plan_file or "PLAN"
-    if plan == _OF_A_CAMPAIGN and not run.command:
-        plan = "plan.json"  # in its folder
     words = list(run.command) or ["ackloss", "run", plan]
     words[2:] = _without_other_plans(words[2:], plan)
     if seed is not None and not any(word.split("=")[0] == "--seed" for word in words):

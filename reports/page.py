@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 
 from analysis import drawing, figures
-from analysis.lanes import PARTITIONS_AT_MOST
+from analysis.figures import PARTITIONS_AT_MOST
+from analysis.findings import write_csv
 from analysis.latency import OUTCOMES
 from analysis.logs import logged
-from analysis.lost import write_csv
 from analysis.palette import FAULT_TINTS
 from analysis.timeline import Timeline
 from harness.history.run_folder import RunDir, write_atomically

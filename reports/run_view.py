@@ -15,8 +15,7 @@ from typing import Any, Final
 import pandas as pd
 
 from analysis.figures import outcome_labels
-from analysis.findings import findings
-from analysis.lost import first_and_last
+from analysis.findings import findings, first_and_last
 from analysis.lost_spans import Event, PlacedSpan, events, placed_spans
 from analysis.timeline import Timeline, timeline
 from checkers.judging.one_run import stored_result
@@ -105,7 +104,6 @@ DIFFERS: Final = "differs"
 UNCHECKED: Final = "unchecked"
 DEFAULT: Final = "the system's default"
 CLUSTERS: Final = "your cluster"
-UNRECORDED: Final = "not recorded"
 _LONG: Final = 40
 _VERDICTS: Final = {"valid": "✓", "invalid": "✕", "unknown": "?", UNCHECKED: "?"}
 _OTHER_FINDINGS: Final = ("unexpected", "failed_found", "duplicate", "not_yet_visible")
@@ -147,7 +145,7 @@ class Setting:
     @property
     def shown(self) -> bool:
         """Whether it is in the table, or in the folded list of defaults."""
-        others, is_long = (DEFAULT, CLUSTERS, UNRECORDED), len(self.effective or "") > _LONG
+        others, is_long = (DEFAULT, CLUSTERS), len(self.effective or "") > _LONG
         of_interest = self.origin not in others and not is_long  # not lists of addresses
         return self.requested is not None or self.decisive or of_interest
 
@@ -274,7 +272,7 @@ class RunView:
             replace(
                 row,
                 origin=settings.origins.get(row.group, {}).get(
-                    row.key, _by_plan(row, recorded=bool(settings.origins))
+                    row.key, DEFAULT if row.requested is None else "the plan"
                 ),
                 own=settings.shortened.get(row.group, {}).get(row.key),
             )
@@ -461,13 +459,6 @@ def _decisive(plan: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     """The settings that decide most losses, for a run of this plan."""
     target = target_of(plan)
     return () if target is None else target.decisive()
-
-
-def _by_plan(row: Setting, *, recorded: bool) -> str:
-    """Who decided a setting about which run.json says nothing."""
-    if row.requested is not None:
-        return "the plan"
-    return DEFAULT if recorded else UNRECORDED
 
 
 def _settings(

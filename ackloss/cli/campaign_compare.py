@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ import rich_click as click
 from ackloss.cli.output import Output, with_output
 
 if TYPE_CHECKING:
-    from analysis.comparison import CampaignComparison, CellId, InTrend
+    from analysis.comparison import CampaignComparison
     from harness.campaigns.folder import CampaignDir
     from harness.campaigns.journal import Run
     from harness.campaigns.prune import Pruned
@@ -53,7 +52,12 @@ def compare(
     if len(folders) < 2:
         raise click.UsageError("name at least two campaigns, the oldest first")
     given = [CampaignDir.open(folder) for folder in folders]
-    earlier = _earlier(lake, given) if lake is not None else []
+    earlier = []
+    if lake is not None:
+        from analysis.lake.delta import open_lake
+        from analysis.lake.stored import earlier_than
+
+        earlier = [(each.summary(), each.named) for each in earlier_than(open_lake(lake), given)]
     comparison = compare_campaigns(given, earlier=earlier)
     if markdown is not None:
         pages.write_markdown(comparison, markdown)
@@ -64,14 +68,6 @@ def compare(
         _print_comparison(out, comparison)
     inconclusive = any(cell.status == NOT_JUDGED for cell in comparison.cells)
     sys.exit(1 if comparison.regressions else 3 if inconclusive else 0)
-
-
-def _earlier(lake: str, folders: Sequence[CampaignDir]) -> Sequence[InTrend[CellId]]:
-    """The campaigns of a lake that began before all of these."""
-    from analysis.lake.delta import open_lake
-    from analysis.lake.stored import earlier_than
-
-    return earlier_than(open_lake(lake), folders)
 
 
 def _print_comparison(out: Output, comparison: CampaignComparison) -> None:

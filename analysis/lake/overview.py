@@ -58,9 +58,6 @@ def _named(lake: StoredLake, name: str) -> LakeCampaign:
     return found
 
 
-Natural = tuple[tuple[bool, int, str], ...]
-
-
 @dataclass(frozen=True)
 class PlannedCell:
     """A cell of a campaign."""
@@ -92,38 +89,22 @@ class PlannedCell:
     @property
     def row(self) -> tuple[str, Key]:
         """Equal for cells of one row of rates: plan and setting, both apart from the version."""
-        return self.but_version, frozenset(self.other_axes.items())
-
-    @property
-    def but_version(self) -> str:
-        """Equal for cells whose plans are the same apart from the version, as far as known."""
-        return self.cell.conditions.conditions_but_version
-
-    @property
-    def version_axis(self) -> str | None:
-        """The axis of its campaign that sets the version."""
-        return self.cell.conditions.version_axis
+        return self.cell.conditions.conditions_but_version, frozenset(self.other_axes.items())
 
     @property
     def other_axes(self) -> dict[str, str]:
         """Its setting apart from the version."""
-        return {axis: label for axis, label in self.cell.key.items() if axis != self.version_axis}
+        of_version = self.cell.conditions.version_axis
+        return {axis: label for axis, label in self.cell.key.items() if axis != of_version}
 
     @property
     def version_label(self) -> str | None:
         """The name of its version in its campaign; `None`: the version as it ran."""
-        return self.cell.key[self.version_axis] if self.version_axis else None
+        axis = self.cell.conditions.version_axis
+        return self.cell.key[axis] if axis else None
 
 
-def planned(campaigns: Sequence[StoredCampaign]) -> list[list[PlannedCell]]:
-    """The cells of each campaign."""
-    return [
-        [PlannedCell(campaign, cell, campaign.samples[key]) for key, cell in campaign.cells.items()]
-        for campaign in campaigns
-    ]
-
-
-def natural(text: str) -> Natural:
+def natural(text: str) -> tuple[tuple[bool, int, str], ...]:
     """A key for sorting: numbers by size, so 0.10.2 is after 0.9.0, and 4.3.1-elr after 4.3.1."""
     return tuple(
         (not part.isdecimal(), int(part) if part.isdecimal() else 0, part)
@@ -496,32 +477,14 @@ def _dependent(pools: Sequence[Pool]) -> Iterator[str]:
         )
 
 
-Series = tuple[str, Key]
-"""A cell of one plan: the plan, and the setting."""
-
-
-@dataclass(frozen=True)
-class _Named:
-    name: str
-
-
-@dataclass(frozen=True)
-class _InGroup:
-    """A campaign as the trend of its group shows it."""
-
-    campaign: StoredCampaign
-    cells: Mapping[Series, _Named]
-    samples: Mapping[Series, Sample]
-
-    def summary(self) -> CampaignSummary:
-        return self.campaign.summary()
-
-
 def overview_of(lake: StoredLake, names: Sequence[str] = ()) -> Overview:
     """The overview of these campaigns of a lake, or of all. Raises HistoryError for a campaign that
     the lake does not have, a damaged lake, and one without a finished run."""
     campaigns = chosen(lake, names)
-    cells = planned(campaigns)
+    cells = [
+        [PlannedCell(campaign, cell, campaign.samples[key]) for key, cell in campaign.cells.items()]
+        for campaign in campaigns
+    ]
     groups = [
         _group([campaigns[place] for place in places], [cells[place] for place in places])
         for places in _grouped(cells)
@@ -563,7 +526,7 @@ def _group(campaigns: Sequence[StoredCampaign], cells: Sequence[Sequence[Planned
         finding=of_checks(sorted({name for cell in every for name in _checks(cell)})),
         versions=sorted(labels, key=natural),
         settings=settings,
-        trend=_trend(campaigns, cells),
+        trend=_trend(cells),
         unpooled=[
             campaign.campaign.id
             for campaign, mine in zip(campaigns, cells, strict=True)
@@ -581,9 +544,7 @@ def _checks(cell: PlannedCell) -> set[str]:
     }
 
 
-def _trend(
-    campaigns: Sequence[StoredCampaign], cells: Sequence[Sequence[PlannedCell]]
-) -> list[Trend]:
+def _trend(cells: Sequence[Sequence[PlannedCell]]) -> list[Trend]:
     series = {cell.series: cell for mine in cells for cell in mine}
     times = Counter(cell.name for cell in series.values())
     names = {
@@ -591,12 +552,7 @@ def _trend(
         for key, cell in series.items()
     }
 
-    def in_group(campaign: StoredCampaign, mine: Sequence[PlannedCell]) -> _InGroup:
-        return _InGroup(
-            campaign,
-            {cell.series: _Named(names[cell.series]) for cell in mine},
-            {cell.series: cell.sample for cell in mine},
-        )
-
-    lines = trend(in_group(*each) for each in zip(campaigns, cells, strict=True))
+    lines = trend(
+        [{cell.series: (names[cell.series], cell.sample) for cell in mine} for mine in cells]
+    )
     return sorted(lines, key=lambda line: natural(line.name))

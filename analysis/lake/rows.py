@@ -23,7 +23,7 @@ import pandas as pd
 import pyarrow as pa
 
 from analysis import frames
-from analysis.found_columns import fitting, found_columns
+from analysis.findings import fitting, found_columns
 from analysis.lake import schema
 from analysis.lake.conditions import conditions_of, digest
 from analysis.lake.schema import FINDINGS, TEXT

@@ -11,7 +11,9 @@ from typing import Final
 
 import pyarrow as pa
 
+from harness import registry
 from harness.history.documents import Availability, Counts, Rates
+from harness.models import LOG, SET
 
 CAMPAIGN: Final = "campaign"
 
@@ -50,28 +52,9 @@ def rate(name: str) -> str:
 
 def seen(name: str) -> str:
     """The column of what clients saw. How many writes ended unknown is a count already."""
-    return f"clients_{name}" if name in _COUNTS else name
+    return f"clients_{name}" if name in {field.name for field in fields(Counts)} else name
 
 
-_COUNTS: Final = {
-    "attempted": "writes that were begun",
-    "acknowledged": "writes that the system acknowledged",
-    "sent": "writes without a request for acknowledgement",
-    "failed": "writes that certainly did not happen, by what the client saw",
-    "unknown": "writes that ended unknown",
-    "survivors": "values that were read at the end",
-    "lost": "values that are gone: acknowledged ones, of a set also those that were read",
-    "unacknowledged_found": "values read whose writes were not acknowledged",
-    "failed_found": "those of them whose writes had failed",
-    "unknown_found": "those of them whose writes had ended unknown",
-    "duplicates": "copies beyond the first",
-    "duplicates_acknowledged": "those of values whose writes were acknowledged",
-    "duplicates_unknown": "those of values whose writes had ended unknown",
-    "unexpected": "values read that were never written",
-    "not_yet_visible": "acknowledged writes that consumers may not read yet",
-    "deleted": "lost writes below the start of the log",
-    "lost_unacknowledged": "lost elements of a set that were read and not acknowledged",
-}
 _RATES: Final = {
     "ack": "acknowledged / attempted",
     "loss": "lost and acknowledged / acknowledged",
@@ -94,9 +77,13 @@ _SEEN: Final = {
 
 
 def _measured() -> Iterator[Column]:
-    """Counts, rates and availability, by the fields of the documents that hold them."""
+    """Counts, rates and availability, by the fields of the documents that hold them; what counts
+    mean is what the checkers of logs and sets declare."""
+    checkers = registry.plugins("checkers")
+    declared = [each for model in (SET, LOG) for each in checkers[model.check].counts]
+    meanings = {count.name: count.meaning or count.label for count in declared}
     for field in fields(Counts):
-        yield Column(field.name, NUMBER, _COUNTS[field.name])
+        yield Column(field.name, NUMBER, meanings[field.name])
     for field in fields(Rates):
         yield Column(rate(field.name), REAL, f"{_RATES[field.name]}; null where that is 0")
     for field in fields(Availability):
@@ -347,29 +334,3 @@ CAMPAIGNS: Final = Table(
         Column("workers", NUMBER, "how many clusters it kept"),
     ),
 )
-
-
-def as_markdown(table: Table) -> str:
-    """The columns of a table as documents list them: those that an earlier table has too are only
-    named."""
-    tables = [CAMPAIGNS, *TABLES.values()]
-    earlier = [column for each in tables[: tables.index(table)] for column in each.columns]
-    same = ", ".join(f"`{column.name}`" for column in table.columns if column in earlier)
-    lines = [
-        f"- `{column.name}` ({_type_in_words(column.type)}): {column.about}"
-        for column in table.columns
-        if column not in earlier
-    ]
-    return "\n".join([*([f"- as above: {same}"] if same else []), *lines]) + "\n"
-
-
-def _type_in_words(kind: pa.DataType) -> str:
-    if pa.types.is_list(kind):
-        return f"list of {_type_in_words(kind.value_type)}"
-    words = {TEXT: "text", NUMBER: "integer", REAL: "number", FLAG: "true or false"}
-    return {
-        **words,
-        TEXT_BY_TEXT: "map of text",
-        NUMBER_BY_TEXT: "map of integers",
-        INSTANT: "timestamp (UTC)",
-    }[kind]

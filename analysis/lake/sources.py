@@ -58,16 +58,14 @@ class Copied:
 
 @dataclass(frozen=True)
 class Unit:
-    """A judged cell: where its files are, and how it ended. `run_cell` is its name in its run, and
-    `listed` what the result of that run says of it, where the plan holds several cells. Where that
-    is something else than its own result says (`at_odds`), it has no verdict."""
+    """A judged cell: where its files are, and how it ended. `run_cell` is its name in its run.
+    Where its own result says something else than that of its run (`at_odds`), it has no verdict."""
 
     run: Run
     cell: Cell
     folder: RunDir
     run_cell: str | None
     outcome: Outcome
-    listed: CellResult | None = None
     at_odds: bool = False
 
     @property
@@ -77,10 +75,8 @@ class Unit:
 
     @property
     def leaders(self) -> tuple[MetLeader, ...]:
-        """Who led it during each fault: by its own result, or by that of its run, as an earlier
-        ackloss wrote it."""
-        own = self.result.leaders if self.result else None
-        return (self.listed.leaders if self.listed else ()) if own is None else own
+        """Who led it during each fault."""
+        return (self.result.leaders if self.result else None) or ()
 
     @property
     def judged(self) -> bool:
@@ -187,7 +183,7 @@ class Source:
             found = _outcome_in(inner)
             why = isinstance(found, RunResult) and _contradiction(inner, found, each, outcome)
             own = FailedRun(run_id=inner.run_id, error=why, unread=True) if why else found
-            yield Unit(run, cell, inner, each.name, named(own), each, at_odds=bool(why))
+            yield Unit(run, cell, inner, each.name, named(own), at_odds=bool(why))
 
 
 @dataclass(frozen=True)

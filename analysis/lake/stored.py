@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Final
 
-from analysis.comparison import CampaignSummary
+from analysis.comparison import CampaignSummary, Samples
 from analysis.lake import schema
 from analysis.lake.conditions import Conditions
 from analysis.lake.delta import AGAIN, LakeCampaign, StoredLake
@@ -152,6 +152,11 @@ class StoredCampaign:
     def samples(self) -> Mapping[Key, Sample]:
         """The sample of each cell."""
         return {key: sample_of(cell.outcomes) for key, cell in self.cells.items()}
+
+    @property
+    def named(self) -> Samples[Key]:
+        """Its cells, as a trend shows them."""
+        return {key: (cell.name, self.samples[key]) for key, cell in self.cells.items()}
 
     @cached_property
     def versions_of_runs(self) -> Mapping[str, Versions]:

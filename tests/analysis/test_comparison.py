@@ -191,7 +191,7 @@ def test_the_trend_has_each_campaign_that_has_the_cell() -> None:
     three: Sequence[dict[str, Runs]] = (
         {"x": runs(1, 9)}, {"y": runs(0, 9)}, {"x": runs(2, 8), "y": []},
     )  # fmt: skip
-    found = {cell.name: cell.campaigns for cell in trend(map(campaign, three))}
+    found = {cell.name: cell.campaigns for cell in trend([campaign(each).named for each in three])}
     assert [each.campaign for each in found["a=x"]] == [0, 2]
     assert [each.lossy_share.estimate for each in found["a=x"]] == [0.1, 0.2]
     assert [each.judged for each in found["a=y"]] == [9, 0]

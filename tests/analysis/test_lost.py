@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.findings import findings, values_found
-from analysis.lost import first_and_last, without_formulas, write_csv
+from analysis.findings import findings, first_and_last, values_found, write_csv
+from analysis.tables import without_formulas
 from harness.errors import EnvironmentFailure
 from harness.history.run_folder import RunDir
 from harness.protocols.runs import NULL

@@ -15,17 +15,15 @@ import orjson
 import pandas as pd
 import pytest
 
-from analysis.campaign import campaign_document
 from analysis.lake.build import build
 from analysis.lake.delta import StoredLake, folder_of, open_lake, open_or_new
 from analysis.lake.schema import CELLS, FAULTS, RUNS
 from analysis.lake.stored import cells_of
-from analysis.statistics.cells import CellStatistics, cell_of
 from analysis.statistics.samples import verdict_class
 from harness.campaigns.folder import CampaignDir
 from harness.errors import EnvironmentFailure, HistoryError
 from harness.history.documents import RunResult
-from tests.fixtures.campaign_folder import AXES, BASE, OFF, ON
+from tests.fixtures.campaign_folder import BASE, OFF, ON
 from tests.fixtures.command_line import ackloss
 from tests.fixtures.lakes import (
     ROOT,
@@ -33,7 +31,6 @@ from tests.fixtures.lakes import (
     campaign,
     files_of,
     lake_of,
-    without_columns,
 )
 from tests.fixtures.result_documents import FAILED, lossy, run
 
@@ -42,12 +39,6 @@ RUNS_OF = {ON: [lossy(), run(), FAILED], OFF: [run(), run("unknown", doubts=("st
 
 def lost_by_cell(lake: StoredLake) -> dict[str, int]:
     return lake.read(CELLS).groupby("cell")["lost"].sum().to_dict()
-
-
-def statistics(lake: StoredLake, name: str) -> dict[str, CellStatistics]:
-    """What the statistics make of the rows of a campaign."""
-    cells = cells_of(lake, name).values()
-    return {cell.name: cell_of(cell.key, cell.outcomes) for cell in cells}
 
 
 def test_a_row_says_what_the_run_says_and_no_more(tmp_path: Path) -> None:
@@ -158,23 +149,6 @@ def test_a_result_that_is_damaged_later_replaces_no_rows(tmp_path: Path) -> None
     assert len(after) == len(before) == 3
     (damaged / "result.json").write_bytes(whole)
     assert build(folder_of(path), folder).kept == {}
-
-
-def test_a_fault_has_the_time_when_it_was_begun(tmp_path: Path) -> None:
-    """Null where the result does not have it, and in files that were written without the column."""
-    (fault,) = run()["faults"]
-    begun = {**run(), "faults": [{**fault, "begun_s": 2.5, "from_s": 3.0}]}
-    folder, path = campaign(tmp_path / "c", {ON: [begun, run()]}), tmp_path / "lake"
-
-    def begun_s(lake: StoredLake) -> list[float | None]:
-        rows = lake.read(FAULTS).sort_values("run_id")["begun_s"]
-        return [None if pd.isna(value) else value for value in rows]
-
-    assert begun_s(lake_of(path, folder)) == [2.5, None]
-    without_columns(path, FAULTS, ["begun_s"])
-    assert begun_s(open_lake(path)) == [None, None]
-    add_run(folder, ON, 2, begun)
-    assert begun_s(lake_of(path, folder)) == [None, None, 2.5]
 
 
 def test_a_result_that_was_always_damaged_is_unknown_and_reported(tmp_path: Path) -> None:
@@ -418,28 +392,7 @@ def test_the_next_build_completes_one_that_was_killed(tmp_path: Path) -> None:
     result = sorted(folder.runs.iterdir())[0] / "result.json"
     result.write_bytes(orjson.dumps({**lossy(5), "run_id": result.parent.name}))
     add_run(folder, OFF, 1, lossy(7))
-    for nth in (1, 2, 3):  # findings, faults, cells
-        assert build_and_kill(path, folder, nth) == -signal.SIGKILL
-        assert len(lake_of(path).read(RUNS)) == 2
+    assert build_and_kill(path, folder, 3) == -signal.SIGKILL  # after findings, faults, cells
+    assert len(lake_of(path).read(RUNS)) == 2
     assert lost_by_cell(lake_of(path, folder)) == {ON: 5, OFF: 7}
     assert len(lake_of(path).read(CELLS)) == len(lake_of(path).read(RUNS)) == 3
-
-
-def test_the_first_build_may_be_killed_too(tmp_path: Path) -> None:
-    folder, path = campaign(tmp_path / "c", RUNS_OF), tmp_path / "lake"
-    assert build_and_kill(path, folder, 4) == -signal.SIGKILL
-    assert lake_of(path).read(RUNS).empty
-    assert len(lake_of(path, folder).read(RUNS)) == 5
-    assert len(lake_of(path).read(CELLS)) == 5
-
-
-def test_the_lake_has_the_statistics_of_the_campaign(tmp_path: Path) -> None:
-    folder = campaign(
-        tmp_path / "c", {ON: [lossy(n) for n in (5, 90, 300)] + [FAILED], OFF: [run()] * 3},
-        axes=AXES, base=BASE,
-    )  # fmt: skip
-    found = statistics(lake_of(tmp_path / "lake", folder), "c")
-    for cell in campaign_document(folder).cells:
-        assert found[cell.name] == CellStatistics(
-            **{name: getattr(cell, name) for name in CellStatistics.__dataclass_fields__}
-        )

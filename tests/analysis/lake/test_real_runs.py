@@ -227,21 +227,6 @@ def test_each_fault_says_whether_it_met_who_led_the_cell(
         assert list(mine["leader_met"]) == [each.met for each in cell.leaders]
 
 
-def test_what_an_earlier_ackloss_knew_of_leaders_is_read(
-    celled: CampaignDir, tmp_path: Path
-) -> None:
-    """It was in the result of the run alone, and not in those of its cells."""
-    folder = CampaignDir(tmp_path / "celled")
-    shutil.copytree(celled.path, folder.path)
-    (run,) = folder.runs.iterdir()
-    for cell in folder.run(run.name).cells():
-        document = cell.read_json(cell.result)
-        del document["leaders"]
-        cell.write_json(cell.result, document)
-    faults = lake_of(tmp_path / "lake", folder).read(FAULTS, ["run_cell", "leader_met"])
-    assert faults["leader_met"].notna().all()
-
-
 @pytest.mark.parametrize("scheme", ["", "local://"], ids=["here", "at a URL"])
 def test_a_run_whose_plan_has_cells_is_judged_again_with_them(
     celled: CampaignDir, tmp_path: Path, scheme: str

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import re
 
+import pyarrow as pa
 import pytest
 
-from analysis.lake.schema import CAMPAIGNS, TABLES, as_markdown
+from analysis.lake.schema import (
+    CAMPAIGNS,
+    FLAG,
+    INSTANT,
+    NUMBER,
+    NUMBER_BY_TEXT,
+    REAL,
+    TABLES,
+    TEXT,
+    TEXT_BY_TEXT,
+    Table,
+)
 from tests.fixtures.lakes import ROOT
 
 PAGE = (ROOT / "docs" / "how-to" / "lake.md").read_text(encoding="utf-8")
@@ -27,3 +39,29 @@ def test_the_page_has_every_column(name: str) -> None:
 def test_no_table_has_a_column_twice() -> None:
     for table in ALL.values():
         assert len(set(table.schema.names)) == len(table.schema.names)
+
+
+def as_markdown(table: Table) -> str:
+    """The columns of a table as documents list them: those that an earlier table has too are only
+    named."""
+    tables = [CAMPAIGNS, *TABLES.values()]
+    earlier = [column for each in tables[: tables.index(table)] for column in each.columns]
+    same = ", ".join(f"`{column.name}`" for column in table.columns if column in earlier)
+    lines = [
+        f"- `{column.name}` ({_type_in_words(column.type)}): {column.about}"
+        for column in table.columns
+        if column not in earlier
+    ]
+    return "\n".join([*([f"- as above: {same}"] if same else []), *lines]) + "\n"
+
+
+def _type_in_words(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return f"list of {_type_in_words(kind.value_type)}"
+    words = {TEXT: "text", NUMBER: "integer", REAL: "number", FLAG: "true or false"}
+    return {
+        **words,
+        TEXT_BY_TEXT: "map of text",
+        NUMBER_BY_TEXT: "map of integers",
+        INSTANT: "timestamp (UTC)",
+    }[kind]
