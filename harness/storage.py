@@ -175,7 +175,6 @@ class Folder:
         _together(send, files)
 
     def remove(self, name: str) -> None:
-        """Remove a file."""
         fs, path = self.opened()
         with _in_one_sentence(self.place(name)):
             fs.delete_file(f"{path}/{name}")

@@ -84,8 +84,7 @@ def print_plan(out: Output, campaign: Campaign) -> None:
     ]
     by_axis = sharing_by_axis(campaign, groups)
     head = {"schema": 1, "name": campaign.plan.name, "plan_hash": campaign.digest, "cells": cells}
-    # `lanes` is the former name of `workers`.
-    out.document({**head, "shared": by_axis, **vars(estimated), "lanes": estimated.workers})
+    out.document({**head, "shared": by_axis, **vars(estimated)})
     if not out.json:
         _print_cells(out, campaign, groups)
         _print_sharing(out, by_axis)

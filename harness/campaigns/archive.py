@@ -13,12 +13,12 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Progress
-from harness.errors import AcklossError, EnvironmentFailure, HistoryError
+from harness.errors import AcklossError, EnvironmentFailure
 from harness.history.manifest import evidence_files
 from harness.history.run_folder import RunDir
 from harness.storage import Folder
@@ -36,7 +36,7 @@ class Archive:
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_RUNS_AT_ONCE))
     _asked: set[str] = field(default_factory=set)
     _judged_later: set[str] = field(default_factory=set)
-    _missing: dict[str, AcklossError | None] = field(default_factory=dict)
+    _missing: dict[str, AcklossError | OSError | None] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self, progress: Progress) -> None:
@@ -48,7 +48,9 @@ class Archive:
         self._refuse_another(there, documents, progress)
         self.place.send(documents)
         copied = {
-            run for run in progress.executions if self._name(self._run(run).manifest) in there
+            run
+            for run in progress.executions
+            if self._name(self.campaign.run(run).manifest) in there
         }
         self._judged_later = {run for run in copied if self._is_judged_later(run, there)}
         self._asked = copied - self._judged_later
@@ -73,7 +75,7 @@ class Archive:
             self._copy(run)
             if run in self._missing:
                 break  # the storage still does not answer: the others would wait for it, too
-        why: AcklossError | None = next(filter(None, self._missing.values()), None)
+        why: Exception | None = next(filter(None, self._missing.values()), None)
         try:
             self.place.send(self._named(self._own_files()))
         except AcklossError as error:
@@ -96,12 +98,9 @@ class Archive:
     ) -> None:
         """Raise EnvironmentFailure if the URL has other documents, or runs that are not of this
         campaign: both would become one folder, of one campaign's journal and both's runs."""
-        runs = PurePosixPath(self._name(self.campaign.runs))
-        others = {
-            path.relative_to(runs).parts[0]
-            for path in map(PurePosixPath, there)
-            if runs in path.parents
-        } - set(progress.executions)
+        runs = f"{self._name(self.campaign.runs)}/"
+        present = {name.removeprefix(runs).split("/")[0] for name in there if name.startswith(runs)}
+        others = present - set(progress.executions)
         differ = [
             name
             for name, path in documents.items()
@@ -121,62 +120,44 @@ class Archive:
 
     def _is_judged_later(self, run: str, there: Mapping[str, int | None]) -> bool:
         """Whether a result of a run that is there was written after it was copied."""
-        for path in _results(self._run(run)):
+        for path in _results(self.campaign.run(run)):
             copied_ns = there.get(self._name(path))
             if copied_ns is None or path.stat().st_mtime_ns > copied_ns:
                 return True
         return False
 
     def _copy(self, run: str) -> None:
-        """Copy a run, its manifest last, or what a later check wrote; a failure is noted."""
+        """Copy a run, its manifest last; or what a later check wrote, the results last, and what an
+        earlier check found goes. A failure is noted."""
+        rundir = self.campaign.run(run)
         try:
-            rundir = self._run(run)
+            files = self._named(_files(rundir.path))
+            last = self._named(
+                [*rundir.cells_path.glob(f"*/{rundir.manifest.name}"), rundir.manifest]
+            )
             if run in self._judged_later:
-                self._copy_judgement(rundir)
-            else:
-                manifests = [*rundir.cells_path.glob(f"*/{rundir.manifest.name}"), rundir.manifest]
-                self.place.send(self._named(set(_files(rundir.path)) - set(manifests)))
-                for manifest in manifests:
-                    self.place.send(self._named([manifest]))
-        except AcklossError as error:
-            self._note(run, error)
-        except OSError as error:
-            self._note(run, HistoryError(f"cannot be read: {error}", file=str(error.filename)))
+                for folder in rundir.with_cells():
+                    for name in (*evidence_files(folder), folder.manifest.name):
+                        files.pop(self._name(folder.path / name), None)
+                last = self._named(_results(rundir))
+            self.place.send({name: files[name] for name in files.keys() - last.keys()})
+            if run in self._judged_later:
+                self._remove_findings(rundir)
+            for name, path in last.items():
+                self.place.send({name: path})
+        except (AcklossError, OSError) as error:
+            with self._lock:
+                self._missing[run] = error
         else:
             with self._lock:
                 self._missing.pop(run)
 
-    def _copy_judgement(self, rundir: RunDir) -> None:
-        """Copy what a check wrote, the results last, unless they are there already; what an earlier
-        check found goes."""
-
-        def name_of(path: Path) -> str:
-            return path.relative_to(rundir.path).as_posix()
-
-        place = self.place.below(self._name(rundir.path))
-        there = place.files()
-        named = {name_of(path): path for path in _files(rundir.path)}
-        results = [name_of(path) for path in _results(rundir)]
-        if all(name in there and place.read(name) == named[name].read_bytes() for name in results):
-            return
-        evidence = {
-            name_of(folder.path / name)
-            for folder in rundir.with_cells()
-            for name in (*evidence_files(folder), folder.manifest.name)
-        }
-        place.send({name: named[name] for name in named.keys() - evidence - {*results}})
-        for name in there.keys() - named.keys():
-            if PurePosixPath(name).parent.name == rundir.findings.name:
-                place.remove(name)
-        for name in results:
-            place.send({name: named[name]})
-
-    def _note(self, run: str, error: AcklossError) -> None:
-        with self._lock:
-            self._missing[run] = error
-
-    def _run(self, run: str) -> RunDir:
-        return self.campaign.run(run)
+    def _remove_findings(self, rundir: RunDir) -> None:
+        """Remove the findings at the URL that the run does not have here."""
+        for name in self.place.below(self._name(rundir.path)).files():
+            path = rundir.path / name
+            if path.parent.name == rundir.findings.name and not path.exists():
+                self.place.remove(self._name(path))
 
     def _own_files(self) -> Iterator[Path]:
         return (

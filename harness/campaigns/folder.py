@@ -7,6 +7,7 @@ campaign.json  report.html  junit.xml  summary.md  figures/  tables/
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,16 +18,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import orjson
 from filelock import FileLock, Timeout
 
-from harness.campaigns.journal import COPY_AGAIN, Progress, Run, read_progress
+from harness.campaigns.journal import COPY_AGAIN, Progress, read_progress
 from harness.errors import EnvironmentFailure, HistoryError
-from harness.faults.journal import numbered
 from harness.history.documents import read_run
 from harness.history.run_folder import CELLS, Inside, RunDir, parts_of, write_atomically
 from harness.machine.scratch import scratch
 from harness.urls import is_url
 
 if TYPE_CHECKING:
-    from harness.campaigns.journal import Progress, Run
     from harness.campaigns.plan import Campaign
     from harness.history.remote_run import RemoteRun
     from harness.storage import Folder
@@ -109,15 +108,14 @@ class CampaignDir:
         present = {path.name for path in self.runs.glob("*")}
         progress = read_progress(self.journal)
         known = {parts_of(run_id)[0] for run_id in progress.runs}
-        missing = [
+        missing = sorted(
             name
-            for name in sorted(present - known)
+            for name in present - known
             if self.run(name).run.is_file() and (not known or self._is_of_campaign(name))
-        ]
+        )
         if missing:
-            lacks = "does not name" if self.journal.exists() else "is missing, so it does not name"
             raise HistoryError(
-                f"{lacks} {len(missing):,} of the runs in {self.runs.name}/ (the first is "
+                f"does not name {len(missing):,} of the runs in {self.runs.name}/ (the first is "
                 f"{missing[0]}), which would be missing in every count",
                 file=str(self.journal),
                 hint=COPY_AGAIN,
@@ -128,7 +126,7 @@ class CampaignDir:
         """Whether a campaign made this run; the user may have made one there by `ackloss run`."""
         try:
             return read_run(self.run(name)).campaign is not None
-        except HistoryError:  # such as an empty file, which stands for one of an archive
+        except HistoryError:  # it has no document, or one that is empty
             return False
 
     def _refuse_changed(self, campaign: Campaign, progress: Progress) -> None:
@@ -140,27 +138,19 @@ class CampaignDir:
                 file=str(self.file),
                 hint="restore both, or begin a new campaign with `ackloss campaign run`",
             )
-        cells = {cell.name: cell for cell in campaign.cells}
+        # A cell that this ackloss calls impossible may have run with an earlier one.
+        known = {
+            cell.name: math.inf if cell.impossible else cell.repetitions for cell in campaign.cells
+        }
         for run in progress.runs.values():
-            if (cell := cells.get(run.cell)) is None:
+            if run.repetition >= known.get(run.cell, 0):
                 raise HistoryError(
-                    f"names a cell that the campaign does not have: {run.cell!r}",
+                    f"names run {run.repetition} of {run.cell!r}, which {self.file.name} does not "
+                    "have",
                     file=str(self.journal),
-                    hint=COPY_AGAIN,
-                )
-            # One that this ackloss calls impossible may have run with an earlier one.
-            if cell.impossible is None and run.repetition >= cell.repetitions:
-                raise HistoryError(
-                    f"repetition is {run.repetition}, and {self.file.name} has {cell.repetitions} "
-                    f"of this cell, counted from 0: {cell.name!r}",
-                    file=f"{self.journal}:{self._line_of(run)}",
                     hint="if `repetitions` was lowered since it began, restore it; else "
                     f"{COPY_AGAIN}",
                 )
-
-    def _line_of(self, run: Run) -> int:
-        """The number of the line by which a run began."""
-        return next(n for n, line in numbered(self.journal) if line.get("run_id") == run.run_id)
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness.campaigns.plan import (
     Campaign,
@@ -22,9 +21,6 @@ from harness.plan.parsing import dotted_parts, toml_of
 from harness.plan.shipped import PLANS, find, is_path
 from harness.run.own_settings import OwnSettings
 from harness.wrong_values import dotted
-
-if TYPE_CHECKING:
-    pass
 
 
 def load_campaign(

@@ -48,7 +48,6 @@ from harness.campaigns.worker import (
     Judge,
     Start,
     cluster_key,
-    may_be_kept,
     remove_cluster,
     start_process,
 )
@@ -95,19 +94,20 @@ def estimate(
     campaign's own, else as many as the machine can run."""
     done, workers = set(finished), workers or campaign.plan.workers or workers_for(campaign)
     runs, executions, seconds, stored = 0, 0, 0.0, 0.0
-    starts = _Starts(workers)
+    rounds = list[tuple[Cell, int]]()
     for group in groups_of_campaign(campaign):
         left = Counter(
             n for cell in group for n in range(cell.repetitions) if (cell.name, n) not in done
         )
         runs += left.total()
         executions += len(left)
-        seconds += _seconds(_cost(group[0]), left.values())
-        starts.add(group, len(left))
+        cost = _cost(group[0])
+        seconds += sum(cost.seconds + (n - 1) * cost.further_cell_s for n in left.values())
+        rounds.append((group[0], len(left)))
         load = group[0].resolved.plan.workload
         writes = load.rate_per_s * load.duration_s
         stored += left.total() * (writes * _BYTES_PER_WRITE + _BYTES_PER_RUN)
-    seconds += starts.seconds()
+    seconds += _starts_s(rounds, workers)
     seconds /= max(1, min(workers, executions))  # a worker without a run makes nothing faster
     hours = campaign.plan.budget.hours
     session_s = seconds if hours is None else min(seconds, hours * 3600)
@@ -122,49 +122,30 @@ def left_s(campaign: Campaign, progress: Progress, workers: int, now: datetime) 
         return 0.0
     at_once = min(left.workers, left.executions)
     runs = {name: progress.of_execution(name) for name in list(progress.executions)}
-    over = [max(run.lasted_s(now) for run in each) for each in runs.values() if _is_done(each)]
+    done = [each for each in runs.values() if all(run.state == "done" for run in each)]
+    over = [max(run.lasted_s(now) for run in each) for each in done]
     each_s = sum(over) / len(over) if over else left.seconds * at_once / left.executions
     under_way = [each[0].lasted_s(now) for each in runs.values() if each[0].state == "begun"]
     spent_s = sum(min(lasted_s, each_s) for lasted_s in under_way)
     return max(0.0, each_s * left.executions - spent_s) / at_once
 
 
-def _is_done(runs: Iterable[Run]) -> bool:
-    return all(run.state == "done" for run in runs)
-
-
-class _Starts:
-    """The clusters that are kept from run to run: each is started, and warmed up by a run."""
-
-    def __init__(self, workers: int) -> None:
-        self._workers = workers
-        self._rounds: dict[str, int] = {}
-        self._each_s: dict[str, float] = {}
-        self._executions = 0
-
-    def add(self, group: Group, rounds: int) -> None:
-        """Runs of these cells are left in so many rounds."""
-        plan = group[0].resolved
-        if rounds and (key := cluster_key(plan)) is not None:
-            self._rounds[key] = max(self._rounds.get(key, 0), rounds)
-            self._each_s[key] = plan.provider.cost(plan.order, kept=False).seconds
-            self._executions += rounds
-
-    def seconds(self) -> float:
-        """Each key has a new cluster when others had their turn (`order`), each worker has one."""
-        if not self._rounds:
-            return 0.0
-        clusters = {key: -(-left // rounds_ahead(left)) for key, left in self._rounds.items()}
-        if len(self._rounds) <= self._workers:
-            clusters = dict.fromkeys(self._rounds, 1)
-        at_least = min(self._workers, self._executions) / sum(clusters.values())
-        each_s = sum(self._each_s[key] * number for key, number in clusters.items())
-        return each_s * max(1.0, at_least)
-
-
-def _seconds(cost: Cost, cells: Iterable[int]) -> float:
-    """The time of runs that have so many cells each."""
-    return sum(cost.seconds + (number - 1) * cost.further_cell_s for number in cells)
+def _starts_s(left: Iterable[tuple[Cell, int]], workers: int) -> float:
+    """The time in which clusters that are kept from run to run are started and warmed up, for so
+    many rounds of these cells. Each key has a new one when others had their turn (`Order`), each
+    worker has one."""
+    rounds, each_s, executions = dict[str, int](), dict[str, float](), 0
+    for cell, number in left:
+        plan = cell.resolved
+        if number and (key := cluster_key(plan)) is not None:
+            rounds[key] = max(rounds.get(key, 0), number)
+            each_s[key] = plan.provider.cost(plan.order, kept=False).seconds
+            executions += number
+    clusters = {key: -(-number // rounds_ahead(number)) for key, number in rounds.items()}
+    if len(rounds) <= workers:
+        clusters = dict.fromkeys(rounds, 1)
+    at_least = min(workers, executions) / max(1, sum(clusters.values()))
+    return max(1.0, at_least) * sum(each_s[key] * number for key, number in clusters.items())
 
 
 def workers_for(campaign: Campaign) -> int:
@@ -177,7 +158,7 @@ def workers_for(campaign: Campaign) -> int:
 
 
 def _cost(cell: Cell) -> Cost:
-    kept = may_be_kept(cell.resolved)
+    kept = cluster_key(cell.resolved) is not None
     return cell.resolved.provider.cost(cell.resolved.order, kept=kept)
 
 
@@ -319,7 +300,7 @@ class Scheduler:
     _workers: list[_Worker] = field(default_factory=list)
     _failures: int = 0
     _begun: int = 0
-    _broken: dict[tuple[str, int], int] = field(default_factory=dict)
+    _broken: Counter[tuple[str, int]] = field(default_factory=Counter)
     _paused: bool = False
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     progress: Progress = field(init=False)
@@ -471,7 +452,9 @@ class Scheduler:
 
     def _end_cell(self, worker: _Worker, task: Task, answer: Answer) -> None:
         cell = worker.left.pop(answer.run_id)
-        if answer.broken and self._may_repeat(cell, task.repetition):
+        run = cell.name, task.repetition
+        self._broken[run] += answer.broken
+        if answer.broken and self._broken[run] <= _REPEATS:
             self._write(RunBroken(run_id=answer.run_id, why=answer.error))
             worker.again.append(cell)
         elif answer.error is not None:
@@ -481,10 +464,7 @@ class Scheduler:
             self._write(
                 RunDone(run_id=answer.run_id, verdict=answer.verdict, seconds=answer.seconds)
             )
-        self._ended(answer.run_id)
-
-    def _ended(self, run_id: str) -> None:
-        self.after(self.progress.runs[run_id], self.progress)
+        self.after(self.progress.runs[answer.run_id], self.progress)
 
     def _end_task(self, worker: _Worker) -> None:
         """The worker's run is over. Cells of it that broke off share another run; a run in which
@@ -497,12 +477,6 @@ class Scheduler:
             self._failures += 1
         if task is not None and again:
             self._order.put_back(Task(again[0], task.repetition, tuple(again[1:])))
-
-    def _may_repeat(self, cell: Cell, repetition: int) -> bool:
-        """Whether a run that broke off is to be repeated: only a few times."""
-        run = cell.name, repetition
-        self._broken[run] = self._broken.get(run, 0) + 1
-        return self._broken[run] <= _REPEATS
 
     def _check_limits(self) -> None:
         for worker in list(self._workers):
@@ -520,7 +494,7 @@ class Scheduler:
         self._end(worker)
         for run_id in worker.left:
             self._write(RunFailed(run_id=run_id, error=why))
-            self._ended(run_id)
+            self.after(self.progress.runs[run_id], self.progress)
         self._end_task(worker)
 
     def _new_worker(self) -> _Worker:

@@ -10,7 +10,7 @@ its plans do not allow it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any, Final, Literal
 
@@ -35,9 +35,6 @@ _OF_ANY_CELL: Final = ("expect",)
 
 Along = Literal["all", "some", "none"]
 """How many of the cells that differ in one axis alone share their runs."""
-
-_NAMED: Final = 3
-"""Keys that a sentence names."""
 
 Group = tuple[Cell, ...]
 """Cells that share their runs; a cell that shares with no other is a group of one."""
@@ -146,8 +143,7 @@ def _split(document: Mapping[str, Any], roots: Sequence[list[str]]) -> tuple[Doc
         if [] in below:
             own[key] = value
         elif below and isinstance(value, Mapping):
-            parts = _split(value, below)
-            for into, part in zip((common, own), parts, strict=True):
+            for into, part in zip((common, own), _split(value, below), strict=True):
                 if part:
                     into[key] = part
         else:
@@ -190,10 +186,18 @@ def _in_all(owns: Sequence[Mapping[str, Any]]) -> Document:
 def check_demands(campaign: Campaign, *, file: str) -> None:
     """Raise PlanError for an axis along which cells must share their runs and cannot."""
     together = axes_together(campaign.plan)
-    every = campaign.plan.share == "always"
-    for axis in together:
-        _check(campaign, (axis,), f"axes.{axis}", file)
-    _check(campaign, together, "share" if every else "axes", file)
+    of_all = "share" if campaign.plan.share == "always" else "axes"
+    for axes, key in [*(((axis,), f"axes.{axis}") for axis in together), (together, of_all)]:
+        for cells in units_of(campaign.possible, axes):
+            if len(groups_of(cells, cell_keys)) > 1:
+                why, hint = _why_apart(campaign, cells)
+                raise PlanError(
+                    f"cells that differ in {'it' if len(axes) == 1 else ', '.join(axes)} alone "
+                    f'cannot share their runs, as `share = "always"` demands: {why}',
+                    file=file,
+                    key=key,
+                    hint=hint,
+                )
 
 
 def sharing_by_axis(campaign: Campaign, groups: Sequence[Group]) -> dict[str, Along]:
@@ -213,36 +217,29 @@ def sharing_by_axis(campaign: Campaign, groups: Sequence[Group]) -> dict[str, Al
     return found
 
 
-def _check(campaign: Campaign, together: Sequence[str], key: str, file: str) -> None:
-    for cells in units_of(campaign.possible, together):
-        if len(groups_of(cells, cell_keys)) > 1:
-            why, hint = _why_apart(campaign, cells)
-            which = "it" if len(together) == 1 else ", ".join(together)
-            raise PlanError(
-                f"cells that differ in {which} alone cannot share their runs, as "
-                f'`share = "always"` demands: {why}',
-                file=file,
-                key=key,
-                hint=hint,
-            )
-
-
 def _why_apart(campaign: Campaign, cells: Sequence[Cell]) -> tuple[str, str]:
     """Why these cells do not share one run, and what would help."""
     every = campaign.plan.share == "always"
     leave_out = 'write `share = "auto"`' if every else "leave out the `share` of this axis"
-    if never := next(_never(campaign, cells), None):
-        return f'{never} has `share = "never"`', "use one of the two"
+    for cell in cells:
+        for axis, label in cell.key.items():
+            if campaign.plan.axes[axis].by_label()[label].share == "never":
+                return f'the choice {axis}={label} has `share = "never"`', "use one of the two"
     for cell in cells:
         if why := why_without_cells(cell):
             return why, leave_out
     if not all(cell.resolved.plan.workload.rate_per_s for cell in cells):
         return "their load has no limit (workload.rate_per_s = 0)", "set a rate, or " + leave_out
-    if differing := list(_differing(cells)):
-        more = f" and {len(differing) - _NAMED} more" if len(differing) > _NAMED else ""
+    common = [dotted_keys(split(cell.document, cell_keys(cell))[0]) for cell in cells]
+    differing = [
+        key
+        for key in dict.fromkeys(key for each in common for key in each)
+        if any(key not in each or each[key] != common[0].get(key) for each in common)
+    ]
+    if differing:
         allowed = ", ".join(cell_keys(cells[0]))
         return (
-            f"they differ in {', '.join(differing[:_NAMED])}{more}",
+            f"they differ in {', '.join(differing)}",
             f"{leave_out}: only these keys may differ between cells of one run: {allowed}",
         )
     load, fit = cells[0].resolved.plan.workload, min(MOST, bearable(cells[0]))
@@ -252,19 +249,3 @@ def _why_apart(campaign: Campaign, cells: Sequence[Cell]) -> tuple[str, str]:
         f"a run has at most {MOST} cells, {MOST_PER_S:,} operations per second and "
         f"{MOST_PROCESSES:,} processes",
     )
-
-
-def _never(campaign: Campaign, cells: Sequence[Cell]) -> Iterator[str]:
-    """The choices of these cells that share no run."""
-    for cell in cells:
-        for axis, label in cell.key.items():
-            if campaign.plan.axes[axis].by_label()[label].share == "never":
-                yield f"the choice {axis}={label}"
-
-
-def _differing(cells: Sequence[Cell]) -> Iterator[str]:
-    """The keys in which these cells differ, of those that all cells of a run have in common."""
-    common = [dotted_keys(split(cell.document, cell_keys(cell))[0]) for cell in cells]
-    for key in dict.fromkeys(key for each in common for key in each):
-        if any(key not in each or each[key] != common[0].get(key) for each in common):
-            yield key

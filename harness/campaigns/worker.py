@@ -117,17 +117,8 @@ class _KeptCluster:
 def cluster_key(plan: ResolvedPlan) -> str | None:
     """Equal for two plans that may be run on one cluster; null: it serves one run."""
     single_use = any(s.nemesis is not None and s.nemesis.single_use for s in plan.steps)
-    key = _target_key(plan)
+    key = plan.target.cluster_key(plan.plan)
     return None if single_use or key is None else f"{key} {sorted(plan.needs)}"
-
-
-def may_be_kept(plan: ResolvedPlan) -> bool:
-    """Whether a cluster can be used again after this plan."""
-    return cluster_key(plan) is not None
-
-
-def _target_key(plan: ResolvedPlan) -> str | None:
-    return plan.target.cluster_key(plan.plan)
 
 
 def serve(
@@ -202,10 +193,9 @@ class _Worker:
             kept = self._cluster_for(plan)
             begun_s = time.monotonic()  # of the run alone
             rundir = self._run(kept, plan, self.folder, assignment)
-            return [
-                self._judged(run_id, folder, begun_s)
-                for run_id, folder in folders_of(rundir, assignment).items()
-            ]
+            folders = [rundir.cell(name) for name in assignment.cells] or [rundir]
+            pairs = zip(assignment.run_ids, folders, strict=True)
+            return [self._judged(run_id, folder, begun_s) for run_id, folder in pairs]
         except Interrupted:
             return no_verdict("interrupted", broken=True)
         except _Unusable as error:
@@ -301,7 +291,9 @@ class _Worker:
         # Where replicas did not get back in sync, something may be broken for good: a broker of
         # Kafka 1.1 whose replica fetcher has died serves all later topics without it.
         whole = NOT_FULLY_REPLICATED not in record.document["warnings"]
-        kept.reusable = whole and may_be_kept(plan) and _left_reusable(kept.cluster, plan)
+        kept.reusable = (
+            whole and cluster_key(plan) is not None and _left_reusable(kept.cluster, plan)
+        )
         return rundir
 
     def _command(self, rundir: RunDir) -> list[str]:
@@ -309,14 +301,6 @@ class _Worker:
         options = [] if self.client is None else ["--client", str(self.client)]
         options += [] if self.inventory is None else ["--inventory", str(self.inventory)]
         return ["ackloss", "run", str(rundir.plan), *options]
-
-
-def folders_of(rundir: RunDir, assignment: Assignment) -> dict[str, RunDir]:
-    """The folders to be judged, by run id: the run's own, or one for each of its cells."""
-    if not assignment.cells:
-        return {assignment.run_id: rundir}
-    folders = [rundir.cell(name) for name in assignment.cells]
-    return dict(zip(assignment.run_ids, folders, strict=True))
 
 
 class _Unusable(HarnessFailure):
@@ -347,15 +331,10 @@ def _left_reusable(cluster: RunCluster, plan: ResolvedPlan) -> bool:
     return True
 
 
-def trouble_of(provider: Provider) -> tuple[type[Exception], ...]:
-    """What is raised while a provider does not answer."""
-    return (AcklossError, OSError, *provider.trouble)
-
-
 def through_a_restart(provider: Provider) -> Retrying:
     """Makes a call again while the provider's machinery restarts."""
     return Retrying(
-        retry=retry_if_exception_type(trouble_of(provider)),
+        retry=retry_if_exception_type((AcklossError, OSError, *provider.trouble)),
         stop=stop_after_delay(_PROVIDER_RESTART_S),
         wait=wait_fixed(3),
         reraise=True,

@@ -70,12 +70,7 @@ def clean_all(*, dry_run: bool, kept: bool, only: Provider | None = None) -> Cle
             _clean(run, cleaned, only, dry_run=dry_run, kept=kept)
         except AcklossError as error:
             failures.append(error)
-    for run_id in state.unreadable() if only is None else ():
-        try:
-            _clean_unreadable(run_id, cleaned, dry_run=dry_run, kept=kept)
-        except AcklossError as error:
-            failures.append(error)
-    known = {run.run_id for run in runs}.union(state.unreadable())
+    known = {run.run_id for run in runs}
     for provider in leaving_objects(only.plugin if only is not None else None):
         for run_id in sorted(provider.unknown_runs(known)):
             cleaned.left.append(f"run {run_id} is not in this machine's state folder: left alone")
@@ -117,17 +112,3 @@ def _clean(
             cleaned.undone += _in_force(run)
             if not dry_run:
                 state.forget(run.run_id)
-
-
-def _clean_unreadable(run_id: str, cleaned: Cleaned, *, dry_run: bool, kept: bool) -> None:
-    """After a run of which only the id is known: its cluster may be of any kind, and kept."""
-    with state.claimed(run_id) as dead:
-        if dead and kept:
-            cleaned.removed += remove_left(run_id, dry_run=dry_run)
-            if not dry_run:
-                state.forget(run_id)
-        else:
-            cleaned.left.append(
-                f"run {run_id} has an entry that cannot be read, {state.entry_path(run_id)}: "
-                + ("`ackloss clean --kept` removes it" if dead else "it is alive: left alone")
-            )

@@ -6,8 +6,8 @@ the nodes, and others use them. What a run makes is a separate object, which it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, NoReturn
@@ -52,22 +52,9 @@ from harness.protocols import (
 # the run is gone: from the journal and the plan in the folder of the run. Where a kind of cluster
 # removes its nodes, what was done on them is gone with them.
 
-NodesOf = Callable[[Plan], Mapping[str, Node]]
-"""The nodes of the cluster by name, once the plan is known."""
-
 _OF_THE_RUN: Final = frozenset({ClientLever.name, ConsumerLever.name, ManualLever.name})
 """Levers over what ended with the process of the run, or what only the operator can undo."""
 _AGAIN: Final = "run `ackloss clean` again"
-
-
-@dataclass(frozen=True, kw_only=True)
-class OwnActs:
-    """What the journal of a run does not report as undone, and only its target can undo: `acts`,
-    the latest first, and why those of levers that nothing here has cannot be read (`foreign`)."""
-
-    rundir: RunDir
-    acts: Sequence[OpenAct]
-    foreign: Sequence[HistoryError]
 
 
 @dataclass(frozen=True)
@@ -78,43 +65,43 @@ class StillThere:
     levers: Mapping[str, Lever[Any]]
 
 
-def own_acts(run_id: str, offered: Collection[str]) -> OwnActs | None:
-    """What only the target of a run can undo, by its journal; `None` if there is nothing.
-    `offered` are the levers of the cluster."""
-    if (folder := state.folder_of(run_id)) is None:
-        return None
-    rundir = RunDir(folder)
-    left = open_acts(rundir.faults)
-    others = _OF_THE_RUN.union(offered)
-    acts = [act for act in reversed(left.acts) if act.lever not in others]
-    if not acts and not left.foreign:
-        return None
-    return OwnActs(rundir=rundir, acts=acts, foreign=left.foreign)
-
-
 def undo_own(
-    left: OwnActs, target: Target[Any] | None, nodes_of: NodesOf, levers: Mapping[str, Lever[Any]]
+    run_id: str,
+    on: AbstractContextManager[Target[Any] | None],
+    nodes_of: Callable[[Any, Plan], Mapping[str, Node]],
+    levers: Mapping[str, Lever[Any]],
 ) -> None:
-    """Undo it by the target's own levers; `levers` are those of the cluster.
+    """Undo, by the target's own levers, what the journal of a run does not report as undone, the
+    latest first. `on` gives the target on the cluster, and is entered only if there is something;
+    `levers` are those of the cluster.
 
     Tries all of it. Raises HarnessFailure for what could not be undone, EnvironmentFailure if the
     cluster cannot be reached, HistoryError for a lever that the target does not have.
     """
-    own = frozenset[str]() if target is None else target.own_levers
-    if target and (acts := [act for act in left.acts if act.lever in own]):
-        plan = _stored_plan(left.rundir)
-        _undo(acts, target.levers(StillThere(nodes_of(plan), levers), plan))
+    if (folder := state.folder_of(run_id)) is None:
+        return
+    rundir = RunDir(folder)
+    left = open_acts(rundir.faults)
+    others = _OF_THE_RUN.union(levers)
+    acts = [act for act in reversed(left.acts) if act.lever not in others]
+    own = frozenset[str]()
+    if acts or left.foreign:
+        with on as target:
+            own = frozenset() if target is None else target.own_levers
+            if target and (mine := [act for act in acts if act.lever in own]):
+                plan = _stored_plan(rundir)
+                _undo(mine, target.levers(StillThere(nodes_of(target, plan), levers), plan))
     for error in left.foreign:
         hint = f"{error.hint}, then {_AGAIN}" if error.hint else _AGAIN
         raise HistoryError(
             f"{error.what}: its fault may still be in force", file=error.file, hint=hint
         )
-    for act in left.acts:
+    for act in acts:
         if act.lever not in own:
             raise HistoryError(
                 f"the fault {act.fault!r} may still be in force: its lever {act.lever!r} is not "
                 "one that the run's target has on this cluster",
-                file=str(left.rundir.faults),
+                file=str(rundir.faults),
                 hint=f"use the ackloss and the packages of the run, then {_AGAIN}",
             )
 
@@ -220,8 +207,7 @@ class ExternalCluster(RunCluster):
 
     def undo_own(self) -> None:
         """Undo what the target's own levers have left in force. Raises HarnessFailure."""
-        if (left := own_acts(self.run_id, self.levers)) is not None:
-            undo_own(left, self.guest, lambda _: self.nodes, self.levers)
+        undo_own(self.run_id, nullcontext(self.guest), lambda *_: self.nodes, self.levers)
 
     def down(self) -> list[str]:
         """Undo what the target's own levers have left in force, and remove what the run made there;
@@ -271,7 +257,6 @@ class External(Provider):
         return "ackloss causes no faults on a cluster that it did not start"
 
     def runs(self, target: type[Target[Any]]) -> bool:
-        """A target that can be a guest, or is one."""
         return target.does("reached_by") or issubclass(target, GuestTarget)
 
     def outline(self, order: Order) -> list[NodeOutline]:
@@ -325,14 +310,10 @@ class External(Provider):
     ) -> None:
         """Undo what the target's own levers did, on the nodes that stand for these members of the
         cluster; `levers` are those over them. Raises HarnessFailure, HistoryError."""
-        levers = levers or {}
-        if (left := own_acts(run_id, levers)) is None:
-            return
-        with self._guest(entry, run_id) as guest:
-            undo_own(left, guest, lambda plan: nodes(nodes_there(guest, plan)), levers)
+        on = self._guest(entry, run_id)
+        undo_own(run_id, on, lambda guest, plan: nodes(nodes_there(guest, plan)), levers or {})
 
     def _remove_objects(self, entry: Mapping[str, Any], run_id: str, *, dry_run: bool) -> list[str]:
-        """Remove what clients of ours have made there. Raises HarnessFailure."""
         with self._guest(entry, run_id) as guest:
             return guest.remove(tuple(entry["objects"]), dry_run=dry_run)
 

@@ -56,8 +56,3 @@ def docker_info() -> DockerInfo:
         storage=str(reported["Driver"]),
         root=Path(reported["DockerRootDir"]),
     )
-
-
-def docker_root() -> Path:
-    """The folder in which the daemon stores images and volumes. Raises EnvironmentFailure."""
-    return docker_info().root

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from harness.errors import EnvironmentFailure
+from harness.machine.files import replace_file
 from harness.machine.state import cache_dir
 from harness.protocols import ImageRef
 
@@ -75,8 +75,6 @@ def place(image: ImageRef, name: str, depends_on: str) -> Path:
 
 
 def keep(path: Path, content: bytes) -> None:
-    """Write a file completely or not at all."""
+    """Write a file completely or not at all; makes its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    half = path.with_name(f".{path.name}.{os.getpid()}")
-    half.write_bytes(content)
-    half.replace(path)
+    replace_file(path, content)

@@ -44,7 +44,6 @@ class OneOff:
         return bool(self.client.api.inspect_container(self.container)["State"]["Running"])
 
     def output(self) -> str:
-        """Everything that it has printed so far."""
         return bytes(self.client.api.logs(self.container)).decode(errors="replace")
 
     def run(self, argv: Sequence[str]) -> tuple[int, str]:

@@ -5,9 +5,11 @@ To add one: its module here, its line in `all_levers`, its undo record in `harne
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
 
+from harness.levers import clock
 from harness.levers.clock import ClockLever
 from harness.levers.disk import DiskLever
 from harness.levers.net import NetLever
@@ -17,7 +19,12 @@ from harness.levers.process import ProcessLever
 from harness.levers.shaping import ShapingLever
 from harness.levers.storage import FullLever, ReadOnlyLever
 from harness.levers.stress import StressLever
-from harness.protocols import Lever, Node
+from harness.protocols import BOUNDED_DISK, FAKETIME, OWN_DISK, Lever, Node, NodeSpec
+
+_DATA_MB: Final = 128
+"""Holds what a log stores in some minutes at 2,000 small writes a second."""
+_OWN_DISK_MB: Final = 1024
+"""Sparse: it takes what is written. Some systems allocate files of 64 MB in advance."""
 
 
 def all_levers(nodes: Mapping[str, Node]) -> dict[str, Lever[Any]]:
@@ -35,3 +42,14 @@ def all_levers(nodes: Mapping[str, Node]) -> dict[str, Lever[Any]]:
         FullLever(nodes),
     ]
     return {lever.name: lever for lever in levers}
+
+
+def prepared(spec: NodeSpec, needs: frozenset[str], library: Callable[[], bytes]) -> NodeSpec:
+    """The node with what the faults of its plan need from its start (`Nemesis.needs`), the same
+    when nothing is; `library` is that of libfaketime."""
+    if OWN_DISK in needs:  # one that is small may be filled, too
+        size_mb = _DATA_MB if BOUNDED_DISK in needs else _OWN_DISK_MB
+        spec = replace(spec, own_disk_mb=size_mb)
+    elif BOUNDED_DISK in needs:
+        spec = replace(spec, data_mb=_DATA_MB)
+    return clock.prepared(spec, library()) if FAKETIME in needs else spec

@@ -29,11 +29,9 @@ class ClientLever(Lever[ClientRecord]):
     record_type: ClassVar[type[UndoRecord]] = ClientRecord
 
     def apply(self, record: ClientRecord) -> None:
-        """Crash the client that is there; once for each fault."""
         self.clients.crash(record.client, record.fault, at_once=record.at_once)
 
     def undo(self, record: ClientRecord) -> None:
-        """Put a new client in its place, unless another fault keeps the place empty."""
         self.clients.replace(record.client, record.fault)
 
     def probe(self, record: ClientRecord, *, applied: bool) -> Proof:

@@ -432,7 +432,6 @@ class ClockLever(Lever[ClockRecord]):
         return Proof(proven, [seen, f"{node.name}: {written}"], met)
 
     def leftover_state(self, node: Node) -> list[str]:
-        """The faults whose offset or loop is left on the node."""
         if node.admin(["test", "-e", path(SCRIPT)]).exit_code:
             return []
         now = read(node)

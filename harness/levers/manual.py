@@ -67,18 +67,12 @@ class ManualLever(Lever[ManualRecord]):
             self._ask(record, record.undo_instruction, begun=False)
 
     def probe(self, record: ManualRecord, *, applied: bool) -> Proof:
-        if applied:
-            claimed = self._claims.get((record.fault, True), False)
-            evidence = f"{CLAIMED}: {record.instruction}"
-        else:
-            claimed = self._claims.get((record.fault, False), False)
-            evidence = f"{CLAIMED}: {record.undo_instruction}"
-        if not claimed:
-            evidence = f"it was not reported: {evidence.partition(': ')[2]}"
-        return Proof(False, [evidence], claimed=claimed)
+        claimed = self._claims.get((record.fault, applied), False)
+        what = record.instruction if applied else record.undo_instruction
+        how = CLAIMED if claimed else "it was not reported"
+        return Proof(False, [f"{how}: {what}"], claimed=claimed)
 
     def give_up(self) -> None:
-        """See `Operator`."""
         self.operator.give_up()
 
     def _ask(self, record: ManualRecord, what: str, *, begun: bool) -> bool:

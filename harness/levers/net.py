@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from math import sqrt
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 from harness.errors import HarnessFailure
 from harness.faults.own_traffic import FIRST_PORT, LAST_PORT, own_connection, own_port, own_ports
@@ -97,12 +97,6 @@ def connect(address: str, port: int, *, timeout_s: float) -> str:
     return "passed"
 
 
-def connect_often(address: str, port: int, *, times: int, timeout_s: float) -> None:
-    """Try many connections, most of them in parallel."""
-    with ThreadPoolExecutor(max_workers=64) as pool:
-        list(pool.map(partial(connect, timeout_s=timeout_s), [address] * times, [port] * times))
-
-
 OURS = "ACKLOSS-"
 """How the names of our chains begin."""
 CHAINS = {"in": ("INPUT", "ACKLOSS-IN"), "out": ("OUTPUT", "ACKLOSS-OUT")}
@@ -153,7 +147,10 @@ class Met:
     own_seen: int = 0
 
 
-def directions(record: NetRecord) -> list[str]:
+Direction = Literal["in", "out"]
+
+
+def directions(record: NetRecord) -> list[Direction]:
     """The directions that a record names: in, out, or both."""
     return ["in", "out"] if record.direction == "both" else [record.direction]
 
@@ -369,8 +366,10 @@ def many(node: Node, peer_node: Node | None, peer: Peer, record: NetRecord) -> N
         ping = ["timeout", str(_MANY_S), "ping", "-n", "-q", "-f", "-c", str(times), "-W", "1"]
         source.admin([*ping, goal], timeout_s=2 * _MANY_S)
     elif peer_node is None:
-        port = _port(record)
-        connect_often(node.address, port, times=_AT_ONCE, timeout_s=_ANSWER_S)
+        try_ = partial(connect, node.address, _port(record), timeout_s=_ANSWER_S)
+        with ThreadPoolExecutor(max_workers=64) as pool:
+            for each in [pool.submit(try_) for _ in range(_AT_ONCE)]:
+                each.result()
     else:
         argv = ["sh", "-c", _OFTEN, goal, str(_port(record)), str(own_ports(_AT_ONCE))]
         source.admin(argv, timeout_s=2 * _MANY_S)
@@ -431,7 +430,6 @@ class NetLever(Lever[NetRecord]):
         add(node, record)
 
     def undo(self, record: NetRecord) -> None:
-        """Remove the rules of the record, and our chains once they are empty."""
         node = self.nodes[record.node]
         remove(node, record)
         for direction in directions(record):

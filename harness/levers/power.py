@@ -50,7 +50,6 @@ class PowerLever(Lever[PowerRecord]):
         _own(node).lose_power(record.fault)
 
     def undo(self, record: PowerRecord) -> None:
-        """Start the process again, unless it was dead before or another fault keeps it dead."""
         node = self.nodes[record.node]
         _own(node).restore(record.fault)
         start_again(node, record)

@@ -53,7 +53,6 @@ class ProcessLever(Lever[ProcessRecord]):
         end_process(self.nodes[record.node], record)
 
     def undo(self, record: ProcessRecord) -> None:
-        """Start the process again, unless it was dead before or another fault keeps it dead."""
         start_again(self.nodes[record.node], record)
 
     def probe(self, record: ProcessRecord, *, applied: bool) -> Proof:

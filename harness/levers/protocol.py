@@ -10,8 +10,6 @@ A hit counts when the act is done.
 The target names the requests of its system and the class that reads them (`Requests`); nothing here
 knows any.
 
-
-
 A redirect is one rule for each port, in a chain of ours in the node's nat table, hooked in before
 routing: so what the proxy sends to the node's own process is not met, and there is no loop. The
 harness' own connections (`harness.faults.own_traffic`) pass, so that observers are not clients of

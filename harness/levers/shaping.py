@@ -149,17 +149,7 @@ def _leave_alone(node: Node, own: OwnConnection, at: str, handle: str) -> None:
         rate = ["htb", "rate", _UNLIMITED, "quantum", "60000"]
         parent = ["parent", handle, "classid", f"{handle}{number}"]
         must(node, ["tc", "class", "add", "dev", at, *parent, *rate])
-    match = [
-        "match",
-        "ip",
-        "dst",
-        f"{own.peer}/32",
-        "match",
-        "ip",
-        "sport",
-        str(own.port),
-        "0xffff",
-    ]
+    match = f"match ip dst {own.peer}/32 match ip sport {own.port} 0xffff".split()
     where = ["parent", handle, "protocol", "ip", "prio", "1"]
     must(node, ["tc", "filter", "add", "dev", at, *where, "u32", *match, "flowid", f"{handle}1"])
 

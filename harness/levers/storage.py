@@ -111,7 +111,6 @@ class _StorageLever(Lever[RecordT]):
     """What the process logs when it is refused, as a pattern of grep."""
 
     def unavailable(self, node: Node, record: RecordT) -> str | None:
-        """If a command that it needs is missing, or there is no process to refuse."""
         return unequipped(node)
 
     def capture_prior_state(self, record: RecordT) -> RecordT:
@@ -206,7 +205,6 @@ class FullLever(_StorageLever[FullRecord]):
     words: ClassVar[str] = _NO_SPACE
 
     def unavailable(self, node: Node, record: FullRecord) -> str | None:
-        """If a command that it needs is missing, or the disk must not be filled."""
         return super().unavailable(node, record) or unbounded(node, record.folder)
 
     def apply(self, record: FullRecord) -> None:

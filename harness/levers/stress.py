@@ -112,7 +112,6 @@ class StressLever(Lever[StressRecord]):
         )
 
     def leftover_state(self, node: Node) -> list[str]:
-        """Every process of ours, whichever fault it belongs to."""
         return [f"{node.name}: process {pid} of {mark}" for pid, mark in _marked(node)]
 
 

@@ -91,7 +91,6 @@ def prepared(name: str, exists: bool, detail: str = "exists") -> Finding:
 
 
 def output(argv: Sequence[str]) -> str | None:
-    """What a program prints; `None` when it is missing or fails."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):

@@ -108,7 +108,6 @@ class LoopDisk(OwnDisk):
         _sync_folder(at)
 
     def flush(self) -> None:
-        """See `OwnDisk`."""
         _run("sync", "-f", str(self.mounted_at))
 
     def why_not(self) -> str | None:
@@ -123,7 +122,6 @@ class LoopDisk(OwnDisk):
         return None
 
     def lose_power(self, fault: str) -> None:
-        """See `OwnDisk`."""
         if self._report(fault).exists():
             return
         if why := self.why_not():
@@ -150,16 +148,13 @@ class LoopDisk(OwnDisk):
         half.replace(self._report(fault))
 
     def power_loss(self, fault: str) -> PowerLoss | None:
-        """See `OwnDisk`."""
         path = self._report(fault)
         return _REPORT.validate_json(path.read_bytes()) if path.exists() else None
 
     def power_losses(self) -> list[str]:
-        """See `OwnDisk`."""
         return sorted(path.stem for path in self.folder.glob("*.json"))
 
     def restore(self, fault: str) -> None:
-        """See `OwnDisk`."""
         if _device_at(self.mounted_at) is None:
             self._mount()
         self._report(fault).unlink(missing_ok=True)

@@ -37,7 +37,7 @@ def state_dir() -> Path:
 @dataclass(frozen=True, kw_only=True)
 class Registered:
     """A run that has begun and has not been cleaned up. `keep`: the user keeps its cluster; `kind`
-    is that of its cluster (in entries of older versions, the only kind that there was)."""
+    is that of its cluster."""
 
     run_id: str
     folder: Path
@@ -127,12 +127,6 @@ def registrations() -> list[Registered]:
     """Every registered run, oldest first, except entries that cannot be read."""
     entries = (Registered.read(path) for path in sorted(_runs_dir().glob("*.json")))
     return [entry for entry in entries if entry is not None]
-
-
-def unreadable() -> list[str]:
-    """The ids of the runs whose entries cannot be read."""
-    paths = sorted(_runs_dir().glob("*.json"))
-    return [path.stem for path in paths if Registered.read(path) is None]
 
 
 @contextmanager

@@ -9,18 +9,21 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from harness import registry
-from harness.clusters.docker.cluster import DockerCluster, prepared
+from harness.clusters.docker.cluster import DockerCluster
 from harness.clusters.ssh.cluster import SshCluster
 from harness.clusters.ssh.host import hosts_of
 from harness.clusters.ssh.inventory import read_inventory
 from harness.history.run_folder import new_run_id
+from harness.images import faketime
 from harness.images.building import infra_image
 from harness.images.daemon import connect
+from harness.levers import prepared
 from harness.machine import state
 from harness.protocols import BOUNDED_DISK, OWN_DISK, NodeSpec
 from harness.run.resolving import needs_of
@@ -66,7 +69,9 @@ def _in_docker(
         cluster = DockerCluster(run_id, connect(), image.id)
         try:
             addresses = cluster.create_network(list(ROLES))
-            specs = prepared(_specs(addresses, talk, beside), needs, holder_id=image.id)
+            library = partial(faketime.library, image.id)
+            nodes = _specs(addresses, talk, beside)
+            specs = [prepared(each, needs, library) for each in nodes]
             cluster.start_pods(specs, image.id, addresses)
             yield cluster
         finally:

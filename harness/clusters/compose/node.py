@@ -124,7 +124,6 @@ class ComposeNode(Node):
         return enter(pid, ("-n", "-m"), argv, timeout_s=timeout_s)
 
     def run(self, argv: Sequence[str], *, timeout_s: float = 30) -> Completed:
-        """Run a command in the user's container. Raises HarnessFailure when it does not run."""
         return execute(self.client, self.container, argv, node=self.name)
 
     def why_not(self, record: UndoRecord) -> str | None:
@@ -197,7 +196,6 @@ class ComposeNode(Node):
                 ) from error
 
     def start(self) -> None:
-        """Start the same container again, and join its network."""
         try:
             self.client.api.start(self.container)
         except APIError as error:

@@ -253,7 +253,6 @@ class Compose(External):
         infra_image(say)
 
     def cluster(self, order: Order, run_id: str, say: Callable[[str], None]) -> RunCluster:
-        """The project, of which nothing has been started or changed yet."""
         from harness.clusters.compose.cluster import ComposeCluster
         from harness.images.building import infra_image
         from harness.images.daemon import connect

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 import docker
 
@@ -22,6 +23,8 @@ from harness.levers.pause import PauseLever
 from harness.levers.process import ProcessLever
 from harness.machine import reach, state
 from harness.protocols import Node
+
+T = TypeVar("T")
 
 _PATIENCE_S: Final = 60.0
 _RETRY_S: Final = 1.0
@@ -45,9 +48,9 @@ def leave_as_found(
     entry = reach.remembered(KIND, run_id) or {}
     nodes, removed, failures = attached(client, run_id), list[str](), list[AcklossError]()
 
-    def attempt(step: Callable[[], list[str]]) -> bool:
+    def attempt(step: Callable[[], list[str] | None]) -> bool:
         try:
-            removed.extend(step())
+            removed.extend(step() or ())
             return True
         except AcklossError as error:
             failures.append(error)
@@ -60,11 +63,12 @@ def leave_as_found(
     killed = [] if dry_run or entry.get("before") else _perhaps_killed(nodes, run_id)
     undone = dry_run or attempt(lambda: _undo(nodes, acts))
     if not dry_run:  # by requests to the system: it must run again
-        undone = attempt(lambda: _own(undo_own, nodes, patiently=bool(acts))) and undone
+        own = partial(undo_own, nodes)
+        undone = attempt(partial(_patiently, own) if acts else own) and undone
     if entry.get("objects") and dry_run and acts:
         removed.extend(entry["objects"])  # under faults it may be unknown whether they are there
     elif entry.get("objects"):
-        attempt((lambda: _patiently(remove_objects)) if acts else remove_objects)
+        attempt(partial(_patiently, remove_objects) if acts else remove_objects)
     if undone:  # else they are needed to try again
         attempt(lambda: remove_run(client, run_id, dry_run=dry_run))
     if (before := entry.get("before")) and undone:
@@ -150,22 +154,7 @@ def with_roles(
     return nodes
 
 
-def _own(
-    undo_own: Callable[[Mapping[str, ComposeNode]], None],
-    nodes: Mapping[str, ComposeNode],
-    *,
-    patiently: bool,
-) -> list[str]:
-    """Undo what the target's own levers did: nothing is removed."""
-
-    def undo() -> list[str]:
-        undo_own(nodes)
-        return []
-
-    return _patiently(undo) if patiently else undo()
-
-
-def _patiently(step: Callable[[], list[str]]) -> list[str]:
+def _patiently(step: Callable[[], T]) -> T:
     """Request something of the system, of which a part has just been started again: it is waited
     for."""
     deadline = time.monotonic() + _PATIENCE_S

@@ -18,7 +18,7 @@ import random
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,15 +33,12 @@ from harness.errors import EnvironmentFailure
 from harness.images import faketime
 from harness.images.daemon import LABEL, RUN_LABEL
 from harness.images.recipe import INFRA_MB
-from harness.levers import all_levers, clock
+from harness.levers import all_levers, prepared
 from harness.machine import loop_disks
 from harness.machine.files import packed
 from harness.machine.loop_disks import LoopDisk
 from harness.protocols import (
-    BOUNDED_DISK,
-    FAKETIME,
     NODE_DATA,
-    OWN_DISK,
     STORED,
     ImageRef,
     Ingredients,
@@ -78,7 +75,6 @@ class DockerCluster:
 
     @property
     def levers(self) -> Mapping[str, Lever[Any]]:
-        """Every lever of the core: a pod is a separate Linux host."""
         return all_levers(self.nodes)
 
     def create_network(self, names: Sequence[str]) -> dict[str, str]:
@@ -224,11 +220,9 @@ class DockerCluster:
         return mounted
 
     def output(self, node: Node) -> bytes:
-        """What the target's process has printed."""
         return bytes(self.client.api.logs(self.nodes[node.name].container))
 
     def down(self) -> list[str]:
-        """Remove everything of this run; returns the names of what was removed."""
         return remove_run(self.client, self.run_id)
 
     def labels(self) -> dict[str, str]:
@@ -275,30 +269,6 @@ def _docker_failure(what: str, error: APIError) -> EnvironmentFailure:
     return EnvironmentFailure(f"{what}: Docker reports: {error.explanation or error}")
 
 
-# What nodes must have from their start for the faults of a plan, and only of such a plan.
-#
-# A nemesis that needs something says so by name (`Nemesis.needs`).
-
-_DATA_MB = 128
-"""Holds what a log stores in some minutes at 2,000 small writes a second."""
-_OWN_DISK_MB = 1024
-"""Sparse: it takes what is written. Some systems allocate files of 64 MB in advance."""
-
-
-def prepared(specs: Sequence[NodeSpec], needs: frozenset[str], *, holder_id: str) -> list[NodeSpec]:
-    """The nodes with what is needed, the same when nothing is; libraries are the holder image's."""
-    specs = list(specs)
-    if OWN_DISK in needs:  # one that is small may be filled, too
-        size_mb = _DATA_MB if BOUNDED_DISK in needs else _OWN_DISK_MB
-        specs = [replace(spec, own_disk_mb=size_mb) for spec in specs]
-    elif BOUNDED_DISK in needs:
-        specs = [replace(spec, data_mb=_DATA_MB) for spec in specs]
-    if FAKETIME in needs:
-        library = faketime.library(holder_id)
-        specs = [clock.prepared(spec, library) for spec in specs]
-    return specs
-
-
 @dataclass
 class PodsOfRun(DockerCluster, RunCluster):
     """The pods of a target's nodes, prepared for the faults of a plan."""
@@ -314,5 +284,6 @@ class PodsOfRun(DockerCluster, RunCluster):
         target, plan = self.order.target, self.order.plan
         addresses = self.create_network(target.names(plan))
         specs = specs_of(self.order, self.ingredients, addresses)
-        specs = prepared(specs, self.order.needs, holder_id=self.infra_image)
+        library = partial(faketime.library, self.infra_image)
+        specs = [prepared(spec, self.order.needs, library) for spec in specs]
         self.start_pods(specs, self.ingredients.image.id, addresses)

@@ -133,7 +133,6 @@ class DockerNode(Node):
         return {path.partition("/")[2] or path: content for path, content in files}
 
     def start(self) -> None:
-        """Start the target's process; does nothing when it is running."""
         self.client.api.start(self.container)
 
     def pid(self) -> int | None:

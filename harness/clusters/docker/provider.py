@@ -40,7 +40,6 @@ class Docker(Provider):
 
     @property
     def levers(self) -> Sequence[str]:
-        """Every lever of the core: a pod is a separate Linux host."""
         return tuple(all_levers({}))
 
     @property
@@ -50,7 +49,6 @@ class Docker(Provider):
         return DAEMON_TROUBLE
 
     def runs(self, target: type[Target[Any]]) -> bool:
-        """A target that names its nodes and prepares their image."""
         return target.does("prepare")
 
     def cost(self, order: Order, *, kept: bool) -> Cost:
@@ -69,9 +67,9 @@ class Docker(Provider):
     def require(self, order: Order) -> None:
         """A daemon that answers, room on its disk, memory for the nodes, disks that can lose
         power where they are needed."""
-        from harness.images.daemon import docker_root
+        from harness.images.daemon import docker_info
 
-        root = docker_root()
+        root = docker_info().root
         if (free := free_bytes(root)) < DISK_MIN_BYTES:
             raise EnvironmentFailure(
                 f"{gib(free)} are free on the disk of Docker, "
@@ -106,7 +104,6 @@ class Docker(Provider):
         order.target.prepare(order.plan, say)
 
     def cluster(self, order: Order, run_id: str, say: Callable[[str], None]) -> RunCluster:
-        """Pods that are not started yet; their images are there."""
         from harness.clusters.docker.cluster import PodsOfRun
         from harness.images.building import infra_image
         from harness.images.daemon import connect

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
-from typing import TypedDict
 
 import docker
 from docker.errors import NotFound
@@ -28,19 +26,8 @@ _RESTART = (
 )
 
 
-class _Container(TypedDict):
-    """What Docker lists of a container, as far as it is used here."""
-
-    Id: str
-    Names: list[str]
-
-
-@dataclass(frozen=True)
-class _Removal:
-    """One object of a run, and how it is removed."""
-
-    what: str
-    act: Callable[[], object]
+_Removal = tuple[str, Callable[[], object]]
+"""One object of a run, and how it is removed."""
 
 
 def remove_run(client: docker.DockerClient, run_id: str, *, dry_run: bool = False) -> list[str]:
@@ -54,14 +41,15 @@ def remove_run(client: docker.DockerClient, run_id: str, *, dry_run: bool = Fals
     failures: list[str] = []
 
     def remove(removal: _Removal) -> None:
+        what, act = removal
         try:
             if not dry_run:
-                removal.act()
-            removed.append(removal.what)
+                act()
+            removed.append(what)
         except NotFound:
             pass
         except DAEMON_TROUBLE as error:
-            failures.append(f"{removal.what}: {getattr(error, 'explanation', None) or error}")
+            failures.append(f"{what}: {getattr(error, 'explanation', None) or error}")
 
     for step in _steps(client, run_id):
         with ThreadPoolExecutor(max_workers=12) as pool:
@@ -83,22 +71,19 @@ def _steps(client: docker.DockerClient, run_id: str) -> list[list[_Removal]]:
     targets: list[_Removal] = []
     infras: list[_Removal] = []
     for container in api.containers(all=True, filters=by_run):
-        of_kind = infras if _name(container).endswith(INFRA_SUFFIX) else targets
+        name = container["Names"][0].lstrip("/")
+        of_kind = infras if name.endswith(INFRA_SUFFIX) else targets
         act = partial(api.remove_container, container["Id"], force=True)
-        of_kind.append(_Removal(f"container {_name(container)}", act))
-    volumes = [
-        _Removal(f"volume {volume['Name']}", partial(api.remove_volume, volume["Name"]))
+        of_kind.append((f"container {name}", act))
+    volumes: list[_Removal] = [
+        (f"volume {volume['Name']}", partial(api.remove_volume, volume["Name"]))
         for volume in api.volumes(filters=by_run)["Volumes"] or []
     ]
-    networks = [
-        _Removal(f"network {network['Name']}", partial(api.remove_network, network["Id"]))
+    networks: list[_Removal] = [
+        (f"network {network['Name']}", partial(api.remove_network, network["Id"]))
         for network in api.networks(filters=by_run)
     ]
     return [targets, infras, volumes, networks]
-
-
-def _name(container: _Container) -> str:
-    return container["Names"][0].lstrip("/")
 
 
 def unknown_runs(client: docker.DockerClient, known: set[str]) -> set[str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from time import monotonic_ns
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from harness.clusters.memory.levers import World, memory_levers
 from harness.clusters.memory.node import MemoryNode, Program
@@ -44,22 +44,6 @@ _STANDSTILL_TURNS: Final = 1_000_000
 """Turns that threads may take at one instant, before this is called a standstill."""
 
 
-class EventSource(Protocol):
-    """What happens in virtual time besides threads: a simulation."""
-
-    def next_ns(self) -> int | None:
-        """When its next event is due; None: it has none."""
-        ...
-
-    def run_next(self) -> None:
-        """Run that event; the source's time is then the event's."""
-        ...
-
-    def pass_to(self, time_ns: int) -> None:
-        """Time has passed up to here; no event was due before."""
-        ...
-
-
 class _Ticket:
     """One thread's part in virtual time. `turn` is locked unless its turn has just been given."""
 
@@ -86,7 +70,7 @@ def _locked() -> threading.Lock:
 class VirtualClock:
     """A clock for threads that take turns, moved by a simulation's events and their deadlines."""
 
-    def __init__(self, source: EventSource | None = None) -> None:
+    def __init__(self, source: Simulation | None = None) -> None:
         self._source = source
         self._now_ns = 0
         self._tickets: dict[int, _Ticket] = {}
@@ -297,7 +281,6 @@ class MemoryCluster:
 
     @property
     def levers(self) -> Mapping[str, Lever[Any]]:
-        """Every lever over simulated nodes."""
         return memory_levers(self.world)
 
     def create(self, roles: Mapping[str, frozenset[str]]) -> None:

@@ -7,14 +7,15 @@ process left behind needs no undoing: a simulated cluster ends with the process 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
 from harness.clusters.memory.node import Disk, MemoryNode
 from harness.clusters.memory.simulation import Network, Rule, Simulation
 from harness.faults.records import CLIENTS, DiskRecord, NetRecord, PauseRecord, ProcessRecord
+from harness.levers.disk import matching
+from harness.levers.net import Direction, directions
 from harness.levers.process import ended, runs_again
 from harness.protocols import Lever, Node, Proof, UndoRecord
 
@@ -47,14 +48,12 @@ class MemoryPauseLever(Lever[PauseRecord]):
         return replace(record, stopped=False)
 
     def apply(self, record: PauseRecord) -> None:
-        """Stop the process, if it is still the one that the record names."""
         node = self.world.nodes[record.node]
         with self.world.simulation.held():
             if record.pid is not None and node.pid() == record.pid:
                 node.pause(record.fault)
 
     def undo(self, record: PauseRecord) -> None:
-        """Let it go on unless another fault wants it stopped."""
         node = self.world.nodes.get(record.node)
         if node is not None and node.pid() == record.pid:
             with self.world.simulation.held():
@@ -94,7 +93,6 @@ class MemoryProcessLever(Lever[ProcessRecord]):
         end_process(self.world, record)
 
     def undo(self, record: ProcessRecord) -> None:
-        """Start the process again, unless it was dead before or another fault keeps it dead."""
         start_again(self.world, record)
 
     def probe(self, record: ProcessRecord, *, applied: bool) -> Proof:
@@ -142,8 +140,6 @@ def start_again(world: World, record: Ends) -> None:
 _TRIES: Final = 400
 """Packets that a probe sends to see what share of them is dropped."""
 
-Way = Literal["in", "out"]
-
 
 @dataclass(frozen=True)
 class MemoryNetLever(Lever[NetRecord]):
@@ -159,7 +155,7 @@ class MemoryNetLever(Lever[NetRecord]):
             if self._rules(record):
                 return
             for peer in record.peers:
-                for way in _ways(record):
+                for way in directions(record):
                     rule = Rule(
                         fault=record.fault,
                         peer=peer.name,
@@ -198,7 +194,7 @@ class MemoryNetLever(Lever[NetRecord]):
         ours = [rule for rule in rules if rule.peer == peer]
         before = sum(rule.own_met for rule in ours)
         tried = _TRIES if share < 1 else 1
-        passed = sum(self._try(record, peer, way, tried) for way in _ways(record))
+        passed = sum(self._try(record, peer, way, tried) for way in directions(record))
         met, hit = sum(rule.met for rule in ours), sum(rule.own_met for rule in ours)
         evidence = _of_system(record, peer, met)
         if share < 1:
@@ -211,7 +207,7 @@ class MemoryNetLever(Lever[NetRecord]):
         evidence += f", and {hit:,} of our own; a packet of our own {came}"
         return Proof(hit > before and not passed, [evidence], met)
 
-    def _try(self, record: NetRecord, peer: str, way: Way, count: int) -> int:
+    def _try(self, record: NetRecord, peer: str, way: Direction, count: int) -> int:
         node = record.node
         source, target = (peer, node) if way == "in" else (node, peer)
         draw = self.world.simulation.random(f"probe/{record.fault}/{source}/{target}")
@@ -234,10 +230,6 @@ class MemoryNetLever(Lever[NetRecord]):
             for rule in self.world.network.rules.get(record.node, ())
             if rule.fault == record.fault and rule.peer in peers
         ]
-
-
-def _ways(record: NetRecord) -> Sequence[Way]:
-    return ("in", "out") if record.direction == "both" else (record.direction,)
 
 
 def _of_system(record: NetRecord, peer: str, met: int) -> str:
@@ -305,7 +297,7 @@ class MemoryDiskLever(Lever[DiskRecord]):
 def damaged(disk: Disk, record: DiskRecord) -> list[str]:
     """Damage the folders that the record names; in sentences, what changed."""
     changes = []
-    for folder in disk.folders(record.folders):
+    for folder in matching(disk.sizes(), record.folders):
         if record.form == "wipe":
             sizes = [disk.files[path].size_bytes for path in disk.below(folder)]
             disk.wipe(folder)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any, Final, NoReturn, Protocol
 
 from harness.clusters.memory.simulation import Host, Network
@@ -64,11 +63,6 @@ class Disk:
         """Whether there is such a file."""
         return path in self.files
 
-    def folders(self, patterns: Sequence[str]) -> list[str]:
-        """The folders that a pattern fits, part by part: `*` never spans a slash."""
-        found = sorted({path.rpartition("/")[0] for path in self.files} - {""})
-        return [folder for folder in found if any(_fits(folder, one) for one in patterns)]
-
     def below(self, folder: str) -> list[str]:
         """The files in a folder or below it."""
         return sorted(path for path in self.files if path.startswith(f"{folder}/"))
@@ -106,11 +100,6 @@ class Disk:
         lost = min(len(file.records), -(-cut_bytes // RECORD_BYTES))
         file.cut(len(file.records) - lost)
         return {path: lost}
-
-
-def _fits(path: str, pattern: str) -> bool:
-    parts, wanted = path.split("/"), pattern.split("/")
-    return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
 
 
 EXIT_CODES: Final = {"KILL": 137, "TERM": 143}

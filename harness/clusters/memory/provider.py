@@ -89,7 +89,6 @@ class SimulatedRun(MemoryCluster, RunCluster):
         self.run_id = run_id
 
     def start(self) -> None:
-        """Have the target make its nodes and start their programs."""
         _target(self.order).start(self, self.order.plan)
 
 

@@ -122,7 +122,6 @@ class Network:
         self.rules.setdefault(node, []).insert(0, rule)
 
     def remove(self, node: str, fault: str, peers: set[str]) -> None:
-        """Remove a fault's rules for these peers at a node."""
         left = [
             rule
             for rule in self.rules.get(node, ())
@@ -134,7 +133,6 @@ class Network:
             self.rules.pop(node, None)
 
     def _met(self, source: Host, target: str, draw: Random | None = None) -> Rule | None:
-        """The first rule that acts on a message of the system, if any does."""
         for rule in self._between(source.name, target):
             if rule.meets(draw or source.random):
                 return rule

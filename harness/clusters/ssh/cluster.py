@@ -16,19 +16,17 @@ from typing import Any, Final, TypeVar
 
 from harness.clusters.ssh import equipment, scripts
 from harness.clusters.ssh.equipment import Installation
-from harness.clusters.ssh.host import Found, Host, hosts_of
+from harness.clusters.ssh.host import Host, hosts_of
 from harness.clusters.ssh.inventory import KIND, read_inventory
 from harness.clusters.ssh.node import SshNode
 from harness.clusters.ssh.scripts import UPLOADS
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
-from harness.levers import all_levers, clock
+from harness.levers import all_levers, prepared
 from harness.levers.power import PowerLever
 from harness.machine import reach
 from harness.machine.files import packed
 from harness.machine.scratch import scratch
 from harness.protocols import (
-    BOUNDED_DISK,
-    FAKETIME,
     ImageRef,
     Ingredients,
     Lever,
@@ -91,7 +89,6 @@ def _must(host: Host, argv: list[str], *, timeout_s: float = 10) -> None:
 
 
 _AT_ONCE: Final = 12
-_DATA_MB: Final = 128
 _HOLD_S: Final = 10
 _LIBRARY: Final = 'for each in /usr/lib/*/faketime/libfaketimeMT.so.1; do cat "$each"; done'
 
@@ -119,7 +116,6 @@ class SshCluster:
         return {name: lever for name, lever in levers.items() if name != PowerLever.name}
 
     def when_lost(self, tell: Callable[[str], None]) -> None:
-        """Have `tell` called when a host could not be reached for the time of its lease."""
         self.tell_lost = tell
 
     def admit(self) -> dict[str, str]:
@@ -183,17 +179,17 @@ class SshCluster:
         """The node with what the plan's faults, and its own Java, need from its start."""
         if self.installed:
             spec = replace(spec, env={**spec.env, **self.installed.environment})
-        if BOUNDED_DISK in self.needs:
-            spec = replace(spec, data_mb=_DATA_MB)
-        if FAKETIME in self.needs:
-            code, library, _ = host.execute(f"sh -c {shlex.quote(_LIBRARY)}")
-            if code or not library:
+
+        def library() -> bytes:
+            code, content, _ = host.execute(f"sh -c {shlex.quote(_LIBRARY)}")
+            if code or not content:
                 raise EnvironmentFailure(
                     f"{host.where} has no libfaketime, which the plan's clock faults need",
                     hint="apt-get install libfaketime",
                 )
-            spec = clock.prepared(spec, library)
-        return spec
+            return content
+
+        return prepared(spec, self.needs, library)
 
     def _places(
         self, spec: NodeSpec, host: Host, folders: Mapping[Path, str]
@@ -213,25 +209,22 @@ class SshCluster:
             lease.end()
 
     def output(self, node: Node) -> bytes:
-        """What the system's process has printed."""
         return self.nodes[node.name].console()
 
     def down(self) -> list[str]:
-        """Remove everything of this run from every host that it has claimed; what was removed.
-        Raises HarnessFailure, after having tried everywhere, that says where something stays."""
+        """Remove everything of this run from every host that it has claimed."""
         for lease in self._leases.values():
             lease.end()
-        removed, failures = take_down(list(self._claimed.values()), self.run_id)
-        for host in self.hosts.values():
-            host.close()
-        if failures:
-            raise HarnessFailure(
-                f"not everything could be removed: {'; '.join(failures)}",
+        try:
+            return take_down(
+                list(self._claimed.values()),
+                self.run_id,
                 hint="a host removes it by itself within "
                 f"{scripts.LEASE_S} s; `ackloss clean --inventory` removes it too",
             )
-        reach.forget(KIND, self.run_id)  # nothing of it is on any host
-        return removed
+        finally:
+            for host in self.hosts.values():
+                host.close()
 
 
 @dataclass
@@ -308,18 +301,24 @@ class Lease:
         self.tell_lost(self.host.connection.lost(why))
 
 
-def take_down(hosts: Sequence[Host], run_id: str) -> tuple[list[str], list[str]]:
-    """Remove everything of a run from hosts: what was removed, and why something stays."""
+def take_down(hosts: Sequence[Host], run_id: str, *, hint: str) -> list[str]:
+    """Remove everything of a run from hosts; what was removed. Raises HarnessFailure, after having
+    tried everywhere, that says where something stays; else it is on no host any more."""
 
     def down(host: Host) -> tuple[list[str], str | None]:
         try:
             return host.down(run_id), None
         except AcklossError as error:
             return [], str(error)
+        finally:
+            host.close()
 
     results = side_by_side(down, hosts)
-    removed = [name for names, _ in results for name in names]
-    return removed, [why for _, why in results if why is not None]
+    if failures := [why for _, why in results if why is not None]:
+        what = f"not everything of run {run_id} could be removed: {'; '.join(failures)}"
+        raise HarnessFailure(what, hint=hint)
+    reach.forget(KIND, run_id)
+    return [name for names, _ in results for name in names]
 
 
 def side_by_side(call: Callable[[Thing], T], things: Sequence[Thing]) -> list[T]:
@@ -367,38 +366,18 @@ def remove_run(run_id: str, *, dry_run: bool) -> list[str]:
     entry = reach.remembered(KIND, run_id)
     if entry is None:
         return []
-    path = Path(entry["inventory"])
-    return remove_from(hosts_of(read_inventory(path)), run_id, dry_run=dry_run)
+    hosts = hosts_of(read_inventory(Path(entry["inventory"])))
+    if not dry_run:
+        return take_down(hosts, run_id, hint="run `ackloss clean` again once the host is back")
 
-
-def remove_from(hosts: Sequence[Host], run_id: str, *, dry_run: bool) -> list[str]:
-    """Remove everything of a run from these hosts. Raises HarnessFailure."""
-    try:
-        if dry_run:
-            found = runs_on(hosts)
-            return [f"{host.name}: run {run_id}" for host in hosts if run_id in found[host.name]]
-        removed, failures = take_down(hosts, run_id)
-        if failures:
-            raise HarnessFailure(
-                f"not everything of run {run_id} could be removed: {'; '.join(failures)}",
-                hint="run `ackloss clean` again once the host is back",
-            )
-        reach.forget(KIND, run_id)
-        return removed
-    finally:
-        for host in hosts:
+    def found_on(host: Host) -> list[str]:
+        try:
+            host.admit()
+            return [f"{host.name}: run {run_id}" for each in host.found() if each.run_id == run_id]
+        finally:
             host.close()
 
-
-def runs_on(hosts: Sequence[Host]) -> dict[str, dict[str, Found]]:
-    """The runs of which something is on each host, by the host's name and the run's id. Raises the
-    first failure."""
-
-    def ask(host: Host) -> dict[str, Found]:
-        host.admit()
-        return {found.run_id: found for found in host.found()}
-
-    return dict(zip([host.name for host in hosts], side_by_side(ask, hosts), strict=True))
+    return [line for lines in side_by_side(found_on, hosts) for line in lines]
 
 
 def clean_inventory(path: Path, known: set[str], *, dry_run: bool) -> tuple[list[str], list[str]]:
@@ -407,41 +386,26 @@ def clean_inventory(path: Path, known: set[str], *, dry_run: bool) -> tuple[list
 
     Raises, after having tried all hosts, the first failure.
     """
-    hosts = hosts_of(read_inventory(path))
 
-    def clean(host: Host) -> tuple[list[str], list[str]] | AcklossError:
+    def clean(host: Host) -> tuple[list[str], list[str]]:
+        removed, left = list[str](), list[str]()
         try:
             host.admit()
-            return _clean_host(host, known, dry_run=dry_run)
-        except AcklossError as error:
-            return error
+            for found in host.found():
+                if found.run_id in known:
+                    continue
+                if found.alive:
+                    left.append(f"{host.name}: run {found.run_id} is alive: left alone")
+                elif dry_run:
+                    removed.append(f"{host.name}: run {found.run_id}")
+                else:
+                    removed += host.down(found.run_id)
         finally:
             host.close()
+        return removed, left
 
-    removed: list[str] = []
-    left: list[str] = []
-    failures = []
-    for outcome in side_by_side(clean, hosts):
-        if isinstance(outcome, AcklossError):
-            failures.append(outcome)
-        else:
-            removed += outcome[0]
-            left += outcome[1]
-    if failures:
-        raise failures[0]
-    return removed, left
-
-
-def _clean_host(host: Host, known: set[str], *, dry_run: bool) -> tuple[list[str], list[str]]:
-    removed: list[str] = []
-    left: list[str] = []
-    for found in host.found():
-        if found.run_id in known:
-            continue
-        if found.alive:
-            left.append(f"{host.name}: run {found.run_id} is alive: left alone")
-        elif dry_run:
-            removed.append(f"{host.name}: run {found.run_id}")
-        else:
-            removed += host.down(found.run_id)
+    removed, left = list[str](), list[str]()
+    for of_host in side_by_side(clean, hosts_of(read_inventory(path))):
+        removed += of_host[0]
+        left += of_host[1]
     return removed, left

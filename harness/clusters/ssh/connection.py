@@ -10,6 +10,7 @@ connection by default (MaxSessions), and refuses the next one at once: at most 8
 from __future__ import annotations
 
 import logging
+import queue
 import re
 import secrets
 import select
@@ -94,20 +95,15 @@ class Shell:
             errors += channel.recv_stderr(1 << 16)
 
 
-@dataclass(eq=False)
 class Shells:
     """Some shells of one kind on one host, made when they are needed. Thread-safe: as many callers
     as there may be shells go on at once, others wait."""
 
-    connection: Connection
-    command: str
-    most: int
-    _idle: list[Shell] = field(default_factory=list)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _free: threading.Semaphore = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._free = threading.Semaphore(self.most)
+    def __init__(self, connection: Connection, command: str, most: int) -> None:
+        self.connection, self.command = connection, command
+        self._places = queue.LifoQueue[Shell | None]()  # the one that was used last comes first
+        for _ in range(most):
+            self._places.put(None)
 
     def run(self, argv: Sequence[str], *, timeout_s: float) -> Completed:
         """Run a command in one of the shells. Raises HarnessFailure when the host is lost.
@@ -115,11 +111,12 @@ class Shells:
         Where the connection was lost before, it is made again; a command under which it is lost is
         not run twice, as it may have had its effect.
         """
-        with self._taken() as shells:
-            shell = shells.pop() if shells else self._open()
-            if shell.ended or not self.connection.alive:
+        shell, idle = self._places.get(), None
+        try:
+            if shell is not None and (shell.ended or not self.connection.alive):
                 self.connection.close_channel(shell.channel)
-                shell = self._open()
+                shell = None
+            shell = shell or Shell(self.connection.open_channel(self.command))
             try:
                 done = shell.run(argv, timeout_s)
             except TimeoutError:
@@ -128,13 +125,20 @@ class Shells:
             except TROUBLE as error:
                 self.connection.close_channel(shell.channel)
                 raise HarnessFailure(self.connection.lost(error)) from error
-            shells.append(shell)
+            idle = shell
             return done
+        finally:
+            self._places.put(idle)
 
     def close(self) -> None:
         """End those that are idle, and wait until they are gone from the host."""
-        with self._lock:
-            idle, self._idle = self._idle, []
+        taken = list[Shell | None]()
+        with suppress(queue.Empty):
+            while True:
+                taken.append(self._places.get_nowait())
+        idle = [shell for shell in taken if shell is not None]
+        for _ in taken:
+            self._places.put(None)
         for shell in idle:
             with suppress(*TROUBLE):
                 shell.channel.shutdown_write()
@@ -142,21 +146,6 @@ class Shells:
         for shell in idle:
             shell.channel.status_event.wait(max(0, deadline - time.monotonic()))
             self.connection.close_channel(shell.channel)
-
-    @contextmanager
-    def _taken(self) -> Iterator[list[Shell]]:
-        """A list with an idle shell, or empty; the shell that it has at the end is idle again."""
-        with self._free:
-            with self._lock:
-                taken = [self._idle.pop()] if self._idle else []
-            try:
-                yield taken
-            finally:
-                with self._lock:
-                    self._idle += taken
-
-    def _open(self) -> Shell:
-        return Shell(self.connection.open_channel(self.command))
 
 
 MOST_CHANNELS: Final = 8
@@ -408,14 +397,6 @@ class Connection:
         return EnvironmentFailure(
             f"{where} does not answer: {_in_words(error)}", hint="is its SSH server reachable?"
         )
-
-
-def connected(connections: Sequence[Connection]) -> None:
-    """Connect to all, side by side. Raises the first failure."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(max_workers=12) as pool:
-        list(pool.map(lambda each: each.connect(), connections))
 
 
 def _in_words(error: BaseException | str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 import socket
-import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -183,38 +183,18 @@ def read_all(
     channel: paramiko.Channel, stdin: bytes, *, limit_s: float
 ) -> tuple[int, bytes, bytes]:
     """Write to a command, then read both of its streams to their end: exit code, output, errors.
-    Raises TimeoutError, or what paramiko raises."""
+    Raises TimeoutError where nothing comes for so long, or what paramiko raises. What it writes
+    about errors has to fit the channel's window."""
     channel.settimeout(limit_s)
-    output, errors = bytearray(), bytearray()
-    try:
+    with suppress(OSError):  # it has ended without reading all: its errors say why
         if stdin:
             channel.sendall(stdin)
         channel.shutdown_write()
-    except OSError:
-        pass  # it has ended without reading all: its errors say why
-    deadline = time.monotonic() + limit_s
-    while not (channel.exit_status_ready() and channel.eof_received):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not finished within {limit_s:g} s")
-        if channel.closed and not channel.exit_status_ready():
-            raise EOFError("the connection was lost")
-        _drain(channel, output, errors)
-        channel.status_event.wait(0.002)
-    while _drain(channel, output, errors):
-        pass
-    return channel.recv_exit_status(), bytes(output), bytes(errors)
-
-
-def _drain(channel: paramiko.Channel, output: bytearray, errors: bytearray) -> bool:
-    """Take what has arrived; whether there was anything."""
-    any_ = False
-    if channel.recv_ready():
-        output += channel.recv(1 << 18)
-        any_ = True
-    if channel.recv_stderr_ready():
-        errors += channel.recv_stderr(1 << 16)
-        any_ = True
-    return any_
+    output = channel.makefile("rb").read()
+    errors = channel.makefile_stderr("rb").read()
+    if (code := channel.recv_exit_status()) < 0:
+        raise EOFError("it ended without an exit code")
+    return code, output, errors
 
 
 def hosts_of(inventory: Inventory) -> list[Host]:

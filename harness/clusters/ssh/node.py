@@ -40,7 +40,6 @@ class SshNode(Node):
         return self.host.seen.peer if direct else None
 
     def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
-        """Run a command as root in the node's namespaces."""
         return self.host.in_node(argv, timeout_s=timeout_s)
 
     def run(self, argv: Sequence[str], *, timeout_s: float = 30) -> Completed:
@@ -67,7 +66,6 @@ class SshNode(Node):
         return {file.partition("/")[2] or file: content for file, content in unpacked(archive)}
 
     def start(self) -> None:
-        """Start the system's process; does nothing when it is running."""
         done = self.host.in_node([*_PROCESS, "start"], timeout_s=10)
         if done.exit_code:
             raise HarnessFailure(f"{self.name}: its process did not start: {done.output.strip()}")
@@ -82,7 +80,6 @@ class SshNode(Node):
             )
 
     def pid(self) -> int | None:
-        """The process id of the system, as the node's commands see it."""
         words = self._state()
         return int(words[1]) if words[0] == "running" else None
 

@@ -63,7 +63,6 @@ class Ssh(Provider):
         return [name for name in all_levers({}) if name != PowerLever.name]
 
     def runs(self, target: type[Target[Any]]) -> bool:
-        """A target that says what a host needs to run it."""
         return target.does("for_hosts")
 
     def outline(self, order: Order) -> list[NodeOutline]:
@@ -100,11 +99,9 @@ class Ssh(Provider):
         return maven(), *examine(self.inventory)
 
     def prepare(self, order: Order, say: Callable[[str], None]) -> None:
-        """What the target needs on hosts, on this machine."""
         order.target.for_hosts(order.plan, say)
 
     def cluster(self, order: Order, run_id: str, say: Callable[[str], None]) -> RunCluster:
-        """Nodes that are not started yet; what is uploaded to their hosts is here."""
         from harness.clusters.ssh.cluster import HostsOfRun
         from harness.clusters.ssh.equipment import installation
         from harness.clusters.ssh.host import hosts_of

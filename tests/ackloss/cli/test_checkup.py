@@ -6,6 +6,7 @@ import os
 import shutil
 from collections import namedtuple
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -126,7 +127,7 @@ def test_a_run_needs_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_run_needs_memory_for_its_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.images.daemon.docker_root", lambda: tmp_path)
+    monkeypatch.setattr("harness.images.daemon.docker_info", lambda: SimpleNamespace(root=tmp_path))
     nodes, available = len(PLAN.provider.outline(PLAN.order)), "harness.clusters.docker.provider"
     monkeypatch.setattr(f"{available}.memory_available", lambda: nodes * 512 << 20)
     PLAN.provider.require(PLAN.order)

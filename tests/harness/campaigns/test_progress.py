@@ -45,7 +45,7 @@ def test_finished_runs_are_distinguished_from_those_that_broke_off(tmp_path: Pat
     assert progress.ended is None
 
 
-@pytest.mark.parametrize("cut", range(1, 60, 7))
+@pytest.mark.parametrize("cut", [1, 30, 57])
 def test_a_line_that_a_crash_has_cut_is_ignored(tmp_path: Path, cut: int) -> None:
     file = tmp_path / "journal.jsonl"
     journal = Journal(file)
@@ -79,8 +79,10 @@ def test_a_last_line_that_lacks_only_its_newline_counts_and_stays(tmp_path: Path
     }
 
 
-@pytest.mark.parametrize("number", [1, 3, 4])
-@pytest.mark.parametrize("damage", [b"not JSON", b"\0" * 40, b"[]", b'{"at":""}'])
+@pytest.mark.parametrize(
+    ("number", "damage"),
+    [(1, b"not JSON"), (3, b"\0" * 40), (3, b"[]"), (4, b'{"at":""}')],
+)
 def test_a_damaged_line_is_refused_by_its_number(
     tmp_path: Path, number: int, damage: bytes
 ) -> None:

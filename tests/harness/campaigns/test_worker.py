@@ -26,7 +26,6 @@ from harness.campaigns.worker import (
     _next,
     _Worker,
     cluster_key,
-    may_be_kept,
 )
 from harness.errors import EnvironmentFailure, HarnessFailure, Interrupted
 from harness.history.run_folder import RunDir
@@ -173,8 +172,7 @@ def test_a_plan_that_does_not_fit_gets_a_new_cluster(world: World, other: dict[s
 
 def test_a_fault_that_damages_what_is_stored_makes_the_cluster_single_use(world: World) -> None:
     damaging = {"faults": [CLOCK]}
-    assert not may_be_kept(resolved(**damaging))
-    assert may_be_kept(resolved())
+    assert cluster_key(resolved(**damaging)) is None
     world.execute("one", **damaging)
     assert len(world.executed) == 1  # no warm-up on a cluster that serves one run
     world.execute("two", **damaging)

@@ -45,16 +45,3 @@ def test_a_dead_run_that_another_process_cleans_up_is_not_called_alive(tmp_path:
     with state.claimed("run"):
         left = _left_of_run()
     assert left == ["run run is cleaned up by another process: left alone"]
-
-
-def test_a_run_whose_entry_cannot_be_read_is_named_and_removed_on_request(tmp_path: Path) -> None:
-    """Nobody knows of what kind its cluster is, nor whether it is kept."""
-    _register(tmp_path, pid=os.getpid())
-    entry = tmp_path / "state" / "runs" / "run.json"
-    entry.write_bytes(b"{")
-    assert _left_of_run() == [
-        f"run run has an entry that cannot be read, {entry}: `ackloss clean --kept` removes it"
-    ]
-    assert entry.exists()
-    clean_all(dry_run=False, kept=True)
-    assert not entry.exists()
