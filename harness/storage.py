@@ -145,19 +145,24 @@ class Folder:
         fs, path = self.opened()
 
         def fetch(name: str) -> None:
-            with _kept_in(files[name].parent) as folder:
-                folder.mkdir(parents=True, exist_ok=True)
+            try:
+                files[name].parent.mkdir(parents=True, exist_ok=True)
                 with _in_one_sentence(self.place(name)):
                     stream = fs.open_input_stream(f"{path}/{name}")
-
-                def read() -> bytes:
-                    with _in_one_sentence(self.place(name)):
-                        chunk: bytes = stream.read(_CHUNK_BYTES)
-                        return chunk
-
                 with stream, files[name].open("wb") as copy:
-                    while chunk := read():
+                    while True:
+                        with _in_one_sentence(self.place(name)):
+                            chunk: bytes = stream.read(_CHUNK_BYTES)
+                        if not chunk:
+                            break
                         copy.write(chunk)
+            except OSError as error:
+                raise EnvironmentFailure(
+                    f"cannot keep a copy of what is read: {_first_line(error)}",
+                    file=str(files[name].parent),
+                    hint="free some space there, or name another folder for temporary files in "
+                    "TMPDIR",
+                ) from error
 
         _together(fetch, files)
 
@@ -245,19 +250,6 @@ def _together(each: Callable[[str], None], names: Mapping[str, Path]) -> None:
     with ThreadPoolExecutor(_THREADS) as pool:
         for _ in pool.map(each, names):
             pass
-
-
-@contextlib.contextmanager
-def _kept_in(folder: Path) -> Iterator[Path]:
-    """What this machine's disk raises, as an error that names the folder there."""
-    try:
-        yield folder
-    except OSError as error:
-        raise EnvironmentFailure(
-            f"cannot keep a copy of what is read: {_first_line(error)}",
-            file=str(folder),
-            hint="free some space there, or name another folder for temporary files in TMPDIR",
-        ) from error
 
 
 @contextlib.contextmanager

@@ -81,12 +81,10 @@ class Archive:
         except AcklossError as error:
             why = why or error
         if self._missing:
-            number = len(self._missing)
-            runs = "run was" if number == 1 else "runs were"
+            because = f" ({why})" if why else ""
             self.say(
-                f"{number:,} judged {runs} not copied to {self.place.place()}"
-                + (f" ({why})" if why else "")
-                + f"; {'it is' if number == 1 else 'they are'} complete in {self.campaign.runs}, "
+                f"judged runs that were not copied to {self.place.place()}: {len(self._missing):,}"
+                f"{because}; they are complete in {self.campaign.runs}, "
                 "and `ackloss campaign resume --archive` copies what is missing"
             )
         elif why is not None:

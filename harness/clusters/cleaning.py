@@ -63,7 +63,11 @@ def clean_all(*, dry_run: bool, kept: bool, only: Provider | None = None) -> Cle
     `only` this kind of cluster, where it is given, and on all hosts that it knows. Tries all of
     them, then raises the first failure."""
     cleaned = Cleaned(removed=remove_abandoned(dry_run=dry_run))
-    runs = [run for run in state.registrations() if only is None or _concerns(only, run)]
+    runs = [
+        run
+        for run in state.registrations()
+        if only is None or (run.kind == only.plugin and only.concerns(run.run_id))
+    ]
     failures = []
     for run in runs:
         try:
@@ -81,11 +85,6 @@ def clean_all(*, dry_run: bool, kept: bool, only: Provider | None = None) -> Cle
     if failures:
         raise failures[0]
     return cleaned
-
-
-def _concerns(only: Provider, run: state.Registered) -> bool:
-    """Whether a run was on this kind of cluster, and on this very cluster where a file names it."""
-    return run.kind == only.plugin and only.concerns(run.run_id)
 
 
 def _clean(

@@ -58,20 +58,29 @@ def matched(
         roles = member.roles | set(services[service].roles)
         nodes.append(Matched(name=member.name, roles=roles, container=containers[service]))
     taken = frozenset[str]().union(*(member.roles for member in members))
-    for service in services.keys() - of_service.keys():
+    for service in services:
+        if service in of_service:
+            continue
         roles = frozenset(services[service].roles)
         if not roles or roles & taken or services[service].node is not None:
-            raise _no_member(named, service, members)
-    others = [service for service in services if service not in of_service]
-    nodes += [
-        Matched(
-            name=_node_name(service),
-            roles=frozenset(services[service].roles),
-            container=containers[service],
-        )
-        for service in others
-    ]
-    _check_names(named, nodes)
+            found = ", ".join(f"{member.name} at {member.address}" for member in members)
+            raise EnvironmentFailure(
+                f"no node of the system is in the service {service}: it names {found or 'none'}",
+                file=str(named.file),
+                key=f"services.{service}",
+                hint="leave the service out, or give it a role that these do not have",
+            )
+        name = re.sub(r"[^a-z0-9.-]", "-", service.lower())  # as journals can hold it
+        nodes.append(Matched(name=name, roles=roles, container=containers[service]))
+    names = [node.name for node in nodes]
+    for node in nodes:
+        if names.count(node.name) > 1:
+            raise PlanError(
+                f"two nodes would have the name {node.name}",
+                file=str(named.file),
+                key=f"services.{node.container.service}",
+                hint="rename the service",
+            )
     return nodes
 
 
@@ -135,33 +144,6 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _no_member(named: Named, service: str, members: Sequence[Member]) -> EnvironmentFailure:
-    found = ", ".join(f"{member.name} at {member.address}" for member in members)
-    return EnvironmentFailure(
-        f"no node of the system is in the service {service}: it names {found or 'none'}",
-        file=str(named.file),
-        key=f"services.{service}",
-        hint="leave the service out, or give it a role that these do not have",
-    )
-
-
-def _node_name(service: str) -> str:
-    """The name of a node that the system does not name: as journals can hold it."""
-    return re.sub(r"[^a-z0-9.-]", "-", service.lower())
-
-
-def _check_names(named: Named, nodes: Sequence[Matched]) -> None:
-    names = [node.name for node in nodes]
-    for node in nodes:
-        if names.count(node.name) > 1:
-            raise PlanError(
-                f"two nodes would have the name {node.name}",
-                file=str(named.file),
-                key=f"services.{node.container.service}",
-                hint="rename the service",
-            )
 
 
 _UP_S: Final = 120.0

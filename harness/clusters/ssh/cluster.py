@@ -39,8 +39,6 @@ from harness.protocols.clusters import specs_of
 
 # Folders and files that the nodes' image would hold, uploaded to a host once and kept there.
 
-_UNPACK_S = 120
-
 
 def uploaded(host: Host, source: Path, run_id: str) -> str:
     """Where a local file or folder is on a host; uploaded unless it is there. What was begun and
@@ -49,21 +47,23 @@ def uploaded(host: Host, source: Path, run_id: str) -> str:
     inside = f"{kept}/{source.name}"
     if host.admin(["test", "-e", inside]).exit_code == 0:
         return inside
-    half = f"{kept}.{run_id}"
-    user = host.entry.user
-    begin = 'mkdir -p "$0" "$1.part" && : >"$1.tar" && chown "$2" "$1.tar"'
-    _must(host, ["sh", "-c", begin, UPLOADS, half, user])
+    unpack = (
+        'mkdir -p "$0" "$1.part" && tar -x --no-same-owner -C "$1.part" -f - && '
+        '{ mv -T "$1.part" "$2" 2>/dev/null || rm -rf "$1.part"; }'
+    )
+    command = shlex.join(["sh", "-c", unpack, UPLOADS, f"{kept}.{run_id}", kept])
     with scratch() as folder:
         packed = Path(folder) / "upload.tar"
         with tarfile.open(packed, "w") as archive:
             archive.add(source, source.name)
         with packed.open("rb") as content:
-            host.connection.upload(content, f"{half}.tar", size_bytes=packed.stat().st_size)
-    unpack = (
-        'tar -x --no-same-owner -C "$0.part" -f "$0.tar" && rm "$0.tar" && '
-        '{ mv -T "$0.part" "$1" 2>/dev/null || rm -rf "$0.part"; }'
-    )
-    _must(host, ["sh", "-c", unpack, half, kept], timeout_s=_UNPACK_S)
+            code, output, errors = host.execute(command, content)
+    if code:
+        why = (errors or output).decode(errors="replace").strip()[:300]
+        raise EnvironmentFailure(
+            f"{host.where}: files cannot be uploaded: {why}",
+            hint="`ackloss doctor --inventory` shows the room on its disk",
+        )
     return inside
 
 
@@ -77,15 +77,6 @@ def digest(source: Path) -> str:
             total.update(str(path.relative_to(source.parent)).encode())
             total.update(hashlib.file_digest(content, "sha256").digest())
     return total.hexdigest()[:24]
-
-
-def _must(host: Host, argv: list[str], *, timeout_s: float = 10) -> None:
-    done = host.admin(argv, timeout_s=timeout_s)
-    if done.exit_code:
-        raise EnvironmentFailure(
-            f"{host.where}: files cannot be uploaded: {done.output.strip()[:300]}",
-            hint="`ackloss doctor --inventory` shows the room on its disk",
-        )
 
 
 _AT_ONCE: Final = 12

@@ -251,23 +251,6 @@ class Connection:
             channel.close()
         self._channels.release()
 
-    def upload(self, source: object, path: str, *, size_bytes: int) -> None:
-        """Write what a binary file holds to a path on the host, as the user who logs in."""
-        with self._channels:
-            try:
-                self.connect()
-                assert self._client is not None
-                with self._client.open_sftp() as sftp:
-                    if (channel := sftp.get_channel()) is not None:
-                        channel.settimeout(60)
-                    sftp.putfo(source, path, file_size=size_bytes, confirm=True)  # type: ignore[arg-type]
-            except TROUBLE as error:
-                raise EnvironmentFailure(
-                    f"{self.where}: a file cannot be written: {error}",
-                    file=path,
-                    hint="`ackloss doctor --inventory` shows the room on its disk",
-                ) from error
-
     def lost(self, error: BaseException | str) -> str:
         """That the host does not answer any more, as a sentence."""
         return f"{self.where} does not answer: {_in_words(error)}"

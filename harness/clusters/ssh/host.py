@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import shlex
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 import paramiko
 
@@ -20,6 +21,7 @@ from harness.protocols import Completed
 
 _IN_NODE: Final = 5  # of the 8 channels: one more is the host's, one the lease's, one is for files
 _TRANSFER_S: Final = 60.0
+_CHUNK_BYTES: Final = 1 << 20
 _DOWN_S: Final = 60.0
 
 
@@ -152,7 +154,7 @@ class Host:
         return self.node_shells.run(argv, timeout_s=timeout_s)
 
     def execute(
-        self, command: str, stdin: bytes = b"", *, in_node: bool = False
+        self, command: str, stdin: bytes | BinaryIO = b"", *, in_node: bool = False
     ) -> tuple[int, bytes, bytes]:
         """Run a command line as root on its own channel: exit code, output, errors. Raises
         HarnessFailure."""
@@ -180,15 +182,16 @@ class Host:
 
 
 def read_all(
-    channel: paramiko.Channel, stdin: bytes, *, limit_s: float
+    channel: paramiko.Channel, stdin: bytes | BinaryIO, *, limit_s: float
 ) -> tuple[int, bytes, bytes]:
     """Write to a command, then read both of its streams to their end: exit code, output, errors.
     Raises TimeoutError where nothing comes for so long, or what paramiko raises. What it writes
     about errors has to fit the channel's window."""
     channel.settimeout(limit_s)
     with suppress(OSError):  # it has ended without reading all: its errors say why
-        if stdin:
-            channel.sendall(stdin)
+        source = io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin
+        while chunk := source.read(_CHUNK_BYTES):
+            channel.sendall(chunk)
         channel.shutdown_write()
     output = channel.makefile("rb").read()
     errors = channel.makefile_stderr("rb").read()

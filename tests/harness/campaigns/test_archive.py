@@ -151,7 +151,7 @@ def test_a_storage_that_goes_away_costs_no_run_and_is_reported(
     archive.add("done")
     assert archive.finish(progress(campaign)) == ["done"]
     (sentence,) = said
-    assert sentence.startswith("1 judged run was not copied to s3://bucket/c (s3://bucket/c/")
+    assert sentence.startswith("judged runs that were not copied to s3://bucket/c: 1 (s3://bucket/c/")
     assert sentence.endswith("`ackloss campaign resume --archive` copies what is missing")
     assert campaign.run("done").manifest.is_file()
 
