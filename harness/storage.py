@@ -199,7 +199,8 @@ class Folder:
                 with fs.open_output_stream(partial) as stream:
                     write(stream)
                 if self.local is not None:
-                    _to_disk(partial)
+                    with Path(partial).open("rb") as written:
+                        os.fsync(written.fileno())
                 if not at_once:
                     fs.move(partial, f"{folder}/{last}")
             except BaseException:
@@ -281,8 +282,3 @@ def _first_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return str(error.strerror)
     return re.split(r" \(Request ID|; Details", " ".join(str(error).split()))[0][:_LONGEST]
-
-
-def _to_disk(path: str) -> None:
-    with Path(path).open("rb") as stream:
-        os.fsync(stream.fileno())

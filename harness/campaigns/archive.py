@@ -77,7 +77,8 @@ class Archive:
                 break  # the storage still does not answer: the others would wait for it, too
         why: Exception | None = next(filter(None, self._missing.values()), None)
         try:
-            self.place.send(self._named(self._own_files()))
+            runs, files = self.campaign.runs, _files(self.campaign.path)
+            self.place.send(self._named(path for path in files if runs not in path.parents))
         except AcklossError as error:
             why = why or error
         if self._missing:
@@ -156,11 +157,6 @@ class Archive:
             path = rundir.path / name
             if path.parent.name == rundir.findings.name and not path.exists():
                 self.place.remove(self._name(path))
-
-    def _own_files(self) -> Iterator[Path]:
-        return (
-            path for path in _files(self.campaign.path) if self.campaign.runs not in path.parents
-        )
 
     def _named(self, paths: Iterable[Path]) -> dict[str, Path]:
         return {self._name(path): path for path in paths}

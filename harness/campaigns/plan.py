@@ -422,17 +422,16 @@ def breaking(policy: Policy, cells: Mapping[str, Tally]) -> set[str]:
     share of 0 when any run is, conclusive or not: one counter-example is enough, whatever else
     happened in the run.
     """
-    lossy = {name for name, tally in cells.items() if _is_lossy(tally, policy.share)}
+    share = policy.share
+    lossy = {
+        name
+        for name, tally in cells.items()
+        if (tally.conclusive_invalid > share * tally.conclusive if share else tally.invalid)
+    }
     judged = {name for name, tally in cells.items() if tally.conclusive or name in lossy}
     if policy.fail_on == "never" or (policy.fail_on == "all" and lossy != judged):
         return set()
     return lossy
-
-
-def _is_lossy(tally: Tally, share: float) -> bool:
-    if not share:
-        return tally.invalid > 0
-    return tally.conclusive_invalid > share * tally.conclusive
 
 
 def inconclusive(policy: Policy, cells: Mapping[str, Tally]) -> set[str]:

@@ -215,15 +215,18 @@ class Order:
         ordered = sorted(
             self.groups, key=lambda group: not any(cell.name in self.first for cell in group)
         )
-        left = [
-            (repetition, [cell for cell in group if self._is_left(cell, repetition)])
-            for repetition in range(rounds)
+        self._left = [
+            Task(cells[0], n, tuple(cells[1:]))
+            for n in range(rounds)
             for group in ordered
+            if (
+                cells := [
+                    cell
+                    for cell in group
+                    if n < cell.repetitions and (cell.name, n) not in self.finished
+                ]
+            )
         ]
-        self._left = [Task(cells[0], n, tuple(cells[1:])) for n, cells in left if cells]
-
-    def _is_left(self, cell: Cell, repetition: int) -> bool:
-        return repetition < cell.repetitions and (cell.name, repetition) not in self.finished
 
     def __len__(self) -> int:
         return len(self._left)
@@ -376,7 +379,9 @@ class Scheduler:
             return
         idle = sum(worker.task is None for worker in self._workers)
         while len(self._workers) < self.workers and idle < len(self._order):
-            self._workers.append(self._new_worker())
+            number = next(self._numbers)
+            started = self.start(number, self.folder.runs, self.judge)
+            self._workers.append(_Worker(number, *started))
             idle += 1
         for worker in self._workers:
             if worker.task is None and not self._spent():
@@ -496,10 +501,6 @@ class Scheduler:
             self._write(RunFailed(run_id=run_id, error=why))
             self.after(self.progress.runs[run_id], self.progress)
         self._end_task(worker)
-
-    def _new_worker(self) -> _Worker:
-        number = next(self._numbers)
-        return _Worker(number, *self.start(number, self.folder.runs, self.judge))
 
     def _end_workers(self, *, at_once: bool) -> None:
         """End every worker; each takes its own cluster down."""

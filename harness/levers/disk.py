@@ -99,10 +99,15 @@ def planned(record: DiskRecord, sizes: Sizes, read: Read, storage: Storage | Non
         if storage is not None and record.form == "unsynced":
             changes += storage.unsynced(folder, record, sizes, read, draw)
             continue
-        files = storage.segments(folder, sizes) if storage else _files(folder, sizes)
+        # by name: where a target numbers its files, the newest is last
+        inside = sorted(path for path in sizes if path.rpartition("/")[0] == folder)
+        files = storage.segments(folder, sizes) if storage else inside
         newest = [path for path in files if sizes[path]][-1:]
         if record.form == "truncate":
-            changes += [_truncated(path, record.cut_bytes, sizes) for path in newest]
+            for path in newest:
+                left = max(0, sizes[path] - record.cut_bytes)
+                summary = f"its last {sizes[path] - left:,} bytes cut off"
+                changes.append(Change(how="resize", path=path, summary=summary, size_bytes=left))
         else:
             changes += [_flipped(path, record.flip_count, sizes, read, draw) for path in newest]
     return changes
@@ -126,24 +131,10 @@ def _fits(path: str, pattern: str) -> bool:
     return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
 
 
-def _files(folder: str, sizes: Sizes) -> list[str]:
-    """The files of a folder by name: where a target numbers its files, the newest is last."""
-    return sorted(path for path in sizes if path.rpartition("/")[0] == folder)
-
-
 def check_size(read: Sizes) -> None:
     """Raise ValueError when files are too large to be read."""
     if sum(read.values()) > MOST_BYTES:
         raise ValueError(f"{', '.join(read)}: more than {MOST_BYTES:,} bytes to read")
-
-
-def _truncated(path: str, cut_bytes: int, sizes: Sizes) -> Change:
-    return Change(
-        how="resize",
-        path=path,
-        summary=f"its last {min(cut_bytes, sizes[path]):,} bytes cut off",
-        size_bytes=max(0, sizes[path] - cut_bytes),
-    )
 
 
 def _flipped(path: str, flip_count: int, sizes: Sizes, read: Read, draw: random.Random) -> Change:
@@ -221,8 +212,13 @@ class DiskLever(Lever[DiskRecord]):
         """In force: the files are as our file says they were to become, under a dead process.
         Undone: the process runs, unless another fault keeps it dead, and our file is gone."""
         node = self.nodes[record.node]
-        files = _in_force(node, record) if applied else _gone(node, record)
         process = _process(node, record, applied=applied)
+        if applied:
+            files = _in_force(node, record)
+        elif _damage(node, record.fault) is None:
+            files = Proof(True, [])
+        else:
+            files = Proof(False, [f"{node.name}: our file of this fault is left"])
         return Proof(files.proven and process.proven, [*process.evidence, *files.evidence])
 
     def leftover_state(self, node: Node) -> list[str]:
@@ -275,11 +271,6 @@ def _seen(node: Node, change: Change, before: Mapping[str, int], sizes: Mapping[
     summary = change.summary if proven else f"NOT {change.summary}"
     evidence = f"{before[path]:,} bytes before, {sizes.get(path, 0):,} now; {summary}"
     return Proof(proven, [f"{node.name}: {path}: {evidence}"])
-
-
-def _gone(node: Node, record: DiskRecord) -> Proof:
-    left = _damage(node, record.fault) is not None
-    return Proof(not left, [f"{node.name}: our file of this fault is left"] if left else [])
 
 
 def _below(path: str, sizes: Mapping[str, int]) -> list[int]:

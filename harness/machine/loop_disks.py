@@ -29,6 +29,7 @@ import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -36,6 +37,7 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from harness.errors import EnvironmentFailure, HarnessFailure
+from harness.machine.files import replace_file
 from harness.machine.state import state_dir
 from harness.protocols import OwnDisk, PowerLoss, Stored
 
@@ -105,7 +107,8 @@ class LoopDisk(OwnDisk):
             file.write(bytes(CANARY_BYTES))
             file.flush()
             os.fsync(file.fileno())
-        _sync_folder(at)
+        with _opened(at) as folder:
+            os.fsync(folder)
 
     def flush(self) -> None:
         _run("sync", "-f", str(self.mounted_at))
@@ -131,7 +134,8 @@ class LoopDisk(OwnDisk):
         with (at / CANARY).open("ab") as file:
             file.write(bytes(CANARY_BYTES))
         written = (at / CANARY).stat().st_size
-        _shut_down(at)
+        with _opened(at) as folder:  # which writes nothing more, not even what is in memory
+            fcntl.ioctl(folder, _SHUTDOWN, _FLUSH_NOTHING)
         _until_done(lambda: _run("umount", str(at)))
         _until_done(self._refuse_attached)
         self._mount()
@@ -143,9 +147,7 @@ class LoopDisk(OwnDisk):
             canary_written=written,
             canary_left=(at / CANARY).stat().st_size,
         )
-        half = self._report(fault).with_suffix(".half")
-        half.write_text(json.dumps(asdict(report)), encoding="utf-8")
-        half.replace(self._report(fault))
+        replace_file(self._report(fault), json.dumps(asdict(report)).encode())
 
     def power_loss(self, fault: str) -> PowerLoss | None:
         path = self._report(fault)
@@ -210,15 +212,6 @@ def remove(run_id: str, *, dry_run: bool = False) -> list[str]:
     except OSError as error:
         raise HarnessFailure(f"{folder} cannot be removed: {error.strerror}") from error
     return names
-
-
-def _shut_down(at: Path) -> None:
-    """Have the file system at a folder write nothing more, not even what it holds in memory."""
-    handle = os.open(at, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.ioctl(handle, _SHUTDOWN, _FLUSH_NOTHING)
-    finally:
-        os.close(handle)
 
 
 def _stored(folder: Path) -> dict[str, Stored]:
@@ -295,9 +288,10 @@ def _run(*argv: str) -> None:
         raise HarnessFailure(f"{argv[0]} failed: {output}", hint="`ackloss clean` removes disks")
 
 
-def _sync_folder(folder: Path) -> None:
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(handle)
+        yield handle
     finally:
         os.close(handle)

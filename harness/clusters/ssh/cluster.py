@@ -280,16 +280,12 @@ class Lease:
                         self._ended.wait(scripts.LEASE_S / 10)
             except (AcklossError, OSError, EOFError):
                 if (silent_s := time.monotonic() - answered_at) >= scripts.LEASE_S:
-                    self._lose(silent_s)
+                    if not self._ended.is_set():
+                        why = f"it was not reached for {silent_s:.0f} s"
+                        self.host.connection.give_up(why)
+                        self.tell_lost(self.host.connection.lost(why))
                     return
                 self._ended.wait(1)
-
-    def _lose(self, silent_s: float) -> None:
-        if self._ended.is_set():
-            return
-        why = f"it was not reached for {silent_s:.0f} s"
-        self.host.connection.give_up(why)
-        self.tell_lost(self.host.connection.lost(why))
 
 
 def take_down(hosts: Sequence[Host], run_id: str, *, hint: str) -> list[str]:

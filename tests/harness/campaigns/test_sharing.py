@@ -289,12 +289,6 @@ def test_campaign_plan_shows_which_cells_share_a_run(tmp_path: Path) -> None:
     assert {each["version"] for each in document["cells"][0]["shares_with"]} == {"4.2.0"}
 
 
-def test_campaign_plan_without_shared_runs_says_nothing_of_them(tmp_path: Path) -> None:
-    shown = CliRunner().invoke(main, ["campaign", "plan", str(file_of(tmp_path, ""))])
-    assert "one run for" not in shown.output
-    assert "results" not in shown.output
-
-
 def test_campaign_plan_says_in_one_line_along_which_axes_runs_are_shared(tmp_path: Path) -> None:
     clients = '[axes.client]\nkey = "workload.client"\nvalues = ["librdkafka", "java"]\n'
     one = '[axes.read]\nkey = "final.read_s"\nvalues = [60]\n'
@@ -428,19 +422,13 @@ def test_no_cut_separates_cells_that_must_share(tmp_path: Path) -> None:
         ),
     ],
 )
-@pytest.mark.parametrize("command", ["plan", "run"])
 def test_an_axis_that_cannot_be_shared_although_the_file_demands_it_is_refused(
-    tmp_path: Path, head: str, axes: str, key: str, why: str, command: str
+    tmp_path: Path, head: str, axes: str, key: str, why: str
 ) -> None:
-    file = file_of(tmp_path, head, axes)
-    out = ("--out", str(tmp_path / "out")) if command == "run" else ()
-    done = CliRunner().invoke(main, ["campaign", command, str(file), *out])
-    assert done.exit_code == 4, done.output
-    (sentence,) = done.stderr.splitlines()
-    assert sentence.startswith(f"ackloss: {file}: {key}: cells that differ in ")
-    assert 'as `share = "always"` demands' in sentence
-    assert why in sentence
-    assert not (tmp_path / "out").exists()
+    with pytest.raises(PlanError, match='as `share = "always"` demands') as refused:
+        campaign(tmp_path, head, axes)
+    assert (refused.value.file, refused.value.key) == (str(tmp_path / "c.toml"), key)
+    assert why in str(refused.value)
 
 
 def test_a_stored_campaign_is_read_whatever_it_demands(tmp_path: Path) -> None:
@@ -463,10 +451,3 @@ def test_plans_with_cells_of_their_own_share_no_run(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace('"auto"', '"always"'))
     with pytest.raises(PlanError, match="their plan has cells itself"):
         load_campaign(file)
-
-
-def test_an_unknown_way_of_sharing_is_refused(tmp_path: Path) -> None:
-    shown = CliRunner().invoke(main, ["campaign", "plan", str(file_of(tmp_path, 'share = "all"'))])
-    assert shown.exit_code == 4
-    assert "share" in shown.output
-    assert "Traceback" not in shown.output

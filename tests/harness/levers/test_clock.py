@@ -84,7 +84,7 @@ def record(node: str = "b1", fault: str = "wrong", **options: Any) -> ClockRecor
     return made
 
 
-@pytest.mark.parametrize("offset_s", [60, -60, 691_200, -0.75])
+@pytest.mark.parametrize("offset_s", [691_200, -0.75])
 def test_a_jump_is_seen_by_the_process_and_by_nobody_else(
     pods: DockerCluster, offset_s: float
 ) -> None:

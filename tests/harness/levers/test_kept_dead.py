@@ -152,8 +152,7 @@ def test_a_kill_is_not_proven_for_a_time_in_which_the_process_ran(
     assert "its process is kept dead by b" in seen["a"].evidence[2]
 
 
-@pytest.mark.parametrize("cannot_store", [read_only, full])
-@pytest.mark.parametrize("end", [kill, stop])
+@pytest.mark.parametrize(("cannot_store", "end"), [(read_only, kill), (full, stop)])
 def test_a_node_that_can_store_again_stays_dead_while_a_kill_lasts(
     tmp_path: Path, cannot_store: Fault, end: Fault
 ) -> None:
@@ -216,9 +215,10 @@ def test_where_no_command_can_be_run_the_process_is_started() -> None:
     assert node.running
 
 
-@pytest.mark.parametrize("cannot_store", [read_only, full])
-@pytest.mark.parametrize("end", [kill, stop])
-@pytest.mark.parametrize("exit_code", [None, 0])
+@pytest.mark.parametrize(
+    ("cannot_store", "end", "exit_code"),
+    [(read_only, kill, None), (full, stop, None), (full, stop, 0)],
+)
 def test_a_process_that_another_fault_ended_did_not_end_of_a_refused_write(
     tmp_path: Path, cannot_store: Fault, end: Fault, exit_code: int | None
 ) -> None:
@@ -230,8 +230,10 @@ def test_a_process_that_another_fault_ended_did_not_end_of_a_refused_write(
     assert NOTHING_MET in seen["stored"].evidence
 
 
-@pytest.mark.parametrize("cannot_store", [read_only, full])
-@pytest.mark.parametrize(("exit_code", "met"), [(1, 1), (0, 1), (137, 0), (143, 0)])
+@pytest.mark.parametrize(
+    ("cannot_store", "exit_code", "met"),
+    [(read_only, 1, 1), (full, 0, 1), (full, 137, 0), (read_only, 143, 0)],
+)
 def test_only_an_end_without_a_signal_is_an_end_of_the_fault(
     tmp_path: Path, cannot_store: Fault, exit_code: int, met: int
 ) -> None:

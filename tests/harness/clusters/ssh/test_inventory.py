@@ -89,12 +89,9 @@ def test_defaults_hold_for_hosts_and_jump_hosts_and_paths_are_beside_the_file(
     [
         ("hosts = [", None, "cannot be read"),
         ("", "hosts", "is missing"),
-        ("hosts = []", "hosts", "not allowed"),
         ('[[hosts]]\nname = "h1"', "hosts.0.address", "is missing"),
         ('[[hosts]]\nname = "h1"\naddress = "10.0.0.1"\nprot = 22', "hosts.0.prot", "'port'"),
         ('[[hosts]]\nname = "h1"\naddress = "-oProxyCommand=x"', "hosts.0.address", "must match"),
-        ('[[hosts]]\nname = "h1"\naddress = "a"\nuser = "a b"', "hosts.0.user", "must match"),
-        ('[[hosts]]\nname = "h1"\naddress = "a"\nport = 0', "hosts.0.port", "not allowed"),
         (
             THREE + '[[hosts]]\nname = "h4"\naddress = "10.0.0.1"\njump = "gate"',
             "hosts.3.address",
@@ -107,7 +104,6 @@ def test_defaults_hold_for_hosts_and_jump_hosts_and_paths_are_beside_the_file(
         (THREE + 'jump = "b.example:70000"', 'jumps."b.example:70000".port', "use 65535 or less"),
         (THREE + '[[hosts]]\nname = "h3"\naddress = "b"', "hosts.3.name", "an earlier host"),
         (THREE + '[[hosts]]\nname = "h4"\naddress = "10.0.0.3"', "hosts.3.address", "an earlier"),
-        (THREE + "[systems.kafka]\ninstalled = true", "systems.kafka.home", "is missing"),
         (
             THREE + '[systems.kafka]\ninstalled = true\nhome = "opt/kafka"',
             "systems.kafka.home",
@@ -170,10 +166,8 @@ THROUGH_H2 = THREE.replace("[jumps.gate]", "[jumps.unused]").replace('"gate"', '
     [
         ({"nemesis": "partition", "nodes": "all"}, "faults.f.nodes"),
         ({"nemesis": "partition", "nodes": "controller"}, "faults.f.nodes"),
-        ({"nemesis": "partition", "nodes": "all - role:broker"}, "faults.f.nodes"),
         ({"nemesis": "partition", "nodes": "node:b1"}, "faults.f.peers"),
         ({"nemesis": "lossy", "nodes": "node:c1", "rate_kbit": 64}, "faults.f.nodes"),
-        ({"nemesis": "partition", "nodes": "node:b1", "peers": "node:b2"}, None),
         ({"nemesis": "partition", "nodes": "leader(0) & role:broker", "peers": "node:b2"}, None),
         ({"nemesis": "lossy", "nodes": "role:broker", "rate_kbit": 64}, None),
         ({"nemesis": "kill", "nodes": "all"}, None),
