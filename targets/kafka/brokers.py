@@ -19,21 +19,35 @@ from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from kafka.protocol.parser import KafkaProtocol
 
 from harness.faults.own_traffic import NoAnswer, own_connection
+from harness.plan import number_of
 from harness.protocols import Cluster, Node, NodeView, PartitionView
-from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT, names_by_id
+from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.versions import release_line_of
+from targets.kafka.versions import OLDEST_IMAGE, spoken_by
 
 _RECEIVED_BYTES: Final = 1 << 20
+
+
+class Ask(Protocol):
+    """Queries a node, by its name."""
+
+    def __call__(self, node: str, request: Any, *, timeout_s: float) -> Any:
+        """The response of this node, to a request whose version is as high as the node's, and the
+        request's `max_version`, allow. Raises NoAnswer."""
+        ...
 
 
 class Connection:
     """A connection to one node, for one question after the other; a context that ends it."""
 
-    def __init__(self, address: str, port: int, *, timeout_s: float) -> None:
-        """Connect. Raises NoAnswer."""
+    def __init__(
+        self, address: str, port: int, *, timeout_s: float, version: str = OLDEST_IMAGE
+    ) -> None:
+        """Connect to a node of this version of Kafka. Raises NoAnswer."""
         self._name = f"{address}:{port}"
         self._protocol = KafkaProtocol(client_id="ackloss")
+        number = number_of(version)
+        self._speaks = BrokerVersionData(number, spoken_by(number))
         try:
             self._socket = own_connection(address, port, timeout_s=timeout_s)
         except OSError as error:
@@ -43,6 +57,8 @@ class Connection:
         """Send one request and return its decoded response. After NoAnswer it is unusable."""
         deadline = time.monotonic() + timeout_s
         try:
+            if request.API_VERSION is None:
+                request.API_VERSION = self._speaks.api_version(request)
             self._protocol.send_request(request)
             self._socket.settimeout(timeout_s)
             self._socket.sendall(self._protocol.send_bytes())
@@ -67,57 +83,54 @@ class Connection:
         self.close()
 
 
-def ask(address: str, port: int, request: Any, *, timeout_s: float) -> Any:
+def ask(
+    address: str, port: int, request: Any, *, timeout_s: float, version: str = OLDEST_IMAGE
+) -> Any:
     """Send one request and return its decoded response. Raises NoAnswer."""
     deadline = time.monotonic() + timeout_s
-    with Connection(address, port, timeout_s=timeout_s) as connection:
+    with Connection(address, port, timeout_s=timeout_s, version=version) as connection:
         return connection.ask(request, timeout_s=max(0.001, deadline - time.monotonic()))
+
+
+def ask_of(nodes: Mapping[str, Node], plan: KafkaPlan) -> Ask:
+    """Queries the nodes of one of our own clusters, each time on a new connection."""
+
+    def asked(node: str, request: Any, *, timeout_s: float) -> Any:
+        at, version = nodes[node], plan.target.version or OLDEST_IMAGE
+        port = BROKER_PORT if "broker" in at.roles else CONTROLLER_PORT
+        return ask(at.address, port, request, timeout_s=timeout_s, version=version)
+
+    return asked
 
 
 @dataclass
 class Connections:
-    """One kept connection to each node that is queried; a context that ends them.
-
-    Requests have the highest version that both sides know, or their own `max_version`. `speaks`:
-    the protocol of nodes that do not report it (before 0.10).
-    """
+    """One kept connection to each node that is queried; a context that ends them."""
 
     addresses: Mapping[str, str]
     port: int
-    speaks: tuple[int, ...] | None = None
-    _kept: dict[str, tuple[Connection, BrokerVersionData]] = field(default_factory=dict)
+    version: str = OLDEST_IMAGE
+    _kept: dict[str, Connection] = field(default_factory=dict)
 
     def ask(self, node: str, request: Any, *, timeout_s: float) -> Any:
         """Query a node. Raises NoAnswer; the next query uses a new connection."""
         deadline = time.monotonic() + timeout_s
+        if node not in self._kept:
+            self._kept[node] = Connection(
+                self.addresses[node], self.port, timeout_s=timeout_s, version=self.version
+            )
         try:
-            if node not in self._kept:
-                self._kept[node] = self._opened(node, timeout_s)
-            connection, versions = self._kept[node]
-            request.API_VERSION = versions.api_version(request)
-            return connection.ask(request, timeout_s=max(0.001, deadline - time.monotonic()))
-        except (NoAnswer, KafkaError) as error:
-            if kept := self._kept.pop(node, None):
-                kept[0].close()
-            raise NoAnswer(str(error)) from error
-
-    def _opened(self, node: str, timeout_s: float) -> tuple[Connection, BrokerVersionData]:
-        connection = Connection(self.addresses[node], self.port, timeout_s=timeout_s)
-        if self.speaks is not None:
-            return connection, BrokerVersionData(self.speaks)
-        try:
-            answer = connection.ask(ApiVersionsRequest[0](), timeout_s=timeout_s)
+            left_s = max(0.001, deadline - time.monotonic())
+            return self._kept[node].ask(request, timeout_s=left_s)
         except NoAnswer:
-            connection.close()
+            self._kept.pop(node).close()
             raise
-        versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
-        return connection, BrokerVersionData(api_versions=versions)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for connection, _versions in self._kept.values():
+        for connection in self._kept.values():
             connection.close()
 
 
@@ -131,91 +144,88 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 ASK_S = 2.0
 _POLL_S = 0.1
 _LOOK_S = 2.0
+_ANSWER_S = 5.0
+_CONFIGS_S = 10.0
 NO_EPOCH = -1
-"""The leader epoch of answers without one: metadata before version 7, of brokers before 2.1."""
-
-
-def metadata(node: Node, plan: KafkaPlan, *others: KafkaPlan, timeout_s: float) -> Any:
-    """What this broker reports to clients about the brokers and the topic, and about topics of
-    other plans. Raises NoAnswer."""
-    version = release_line_of(plan).requests.metadata
-    kind = MetadataRequest[version]
-    topics = [kind.MetadataRequestTopic(name=each.topic.name) for each in (plan, *others)]
-    creates = {"allow_auto_topic_creation": False} if version >= 4 else {}
-    return ask(node.address, BROKER_PORT, kind(topics=topics, **creates), timeout_s=timeout_s)
-
+"""The leader epoch of answers without one: metadata before version 7."""
 
 Partitions = tuple[PartitionView, ...]
+Values = dict[str, str | None]
 
 
-def partitions(node: Node, plans: Sequence[KafkaPlan], *, timeout_s: float) -> list[Partitions]:
-    """The topic of each plan as this broker reports it to clients. Raises NoAnswer."""
-    names = names_by_id(plans[0])
-    answer = metadata(node, *plans, timeout_s=timeout_s)
+def metadata(ask: Ask, node: str, topics: Sequence[str], *, timeout_s: float) -> Any:
+    """What a broker reports to clients about the brokers and these topics. Raises NoAnswer."""
+    named = [MetadataRequest.MetadataRequestTopic(name=each) for each in topics]
+    request = MetadataRequest(topics=named, allow_auto_topic_creation=False)
+    return ask(node, request, timeout_s=timeout_s)
+
+
+def partitions(ask: Ask, node: str, topics: Sequence[str], *, timeout_s: float) -> list[Partitions]:
+    """These topics as a broker reports them to clients. Raises NoAnswer."""
+    answer = metadata(ask, node, topics, timeout_s=timeout_s)
     by_name = {topic.name: topic.partitions for topic in answer.topics}
-
-    def name(broker: int) -> str:
-        return names.get(broker, str(broker))
-
-    return [views(by_name.get(plan.topic.name, ()), leader=names.get, name=name) for plan in plans]
-
-
-def views(
-    answered: Iterable[Any], *, leader: Callable[[int], str | None], name: Callable[[int], str]
-) -> Partitions:
-    """The partitions of one topic in an answer of metadata, with the nodes that brokers are by
-    their ids; `leader` is given -1 where there is none."""
-    return tuple(
-        PartitionView(
-            partition=p.partition_index,
-            leader=leader(p.leader_id),
-            leader_epoch=NO_EPOCH if p.leader_epoch is None else p.leader_epoch,
-            members=tuple(sorted(map(name, p.isr_nodes))),
-            replicas=tuple(map(name, p.replica_nodes)),
+    return [
+        tuple(
+            PartitionView(
+                partition=p.partition_index,
+                leader=broker_name(p.leader_id) if p.leader_id >= 0 else None,
+                leader_epoch=NO_EPOCH if p.leader_epoch is None else p.leader_epoch,
+                members=tuple(sorted(map(broker_name, p.isr_nodes))),
+                replicas=tuple(map(broker_name, p.replica_nodes)),
+            )
+            for p in sorted(by_name.get(topic, ()), key=lambda p: int(p.partition_index))
         )
-        for p in sorted(answered, key=lambda p: int(p.partition_index))
-    )
+        for topic in topics
+    ]
 
 
 def offset(
-    leader: Node, plan: KafkaPlan, partition: int, which: int, *, isolation: int = READ_UNCOMMITTED
+    ask: Ask, leader: str, topic: str, partition: int, which: int, *, isolation: int = 0
 ) -> int | None:
     """Where a partition begins (`EARLIEST`) or ends (`LATEST`) for readers of an isolation, as its
     leader reports it; null when it does not."""
-    version = release_line_of(plan).requests.list_offsets
-    kind = ListOffsetsRequest[version]
-    of_partition = kind.ListOffsetsTopic.ListOffsetsPartition(
-        partition_index=partition,
-        timestamp=which,
-        **({"max_num_offsets": 1} if version == 0 else {}),
-        **({"current_leader_epoch": NO_EPOCH} if version >= 4 else {}),
+    kind = ListOffsetsRequest.ListOffsetsTopic
+    of_partition = kind.ListOffsetsPartition(
+        partition_index=partition, timestamp=which, max_num_offsets=1, current_leader_epoch=NO_EPOCH
     )
-    topic = kind.ListOffsetsTopic(name=plan.topic.name, partitions=[of_partition])
-    level = {"isolation_level": isolation} if version >= 2 else {}
+    named = kind(name=topic, partitions=[of_partition])
+    request = ListOffsetsRequest(replica_id=-1, topics=[named], isolation_level=isolation)
     try:
-        request = kind(replica_id=-1, topics=[topic], **level)
-        answer = ask(leader.address, BROKER_PORT, request, timeout_s=5)
+        answer = ask(leader, request, timeout_s=_ANSWER_S).topics[0].partitions[0]
     except NoAnswer:
         return None
-    of_leader = answer.topics[0].partitions[0]
-    if of_leader.error_code:
+    if answer.error_code:
         return None
-    return int(of_leader.old_style_offsets[0]) if version == 0 else int(of_leader.offset)
+    return int(answer.old_style_offsets[0] if answer.old_style_offsets else answer.offset)
 
 
-def configs(node: Node, plan: KafkaPlan, kind: int, name: str) -> dict[str, Any]:
-    """Settings in force, by name, as the node reports them (DescribeConfigs). Raises NoAnswer."""
-    version = release_line_of(plan).requests.describe_configs
-    request = DescribeConfigsRequest[version]
-    resource = request.DescribeConfigsResource(
+def configs(ask: Ask, node: str, kind: int, name: str) -> Values | None:
+    """Settings in force, by name, as a node reports them (DescribeConfigs), without the keys that
+    it only echoes: those have no value, and no type where it reports types. `None` where it does
+    not let us read them. Raises NoAnswer."""
+    requested = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=kind, resource_name=name, configuration_keys=None
     )
-    more = {"include_synonyms": False} if version else {}
-    if version and version >= 3:
-        more["include_documentation"] = False
-    port = BROKER_PORT if "broker" in node.roles else CONTROLLER_PORT
-    answer = ask(node.address, port, request(resources=[resource], **more), timeout_s=10)
-    return {config.name: config for config in answer.results[0].configs}
+    answer = ask(node, DescribeConfigsRequest(resources=[requested]), timeout_s=_CONFIGS_S)
+    if answer.results[0].error_code:
+        return None
+    return {
+        each.name: each.value
+        for each in sorted(answer.results[0].configs, key=lambda each: str(each.name))
+        if each.value is not None or getattr(each, "config_type", False)
+    }
+
+
+def features(ask: Ask, node: str) -> dict[str, int]:
+    """The finalized features and their levels; before 2.4 there are none. Raises NoAnswer."""
+    request = ApiVersionsRequest(client_software_name="ackloss", client_software_version="1")
+    answer = ask(node, request, timeout_s=_ANSWER_S)
+    return {f.name: int(f.max_version_level) for f in answer.finalized_features or []}
+
+
+def broker_name(broker: int) -> str:
+    """The node that a broker is, by its id."""
+    return f"b{broker}"
 
 
 def await_none(cluster: Cluster, missing: Callable[[], str | None], deadline: float) -> None:

@@ -51,11 +51,6 @@ def node_ids(plan: KafkaPlan) -> dict[str, int]:
     return ids
 
 
-def names_by_id(plan: KafkaPlan) -> dict[int, str]:
-    """`node_ids`, the other way round."""
-    return {number: name for name, number in node_ids(plan).items()}
-
-
 def rack_of(name: str, plan: KafkaPlan) -> str | None:
     """The rack of a node: its number's turn among the plan's racks; null if there are none."""
     racks = plan.target.racks

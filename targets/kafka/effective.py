@@ -21,7 +21,8 @@ from harness.plan.model import USED, OwnKey
 from harness.protocols import Cluster, Node
 from harness.run.cells import group_of, transactions_of
 from harness.wrong_values import dotted
-from targets.kafka import brokers, definitions, limits
+from targets.kafka import definitions, limits
+from targets.kafka.brokers import BROKER, TOPIC, Ask, Values, ask_of, configs, features
 from targets.kafka.clients import library_of
 from targets.kafka.configuration import LOGS, node_ids, text
 from targets.kafka.definitions import Level
@@ -31,68 +32,65 @@ from targets.kafka.modes import mode_of
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.transactions.client import reported_settings
 from targets.kafka.transactions.settings import producer_settings
-from targets.kafka.versions import release_line_of
+from targets.kafka.versions import KRAFT, controllers_report, metadata_of, reports_settings
 
-Values = dict[str, str | None]
-
-_UNKNOWN_TYPE = 0
 _OVERRIDDEN = re.compile(r"Property (\S+) is overridden to (.*?)(?: \(kafka\.utils\.\S+\))?$")
 _PRINTED = re.compile(r"^\t([a-z][a-z0-9.]+) = (.*)$")
 _OF_TOPIC = r"Created log for partition \[?{topic}[,-]\d+\]? in \S+ with properties \{{(.*?)\}}"
 
 
-def reported(cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
-    """Every setting of the nodes and the topic that the cluster reports: `{"broker", "differs",
-    "topic"}`, where `broker` holds what all brokers agree on and `differs`, by setting and node,
-    what they do not.
+def reported(ask: Ask, nodes: Mapping[str, Node], plan: KafkaPlan) -> dict[str, Any]:
+    """What the cluster reports, as `Target.effective` has it: of settings `broker` is what all
+    brokers agree on, `differs`, by setting and node, what they do not. `warnings`: what cannot be
+    compared.
 
-    Raises PlanError when one that the plan requests is unknown to a node or differs.
+    Raises PlanError when a setting that the plan requests is unknown to a node or differs,
+    TimeoutError when settings are not reported.
     """
-    by_broker, topic = {}, Values()
-    requests = release_line_of(plan).requests
-    read = _from_log if requests.describe_configs is None else _described
-    requested = {"broker", "controller"} if requests.controllers_tell else {"broker"}
-    for node in cluster.nodes.values():
-        if not node.roles & requested:
+    try:
+        return _reported(ask, nodes, plan)
+    except NoAnswer as error:
+        raise TimeoutError(f"its settings were not reported: {error}") from error
+
+
+def _reported(ask: Ask, nodes: Mapping[str, Node], plan: KafkaPlan) -> dict[str, Any]:
+    by_broker, topic, warnings = dict[str, Values](), None, list[str]()
+    telling = {"broker", "controller"} if controllers_report(plan) else {"broker"}
+    silent = [n.name for n in nodes.values() if "controller" in n.roles and not n.roles & telling]
+    if silent and plan.target.settings:
+        who = ", ".join(silent)
+        warnings.append(f"target.settings: {who}: not compared, before 3.7 controllers report none")
+    in_logs = not reports_settings(plan)
+    for node in nodes.values():
+        if not node.roles & telling:
             continue
-        of_node, of_topic = read(node, plan)
-        compare(plan.target.settings, of_node, where="target.settings", node=node.name)
-        if "broker" in node.roles:
-            by_broker[node.name], topic = of_node, topic | of_topic
-    compare(plan.topic.settings, topic, where="topic.settings", node="the topic")
+        own: Values | None
+        own, of_topic = _from_log(node, plan) if in_logs else _described(ask, node, plan)
+        if own is None:
+            warnings.append(f"target.settings: not compared: {node.name} does not let us read them")
+        else:
+            compare(plan.target.settings, own, where="target.settings", node=node.name)
+            if "broker" in node.roles:
+                by_broker[node.name] = own
+        if of_topic is not None:
+            topic = (topic or {}) | of_topic
+    if topic is None:
+        warnings.append("topic.settings: not compared: the cluster does not let us read them")
+    else:
+        compare(plan.topic.settings, topic, where="topic.settings", node="the topic")
     common, differs = agreed(by_broker)
-    return {"broker": common, "differs": differs, "topic": dict(sorted(topic.items()))}
+    found = {"broker": common, "differs": differs, "topic": dict(sorted((topic or {}).items()))}
+    first = next(node.name for node in nodes.values() if "broker" in node.roles)
+    levels = features(ask, first) if metadata_of(plan) == KRAFT else {}
+    return {"settings": found, "features": levels, "warnings": warnings}
 
 
-def unreported(cluster: Cluster, plan: KafkaPlan) -> list[str]:
-    """A sentence where settings cannot be compared, because controllers do not report theirs."""
-    silent = [
-        node.name
-        for node in cluster.nodes.values()
-        if "controller" in node.roles and "broker" not in node.roles
-    ]
-    if not silent or release_line_of(plan).requests.controllers_tell or not plan.target.settings:
-        return []
-    return [
-        f"target.settings: {', '.join(silent)}: not compared, before 3.7 controllers report none"
-    ]
-
-
-def _described(node: Node, plan: KafkaPlan) -> tuple[Values, Values]:
-    own = known(brokers.configs(node, plan, brokers.BROKER, str(node_ids(plan)[node.name])))
+def _described(ask: Ask, node: Node, plan: KafkaPlan) -> tuple[Values | None, Values | None]:
+    number = node_ids(plan).get(node.name, node.name[1:])
+    own = configs(ask, node.name, BROKER, str(number))
     if "broker" not in node.roles:
-        return own, {}
-    return own, known(brokers.configs(node, plan, brokers.TOPIC, plan.topic.name))
-
-
-def known(configs: Mapping[str, Any]) -> Values:
-    """Values by name, without the keys that a broker only echoes: those have no value, and no type
-    where it reports types."""
-    return {
-        name: config.value
-        for name, config in sorted(configs.items())
-        if not (config.value is None and getattr(config, "config_type", 0) == _UNKNOWN_TYPE)
-    }
+        return own, None
+    return own, configs(ask, node.name, TOPIC, plan.topic.name)
 
 
 def _from_log(node: Node, plan: KafkaPlan) -> tuple[Values, Values]:
@@ -224,12 +222,9 @@ OURS: Final = "set by ackloss"
 def effective(cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
     """Settings of brokers, topic and clients, and finalized features. Raises TimeoutError where
     they are not reported, PlanError where a feature has another level than requested."""
-    try:
-        found = reported(cluster, limits.comparable(plan))
-        features = mode_of(plan).features(cluster)
-    except NoAnswer as error:
-        raise TimeoutError(f"its settings were not reported: {error}") from error
-    warnings = limits.unheeded(plan, found) + unreported(cluster, plan)
+    comparable = limits.comparable(plan)
+    in_force = reported(ask_of(cluster.nodes, plan), cluster.nodes, comparable)
+    found, levels = in_force["settings"], in_force["features"]
     found["producer"] = (
         library_of(plan).reported_settings(plan, cluster)
         if transactions_of(plan) is None
@@ -237,19 +232,18 @@ def effective(cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
     )
     if (group := group_of(plan)) is not None:
         found["consumer"] = consumer_settings(plan, group)
-    for feature, level in limits.comparable(plan).target.features.items():
-        if features.get(feature, 0) != level:
+    for feature, level in comparable.target.features.items():
+        if levels.get(feature, 0) != level:
             raise PlanError(
-                f"the cluster has level {features.get(feature, 0)}, but {level} was requested",
+                f"the cluster has level {levels.get(feature, 0)}, but {level} was requested",
                 key=f'target.features."{feature}"',
             )
-    levels: tuple[Level, ...] = ("broker", "producer", "consumer")
+    shortest: tuple[Level, ...] = ("broker", "producer", "consumer")
     return {
-        "settings": found,
-        "features": features,
-        "warnings": warnings,
+        **in_force,
+        "warnings": limits.unheeded(plan, found) + in_force["warnings"],
         "origins": origins(plan, found),
-        "shortened": {level: shortened(plan, level, found.get(level, {})) for level in levels},
+        "shortened": {level: shortened(plan, level, found.get(level, {})) for level in shortest},
     }
 
 

@@ -21,7 +21,6 @@ from kafka.protocol.admin import (
     ElectionType,
     ElectLeadersRequest,
 )
-from kafka.protocol.metadata import ApiVersionsRequest
 
 from harness.errors import HarnessFailure, PlanError
 from harness.faults.own_traffic import NoAnswer
@@ -41,14 +40,13 @@ from harness.protocols import (
 )
 from harness.run.observer import merge
 from targets.kafka import brokers
-from targets.kafka.brokers import ask
+from targets.kafka.brokers import ask, ask_of
 from targets.kafka.configuration import (
     BROKER_PORT,
     CONTROLLER_PORT,
     DATA,
     LOGS,
     assignment,
-    names_by_id,
     node_ids,
     of_commits,
     properties,
@@ -274,14 +272,15 @@ def observe_each(
     node: Node, plans: Sequence[KafkaPlan], *, timeout_s: float
 ) -> list[NodeView | None]:
     """A broker's partitions, a controller's idea of who is active: in one request of a kind."""
-    names = names_by_id(plans[0])
+    ask = ask_of({node.name: node}, plans[0])
     seen: list[brokers.Partitions] = [()] * len(plans)
     controller, epoch = None, None
     try:
         if "broker" in node.roles:
-            seen = brokers.partitions(node, plans, timeout_s=timeout_s)
+            topics = [plan.topic.name for plan in plans]
+            seen = brokers.partitions(ask, node.name, topics, timeout_s=timeout_s)
         if "controller" in node.roles:
-            controller, epoch = _active_controller(node, names, timeout_s)
+            controller, epoch = _active_controller(node, plans[0], timeout_s)
     except NoAnswer:
         return [None] * len(plans)
     return [
@@ -293,7 +292,7 @@ def observe_each(
 
 
 def _active_controller(
-    node: Node, names: Mapping[int, str], timeout_s: float
+    node: Node, plan: KafkaPlan, timeout_s: float
 ) -> tuple[str | None, int | None]:
     partition = DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)
     topic = DescribeQuorumRequest.TopicData(topic_name=_METADATA_TOPIC, partitions=[partition])
@@ -302,21 +301,22 @@ def _active_controller(
     if answer.error_code or not answer.topics:
         return None, None
     quorum = answer.topics[0].partitions[0]
+    names = {number: name for name, number in node_ids(plan).items()}
     active = names.get(quorum.leader_id)  # a controller that is not active names none
     return active, quorum.leader_epoch if active else None
 
 
 def await_brokers(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
     """Wait until every broker itself knows every broker. Raises TimeoutError."""
-    nodes = with_role(cluster, "broker")
+    nodes, ask = with_role(cluster, "broker"), ask_of(cluster.nodes, plan)
 
     def missing() -> str | None:
         for node in nodes:
             try:
-                seen = len(brokers.metadata(node, plan, timeout_s=brokers.ASK_S).brokers)
+                answer = brokers.metadata(ask, node.name, [], timeout_s=brokers.ASK_S)
             except NoAnswer:
                 return f"broker {node.name} does not answer"
-            if seen != len(nodes):
+            if (seen := len(answer.brokers)) != len(nodes):
                 return f"broker {node.name} sees {seen} of {len(nodes)} brokers"
         return None
 
@@ -371,13 +371,6 @@ def _topic(plan: KafkaPlan) -> Any:
             for key, value in plan.topic.settings.items()
         ],
     )
-
-
-def features(cluster: Cluster) -> dict[str, int]:
-    """The finalized features and their levels."""
-    request = ApiVersionsRequest[3](client_software_name="ackloss", client_software_version="1")
-    answer = ask(with_role(cluster, "broker")[0].address, BROKER_PORT, request, timeout_s=5)
-    return {f.name: int(f.max_version_level) for f in answer.finalized_features or []}
 
 
 def forget(cluster: Cluster, topics: Sequence[str]) -> None:

@@ -82,10 +82,6 @@ class Mode(Protocol):
         """One node's own view of the topics of several plans; null when it does not answer."""
         ...
 
-    def features(self, cluster: Cluster) -> dict[str, int]:
-        """The finalized features and their levels."""
-        ...
-
     def leadership(self, nodes: Mapping[str, Node], plan: KafkaPlan) -> Leadership:
         """Moves of leaders."""
         ...

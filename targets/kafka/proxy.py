@@ -17,7 +17,6 @@ from typing import Final
 
 from kafka import errors
 from kafka.protocol.api_key import ApiKey
-from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
 
 from harness.errors import PlanError
 from harness.images.keeping import Say
@@ -38,7 +37,7 @@ from harness.protocols import ImageRef, Ingredients, NodeSpec
 from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT
 from targets.kafka.jars import compiled
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.versions import DEFAULT_VERSION, KRAFT, metadata_of, release_line_of
+from targets.kafka.versions import DEFAULT_VERSION, KRAFT, metadata_of, release_line_of, spoken_by
 
 # Which errors the answers of some APIs carry, as a table to be checked against Kafka's sources.
 #
@@ -168,8 +167,7 @@ def _check_api(name: str, plan: KafkaPlan, *, key: str) -> None:
 
 @cache
 def _known(version: tuple[int, ...], mode: str) -> frozenset[str]:
-    numbers = BROKER_API_VERSIONS[max(each for each in BROKER_API_VERSIONS if each <= version)]
-    to_clients = {name for name, number in apis().items() if number in numbers}
+    to_clients = {name for name, number in apis().items() if number in spoken_by(version)}
     among = {name for name, since in _AMONG_NODES.items() if version >= number_of(since)}
     if mode != KRAFT:
         return frozenset(to_clients | among & {"AlterPartition", "AllocateProducerIds"})

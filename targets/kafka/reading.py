@@ -27,9 +27,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from operator import attrgetter
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -41,14 +40,14 @@ from numpy.typing import NDArray
 from harness.faults.own_traffic import NoAnswer
 from harness.protocols import Cluster, End, NodeView, Range, with_role
 from harness.run.observer import merge
-from targets.kafka.brokers import EARLIEST, LATEST, NO_EPOCH, Connections, offset
+from targets.kafka.brokers import EARLIEST, LATEST, NO_EPOCH, Ask, Connections, ask_of, offset
 from targets.kafka.clients.library import CONFLUENT, OURS, bootstrap, librdkafka_protocol
 from targets.kafka.configuration import BROKER_PORT
 from targets.kafka.modes import observe
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.record_sets import Damaged, records
 from targets.kafka.records import Reading
-from targets.kafka.versions import release_line_of
+from targets.kafka.versions import OLDEST_IMAGE
 
 HIGHEST_VERSION: Final = 10
 """Of Fetch: what comes later names topics by their ids, and knows no message format besides."""
@@ -63,15 +62,6 @@ _LATER: Final = frozenset({3, 5, 6, 7, 8, 9, 13, 56, 74, 75, 78})
 """UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT,
 BROKER_NOT_AVAILABLE, REPLICA_NOT_AVAILABLE, NETWORK_EXCEPTION, KAFKA_STORAGE_ERROR,
 FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE."""
-
-
-class Ask(Protocol):
-    """Queries a broker."""
-
-    def __call__(self, node: str, request: Any, *, timeout_s: float) -> Any:
-        """The response of this broker, to a request whose version is as high as the
-        broker's, and the request's `max_version`, allow. Raises NoAnswer."""
-        ...
 
 
 def read_log(
@@ -286,10 +276,14 @@ _POLICIES: Final = ("cleanup.policy", "log.cleanup.policy")
 def source_of(cluster: Cluster, plan: KafkaPlan) -> Iterator[Source]:
     """One of our own clusters as the source to read from."""
     names = {node.name: node.address for node in with_role(cluster, "broker")}
-    with Connections(names, BROKER_PORT, speaks=release_line_of(plan).speaks) as connections:
-        yield Source(
-            addresses=bootstrap(cluster), ends=partial(_ends, cluster, plan), ask=connections.ask
-        )
+
+    def ends() -> dict[int, End]:
+        answers = [observe(node, plan, timeout_s=2) for node in cluster.nodes.values()]
+        return ends_of(ask_of(cluster.nodes, plan), [view for view in answers if view], plan)
+
+    version = plan.target.version or OLDEST_IMAGE
+    with Connections(names, BROKER_PORT, version) as connections:
+        yield Source(addresses=bootstrap(cluster), ends=ends, ask=connections.ask)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -403,30 +397,22 @@ def _gap(offsets: NDArray[np.int64], start: int, end: int, *, compacted: bool) -
     return f"no record at offset {last + 1}: {last + step} came next"
 
 
-def _ends(cluster: Cluster, plan: KafkaPlan) -> dict[int, End]:
-
-    def reported(leader: str, partition: int, which: int) -> int | None:
-        return offset(cluster.nodes[leader], plan, partition, which)
-
-    answers = [observe(node, plan, timeout_s=2) for node in cluster.nodes.values()]
-    return ends_of([view for view in answers if view], plan, reported)
-
-
-def ends_of(
-    answers: Sequence[NodeView], plan: KafkaPlan, reported: Callable[[str, int, int], int | None]
-) -> dict[int, End]:
-    """Log start and end of every partition as its leader reports them (`reported`, by the leader's
-    name, the partition, and EARLIEST or LATEST); the leader is the one that all nodes' answers
-    together name."""
+def ends_of(ask: Ask, answers: Sequence[NodeView], plan: KafkaPlan) -> dict[int, End]:
+    """Log start and end of every partition as its leader reports them; the leader is the one that
+    all nodes' answers together name."""
     views = merge(0, [(0, view) for view in answers]).partitions
     ends = {}
     for partition in range(plan.topic.partitions):
         view = views.get(partition)
         leader = view.leader if view else None
+        start, end = (
+            offset(ask, leader, plan.topic.name, partition, which) if leader else None
+            for which in (EARLIEST, LATEST)
+        )
         ends[partition] = End(
             partition=partition,
-            log_start_offset=reported(leader, partition, EARLIEST) if leader else None,
-            end_offset=reported(leader, partition, LATEST) if leader else None,
+            log_start_offset=start,
+            end_offset=end,
             position=None,
             leader=leader,
             leader_epoch=view.leader_epoch if view else None,

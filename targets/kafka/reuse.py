@@ -28,7 +28,7 @@ from targets.kafka.configuration import LOGS, OFFSETS_TOPIC, text
 from targets.kafka.modes import mode_of, observe
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.transactions.settings import topic_plans
-from targets.kafka.versions import KRAFT, metadata_of, release_line_of
+from targets.kafka.versions import KRAFT, metadata_of, reports_settings
 
 # Kafka's own topics on a cluster with KRaft that is kept: they stay from run to run.
 #
@@ -90,7 +90,7 @@ def _can_be_kept(plan: KafkaPlan) -> bool:
         return False
     if metadata_of(plan) != KRAFT and not _is_plain(plan):
         return False
-    return release_line_of(plan).requests.describe_configs is not None
+    return reports_settings(plan)
 
 
 def _is_plain(plan: KafkaPlan) -> bool:

@@ -2,19 +2,24 @@
 
 Jars are named as Maven coordinates. The broker's own log is evidence of a run, and without a
 logging binding it is silent: each range has the binding of its official distribution, or reload4j
-where that binding is not a dependency of its jars. Request versions are numbers of Kafka's protocol
-(the tables of its protocol guide): the lowest that contains what is needed.
+where that binding is not a dependency of its jars.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
+
+from kafka.protocol.admin import DescribeConfigsRequest
+from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
+from kafka.protocol.metadata import MetadataRequest
 
 from harness.errors import PlanError
 from harness.images.recipe import Recipe
+from harness.plan import number_of
 from targets.kafka.plan import KafkaPlan
 
 JAR_FOLDER = "/opt/kafka/libs"
@@ -75,21 +80,6 @@ log4j.logger.org.apache.zookeeper.ClientCnxn=DEBUG
 
 
 @dataclass(frozen=True, kw_only=True)
-class Requests:
-    """The versions of the requests that brokers of these versions get. Null: they have none.
-
-    `metadata` names leaders and ISR, from 7 on with leader epochs; `list_offsets` returns where
-    logs begin and end; `describe_configs` the settings in force (from 0.11 on, KIP-133), which
-    controllers report from 3.7 on (KIP-919).
-    """
-
-    metadata: int
-    list_offsets: int
-    describe_configs: int | None
-    controllers_tell: bool = True
-
-
-@dataclass(frozen=True, kw_only=True)
 class ReleaseLine:
     """Versions that are built, configured and started alike.
 
@@ -107,7 +97,6 @@ class ReleaseLine:
     name: str
     versions: str
     jars: tuple[str, ...]
-    requests: Requests
     metadata: tuple[str, ...] = (ZOOKEEPER,)
     packages: tuple[str, ...] = ("openjdk-17-jre-headless",)
     # Short-lived small JVMs on few cores: no parallel collector, no second compiler.
@@ -194,21 +183,6 @@ def _log4j2(binding: str) -> tuple[str, ...]:
     return tuple(f"{group}:{part}:{binding}" for part in parts)
 
 
-_OLDEST: Final = Requests(metadata=0, list_offsets=0, describe_configs=None)
-_KRAFT_REQUESTS: Final = Requests(metadata=12, list_offsets=7, describe_configs=4)
-
-
-def _line_3(name: str, versions: str, *, controllers_tell: bool) -> ReleaseLine:
-    return ReleaseLine(
-        name=name,
-        versions=versions,
-        metadata=(KRAFT, ZOOKEEPER),
-        jars=(_kafka("2.13"), _TOOLS, _RELOAD4J),
-        exclude=_CONNECT,
-        requests=replace(_KRAFT_REQUESTS, controllers_tell=controllers_tell),
-    )
-
-
 def _line_4(name: str, versions: str, log4j: str) -> ReleaseLine:
     return ReleaseLine(
         name=name,
@@ -219,7 +193,6 @@ def _line_4(name: str, versions: str, log4j: str) -> ReleaseLine:
         log_file="log4j2.properties",
         log_config=_LOG4J2,
         log_flag="-Dlog4j2.configurationFile={file}",
-        requests=_KRAFT_REQUESTS,
     )
 
 
@@ -229,7 +202,6 @@ RELEASE_LINES: Sequence[ReleaseLine] = (
         versions=r"0\.8\.0",
         jars=(_kafka("2.10"),),
         exclude=_NOT_THERE,
-        requests=_OLDEST,
         speaks=(0, 8, 0),
         host_keys=True,
         offsets_acknowledged=False,
@@ -239,7 +211,6 @@ RELEASE_LINES: Sequence[ReleaseLine] = (
         versions=r"0\.8\.1(\.1)?",
         jars=(_kafka("2.10"),),
         exclude=_NOT_THERE,
-        requests=_OLDEST,
         speaks=(0, 8, 1),
         host_keys=True,
         offsets_acknowledged=False,
@@ -249,7 +220,6 @@ RELEASE_LINES: Sequence[ReleaseLine] = (
         versions=r"0\.8\.2\.\d+",
         jars=(_kafka("2.11"),),
         exclude=_NOT_THERE,
-        requests=_OLDEST,
         speaks=(0, 8, 2),
         host_keys=True,
     ),
@@ -258,33 +228,23 @@ RELEASE_LINES: Sequence[ReleaseLine] = (
         versions=r"0\.9\.0\.\d+",
         jars=(_kafka("2.11"), _JAXB),
         exclude=_NOT_THERE,
-        requests=_OLDEST,
         speaks=(0, 9, 0),
     ),
     ReleaseLine(
-        name="0.10.0",
-        versions=r"0\.10\.0\.\d+",
+        name="0.10",
+        versions=r"0\.10\.[0-2]\.\d+",
         jars=(_kafka("2.11"), _JAXB),
-        requests=Requests(metadata=1, list_offsets=0, describe_configs=None),
-    ),
-    ReleaseLine(
-        name="0.10.1, 0.10.2",
-        versions=r"0\.10\.[12]\.\d+",
-        jars=(_kafka("2.11"), _JAXB),
-        requests=Requests(metadata=1, list_offsets=1, describe_configs=None),
     ),
     ReleaseLine(
         name="0.11, 1.0",
         versions=r"0\.11\.0\.\d+|1\.0\.\d+",
         jars=(_kafka("2.11"), _JAXB, _RELOAD4J),
         exclude=("org.slf4j:slf4j-log4j12", "log4j:log4j"),
-        requests=Requests(metadata=4, list_offsets=2, describe_configs=0),
     ),
     ReleaseLine(
         name="1.1",
         versions=r"1\.1\.\d+",
         jars=(_kafka("2.11"), _RELOAD4J),
-        requests=Requests(metadata=5, list_offsets=2, describe_configs=1),
     ),
     ReleaseLine(
         # Its own ZooKeeper client, 3.4.13 or .14, does not start on Java 14 and later
@@ -293,17 +253,20 @@ RELEASE_LINES: Sequence[ReleaseLine] = (
         versions=r"2\.[0-3]\.\d+",
         jars=(_kafka("2.12"), "org.apache.zookeeper:zookeeper:3.5.9", _RELOAD4J),
         exclude=("org.apache.zookeeper:zookeeper", "org.slf4j:slf4j-log4j12", "log4j:log4j"),
-        requests=Requests(metadata=5, list_offsets=2, describe_configs=1),
     ),
     ReleaseLine(
         name="2.4 to 3.2",
         versions=r"2\.[4-8]\.\d+|3\.[0-2]\.\d+",
         jars=(_kafka("2.13"), _RELOAD4J),
         exclude=("org.slf4j:slf4j-log4j12", "log4j:log4j"),
-        requests=Requests(metadata=7, list_offsets=4, describe_configs=1),
     ),
-    _line_3("3.3 to 3.6", r"3\.[3-6]\.\d+", controllers_tell=False),
-    _line_3("3.7 to 3.9", r"3\.[7-9]\.\d+", controllers_tell=True),
+    ReleaseLine(
+        name="3.3 to 3.9",
+        versions=r"3\.[3-9]\.\d+",
+        metadata=(KRAFT, ZOOKEEPER),
+        jars=(_kafka("2.13"), _TOOLS, _RELOAD4J),
+        exclude=_CONNECT,
+    ),
     _line_4("4.0, 4.1", r"4\.[01]\.\d+", "2.24.3"),
     _line_4("4.2", r"4\.2\.\d+", "2.25.3"),
     _line_4("4.3", r"4\.3\.\d+", "2.25.4"),
@@ -333,6 +296,34 @@ def release_line_of(plan: KafkaPlan) -> ReleaseLine:
     Raises PlanError for an unsupported version.
     """
     return release_line(plan.target.version or DEFAULT_VERSION)
+
+
+OLDEST_IMAGE: Final = "3.3"
+"""The least version of an image of the user's."""
+
+
+@cache
+def spoken_by(version: tuple[int, ...]) -> Mapping[int, tuple[int, int]]:
+    """The APIs that brokers of a version report to clients, by number with the first and the last
+    version of their requests: kafka-python's table. Leader epochs in metadata are reliable from 2.4
+    on (KAFKA-9212), so of brokers before none are read."""
+    table = BROKER_API_VERSIONS[max(each for each in BROKER_API_VERSIONS if each <= version)]
+    key = MetadataRequest.API_KEY
+    return table if version >= (2, 4) else {**table, key: (0, min(table[key][1], 5))}
+
+
+def reports_settings(plan: KafkaPlan) -> bool:
+    """Whether brokers of a plan's version report the settings in force (KIP-133)."""
+    return DescribeConfigsRequest.API_KEY in spoken_by(_number(plan))
+
+
+def controllers_report(plan: KafkaPlan) -> bool:
+    """Whether controllers do, too (KIP-919)."""
+    return _number(plan) >= (3, 7)
+
+
+def _number(plan: KafkaPlan) -> tuple[int, ...]:
+    return number_of(plan.target.version or DEFAULT_VERSION)
 
 
 def metadata_of(plan: KafkaPlan) -> str:

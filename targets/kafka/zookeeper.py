@@ -31,12 +31,12 @@ from harness.protocols import (
 )
 from harness.run.observer import merge
 from targets.kafka import brokers
+from targets.kafka.brokers import broker_name
 from targets.kafka.configuration import (
     BROKER_PORT,
     DATA,
     LOGS,
     assignment,
-    names_by_id,
     node_ids,
     properties,
     rack_of,
@@ -193,7 +193,8 @@ def observe_each(
         if "zookeeper" in node.roles:
             deadline = time.monotonic() + timeout_s
             return [_state(node, plan, deadline) for plan in plans]
-        seen = brokers.partitions(node, plans, timeout_s=timeout_s)
+        ask, topics = brokers.ask_of({node.name: node}, plans[0]), [p.topic.name for p in plans]
+        seen = brokers.partitions(ask, node.name, topics, timeout_s=timeout_s)
         return [NodeView(answered_by=node.name, partitions=each) for each in seen]
     except (NoAnswer, orjson.JSONDecodeError):
         return [None] * len(plans)
@@ -205,7 +206,6 @@ def _state(node: Node, plan: KafkaPlan, deadline: float) -> NodeView:
     Where a leader's session is over, no leader is shown: until the controller has chosen another
     one, the znode continues to name the old one.
     """
-    names = names_by_id(plan)
 
     def left_s() -> float:
         return max(0.001, deadline - time.monotonic())
@@ -222,27 +222,21 @@ def _state(node: Node, plan: KafkaPlan, deadline: float) -> NodeView:
     for number in sorted(map(int, replicas)):
         state = read(f"{topic}/partitions/{number}/state")
         if state is not None:
-            placed = replicas[str(number)]
-            seen.append(_partition(number, state, placed, alive, names))
+            leader = state["leader"]
+            view = PartitionView(
+                partition=number,
+                leader=broker_name(leader) if leader in alive else None,
+                leader_epoch=state["leader_epoch"],
+                members=tuple(sorted(map(broker_name, state["isr"]))),
+                replicas=tuple(map(broker_name, replicas[str(number)])),
+            )
+            seen.append(view)
     return NodeView(
         answered_by=node.name,
         partitions=tuple(seen),
-        controller=names.get(controller["brokerid"]) if controller else None,
+        controller=broker_name(controller["brokerid"]) if controller else None,
         controller_epoch=epoch,
         authority=True,
-    )
-
-
-def _partition(
-    number: int, state: Any, replicas: list[int], alive: set[int], names: Mapping[int, str]
-) -> PartitionView:
-    leader = state["leader"]
-    return PartitionView(
-        partition=number,
-        leader=names.get(leader) if leader in alive else None,
-        leader_epoch=state["leader_epoch"],
-        members=tuple(sorted(names.get(n, str(n)) for n in state["isr"])),
-        replicas=tuple(names.get(n, str(n)) for n in replicas),
     )
 
 
@@ -440,8 +434,3 @@ class ZooKeeperLeadership:
 
 
 leadership = ZooKeeperLeadership
-
-
-def features(cluster: Cluster) -> dict[str, int]:  # noqa: ARG001
-    """There are none."""
-    return {}

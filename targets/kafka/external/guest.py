@@ -16,9 +16,6 @@ from functools import cached_property
 from typing import Any, ClassVar, Final
 
 from kafka import errors as theirs
-from kafka.protocol.admin import DescribeConfigsRequest
-from kafka.protocol.consumer import ListOffsetsRequest
-from kafka.protocol.metadata import MetadataRequest
 
 from harness.errors import EnvironmentFailure, HarnessFailure, Mistakes, PlanError
 from harness.faults.own_traffic import NoAnswer
@@ -38,7 +35,13 @@ from harness.protocols import (
 )
 from harness.protocols.systems import JSON
 from targets.kafka import effective
-from targets.kafka.brokers import BROKER, TOPIC, await_none, views, why_not_whole
+from targets.kafka.brokers import (
+    Values,
+    await_none,
+    broker_name,
+    partitions,
+    why_not_whole,
+)
 from targets.kafka.clients import library_of
 from targets.kafka.clients.kafka_python import KafkaPython
 from targets.kafka.clients.librdkafka import Librdkafka
@@ -50,64 +53,6 @@ from targets.kafka.plan import KafkaPlan
 from targets.kafka.reading import Source, ends_of
 
 ASK_S = 5.0
-_CONFIGS_S = 10.0
-
-
-def broker_name(broker: int) -> str:
-    """The node that a broker is, by its id."""
-    return f"b{broker}"
-
-
-def broker_id(node: str) -> int:
-    """The id of the broker that a node is."""
-    return int(node[1:])
-
-
-def configs_of(session: Session, node: str, kind: int, resource: str) -> effective.Values | None:
-    """Settings in force as a broker reports them; None where it does not let us read them. Raises
-    TimeoutError when it does not answer."""
-    requested = DescribeConfigsRequest.DescribeConfigsResource(
-        resource_type=kind, resource_name=resource, configuration_keys=None
-    )
-    request = DescribeConfigsRequest(resources=[requested])
-    try:
-        answer = session.ask(broker_id(node), request, timeout_s=_CONFIGS_S).results[0]
-    except NoAnswer as error:
-        raise TimeoutError(f"its settings were not reported: {error}") from error
-    if answer.error_code:
-        return None
-    return effective.known({config.name: config for config in answer.configs})
-
-
-def features_of(session: Session) -> dict[str, int]:
-    """The levels of features_of in force."""
-    try:
-        known = session.admin.describe_features()
-    except theirs.KafkaError:
-        return {}  # before 2.4 there are none
-    return {n: int(each["finalized"][1]) for n, each in known.items() if "finalized" in each}
-
-
-def offset_of(
-    session: Session, leader: str, plan: KafkaPlan, partition: int, which: int
-) -> int | None:
-    """An end of a partition (ListOffsets) as its leader reports it; None when it does not."""
-    kind = ListOffsetsRequest.ListOffsetsTopic
-    of_partition = kind.ListOffsetsPartition(
-        partition_index=partition,
-        timestamp=which,
-        max_num_offsets=1,
-        current_leader_epoch=-1,
-    )
-    topic = kind(name=plan.topic.name, partitions=[of_partition])
-    request = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[topic])
-    try:
-        answer = session.ask(broker_id(leader), request, timeout_s=ASK_S)
-    except NoAnswer:
-        return None
-    found = answer.topics[0].partitions[0]
-    return None if found.error_code else int(found.offset)
-
 
 PREFIX: Final = "ackloss-"
 """What the names of all topics of ours begin with."""
@@ -211,49 +156,26 @@ class KafkaGuest(KafkaLog, GuestTarget[KafkaPlan]):
         nodes other than brokers are not queried."""
         if "broker" not in node.roles:
             return None
-        topic = MetadataRequest.MetadataRequestTopic(name=plan.topic.name)
-        request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False)
         try:
-            answer = self._ask(node.name, request, timeout_s=timeout_s)
+            (seen,) = partitions(self._ask, node.name, [plan.topic.name], timeout_s=timeout_s)
         except NoAnswer:
             return None
-        answered = [each for topic in answer.topics for each in topic.partitions]
-        partitions = views(
-            answered, leader=lambda n: broker_name(n) if n >= 0 else None, name=broker_name
-        )
-        return NodeView(answered_by=node.name, partitions=partitions)
+        return NodeView(answered_by=node.name, partitions=seen)
 
     def _ask(self, node: str, request: Any, *, timeout_s: float) -> Any:
         """Ask a broker by its node's name. Raises NoAnswer."""
-        return self.session.ask(broker_id(node), request, timeout_s=timeout_s)
+        return self.session.ask(int(node[1:]), request, timeout_s=timeout_s)
 
     def effective(self, cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
         """Settings of brokers and topic as far as we may read them, compared with the plan's."""
-        by_broker, warnings = {}, list[str]()
-        brokers = [node.name for node in with_role(cluster, "broker")]
-        for name in brokers:
-            own = configs_of(self.session, name, BROKER, str(broker_id(name)))
-            if own is None:
-                warnings.append(f"target.settings: not compared: {name} does not let us read them")
-                continue
-            effective.compare(plan.target.settings, own, where="target.settings", node=name)
-            by_broker[name] = own
-        topic = configs_of(self.session, brokers[0], TOPIC, plan.topic.name)
-        if topic is None:
-            warnings.append("topic.settings: not compared: the cluster does not let us read them")
-        else:
-            effective.compare(plan.topic.settings, topic, where="topic.settings", node="the topic")
-            _refuse_compaction(plan, topic)
-        common, differs = effective.agreed(by_broker)
-        in_force = {"broker": common, "differs": differs, "topic": topic or {}}
-        in_force["producer"] = producer = dict(library_of(plan).settings(plan))
+        in_force = effective.reported(self._ask, cluster.nodes, plan)
+        found = in_force["settings"]
+        _refuse_compaction(plan, found["topic"])
+        found["producer"] = producer = dict(library_of(plan).settings(plan))
         return {
-            "settings": in_force,
-            "features": features_of(self.session),
-            "warnings": warnings,
+            **in_force,
             "origins": {
-                "broker": dict.fromkeys(common, "your cluster"),
-                "topic": dict.fromkeys(topic or {}, "your cluster"),
+                **{of: dict.fromkeys(found[of], "your cluster") for of in ("broker", "topic")},
                 "producer": dict.fromkeys(producer, OURS),
             },
             "shortened": {"producer": shortened(plan, "producer", producer)},
@@ -289,10 +211,7 @@ class KafkaGuest(KafkaLog, GuestTarget[KafkaPlan]):
         def ends() -> dict[int, End]:
             views = [self.observe(n, plan, timeout_s=ASK_S) for n in cluster.nodes.values()]
 
-            def reported(leader: str, partition: int, which: int) -> int | None:
-                return offset_of(self.session, leader, plan, partition, which)
-
-            return ends_of([view for view in views if view], plan, reported)
+            return ends_of(self._ask, [view for view in views if view], plan)
 
         yield Source(
             addresses=self.addresses(cluster),
@@ -410,7 +329,7 @@ class KafkaGuest(KafkaLog, GuestTarget[KafkaPlan]):
         return EnvironmentFailure(f"the cluster {what}", file=str(self.access.file))
 
 
-def _refuse_compaction(plan: KafkaPlan, topic: effective.Values) -> None:
+def _refuse_compaction(plan: KafkaPlan, topic: Values) -> None:
     """A topic that the cluster compacts by its own default loses writes as it should."""
     key = "cleanup.policy"
     if "compact" in str(topic.get(key)) and key not in plan.topic.settings:

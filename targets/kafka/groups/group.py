@@ -280,7 +280,9 @@ class KafkaConsumers(Consumers):
             self._known[row.partition] = row.offset
 
     def _end_of(self, partition: int) -> int | None:
+        ask = brokers.ask_of(self._cluster.nodes, self._plan)
         for node in with_role(self._cluster, "broker"):
-            if (end := brokers.offset(node, self._plan, partition, brokers.LATEST)) is not None:
+            end = brokers.offset(ask, node.name, self._plan.topic.name, partition, brokers.LATEST)
+            if end is not None:
                 return end
         return None

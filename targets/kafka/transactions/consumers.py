@@ -232,9 +232,10 @@ def read_to_the_end(
 
 def _end(cluster: Cluster, plan: KafkaPlan, partition: int) -> int | None:
     """Where a partition ends, once no transaction is open in it, as its leader says."""
+    ask, topic = brokers.ask_of(cluster.nodes, plan), plan.topic.name
     for node in with_role(cluster, "broker"):
         ends = {
-            brokers.offset(node, plan, partition, brokers.LATEST, isolation=level)
+            brokers.offset(ask, node.name, topic, partition, brokers.LATEST, isolation=level)
             for level in (brokers.READ_COMMITTED, brokers.READ_UNCOMMITTED)
         }
         if len(ends) == 1 and (end := ends.pop()) is not None:

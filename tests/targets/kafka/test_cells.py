@@ -60,7 +60,7 @@ def observed(monkeypatch: pytest.MonkeyPatch, reported: Any) -> tuple[list[Any],
     """The view of each cell, and the requests that were made for them."""
     asked: list[Any] = []
 
-    def ask(address: str, port: int, request: Any, *, timeout_s: float) -> Any:
+    def ask(address: str, port: int, request: Any, **_: Any) -> Any:
         asked.append(request)
         if isinstance(reported, Exception):
             raise reported

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kafka.protocol.metadata import ApiVersionsRequest
 
 from harness import registry
 from harness.errors import PlanError
 from harness.faults.own_traffic import NoAnswer
-from harness.plan import Plan, parse_plan
+from harness.plan import parse_plan
 from harness.protocols import Node
 from targets.kafka import brokers, effective
 from tests.fixtures.dry_run import DryRunNode
@@ -18,70 +19,52 @@ from tests.fixtures.dry_run import DryRunNode
 LAG = "replica.lag.time.max.ms"
 
 
-@dataclass
-class Cluster:
-    """A broker, a controller, and a broker that is a controller too."""
-
-    nodes: dict[str, Node] = field(
-        default_factory=lambda: {
-            name: DryRunNode(name, frozenset(roles), name)
-            for name, roles in (
-                ("b1", {"broker"}),
-                ("b2", {"broker", "controller"}),
-                ("c1", {"controller"}),
-            )
-        }
+NODES: dict[str, Node] = {
+    name: DryRunNode(name, frozenset(roles), name)
+    for name, roles in (
+        ("b1", {"broker"}),
+        ("b2", {"broker", "controller"}),
+        ("c1", {"controller"}),
     )
+}
+"""A broker, a controller, and a broker that is a controller too."""
 
 
-@dataclass
-class Reported:
-    """A setting as DescribeConfigs reports it."""
-
-    value: str
-    config_type: int = 1
-
-
-def plan(version: str, **of_brokers: int) -> Plan:
+def reported(version: str, lag: str = "1000", **of_brokers: int) -> dict[str, Any]:
+    """What is reported by nodes of which the controller alone does not answer."""
     target = {"version": version, "brokers": 2, "controllers": 1, "settings": of_brokers}
     topic = {"replication_factor": 2}
-    return parse_plan({"schema": 1, "name": "p", "target": target, "topic": topic})
+    plan: Any = parse_plan({"schema": 1, "name": "p", "target": target, "topic": topic})
+
+    def ask(node: str, request: Any, *, timeout_s: float) -> Any:
+        if node == "c1":
+            raise NoAnswer(f"{node} closed the connection after {timeout_s} s")
+        if isinstance(request, ApiVersionsRequest):
+            return SimpleNamespace(finalized_features=[])
+        own = request.resources[0].resource_type == brokers.BROKER
+        configs = [SimpleNamespace(name=LAG, value=lag, config_type=1)] if own else []
+        return SimpleNamespace(results=[SimpleNamespace(error_code=0, configs=configs)])
+
+    return effective.reported(ask, NODES, plan)
 
 
-def answers(monkeypatch: pytest.MonkeyPatch, silent: tuple[str, ...], lag: str = "1000") -> None:
-    def configs(node: Any, _plan: Plan, kind: int, _name: str) -> dict[str, Any]:
-        if node.name in silent:
-            raise NoAnswer(f"{node.name} closed the connection")
-        return {LAG: Reported(lag)} if kind == brokers.BROKER else {}
-
-    monkeypatch.setattr(brokers, "configs", configs)
-    monkeypatch.setattr(effective, "node_ids", lambda _: {"b1": 1, "b2": 2, "c1": 101})
-
-
-def test_controllers_before_3_7_are_not_asked_and_that_is_said(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    old = plan("3.6.2", **{LAG: 1000})
-    answers(monkeypatch, silent=("c1",))
-    assert effective.reported(Cluster(), old)["broker"] == {LAG: "1000"}
-    (sentence,) = effective.unreported(Cluster(), old)
+def test_controllers_before_3_7_are_not_asked_and_that_is_said() -> None:
+    found = reported("3.6.2", **{LAG: 1000})
+    assert found["settings"]["broker"] == {LAG: "1000"}
+    (sentence,) = found["warnings"]
     assert "c1: not compared" in sentence
     assert "b2" not in sentence
-    assert effective.unreported(Cluster(), plan("3.6.2")) == []
+    assert reported("3.6.2")["warnings"] == []
 
 
-def test_controllers_since_3_7_are_asked_and_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    new = plan("3.7.2", **{LAG: 1000})
-    assert effective.unreported(Cluster(), new) == []
-    answers(monkeypatch, silent=("c1",))
-    with pytest.raises(NoAnswer, match="c1"):
-        effective.reported(Cluster(), new)
+def test_controllers_since_3_7_are_asked() -> None:
+    with pytest.raises(TimeoutError, match="not reported: c1"):
+        reported("3.7.2", **{LAG: 1000})
 
 
-def test_brokers_are_compared_whatever_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers(monkeypatch, silent=("c1",), lag="500")
+def test_brokers_are_compared_whatever_the_version() -> None:
     with pytest.raises(PlanError, match="b1 has '500', but '1000' was requested"):
-        effective.reported(Cluster(), plan("3.6.2", **{LAG: 1000}))
+        reported("3.6.2", "500", **{LAG: 1000})
 
 
 def test_all_mistakes_of_a_plan_are_reported_at_once() -> None:

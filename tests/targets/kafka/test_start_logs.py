@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from harness.errors import PlanError
-from harness.plan import Plan, parse_plan
+from harness.plan import parse_plan
 from harness.protocols import Node
+from targets.kafka.brokers import ask_of
 from targets.kafka.effective import reported as reported_settings
 from tests.fixtures.dry_run import DryRunNode
 
@@ -25,16 +26,6 @@ class Logged(DryRunNode):
         return {"server.log": log, "server.log.1": log.replace(b" 1500", b" 6000")}
 
 
-class Brokers:
-    """As much of a cluster as is asked for settings."""
-
-    def __init__(self, version: str) -> None:
-        self.nodes: dict[str, Node] = {
-            "b1": Logged("b1", frozenset({"broker"}), version),
-            "z1": DryRunNode("z1", frozenset({"zookeeper"}), ""),
-        }
-
-
 def effective(version: str, **asked: dict[str, Any]) -> dict[str, Any]:
     document: dict[str, Any] = {
         "schema": 1,
@@ -42,8 +33,14 @@ def effective(version: str, **asked: dict[str, Any]) -> dict[str, Any]:
         "target": {"version": version, "brokers": 3, "settings": asked.get("broker", {})},
         "topic": {"replication_factor": 3, "settings": asked.get("topic", {})},
     }
-    plan: Plan = parse_plan(document)
-    return reported_settings(Brokers(version), plan)  # type: ignore[arg-type]
+    nodes: dict[str, Node] = {
+        "b1": Logged("b1", frozenset({"broker"}), version),
+        "z1": DryRunNode("z1", frozenset({"zookeeper"}), ""),
+    }
+    plan: Any = parse_plan(document)
+    ask = ask_of(nodes, plan)
+    found: dict[str, Any] = reported_settings(ask, nodes, plan)["settings"]
+    return found
 
 
 @pytest.mark.parametrize("version", VERSIONS)

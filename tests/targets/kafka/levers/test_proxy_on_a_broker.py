@@ -18,8 +18,9 @@ from bench.proxy import broker_and_proxy, producer
 from harness.errors import HarnessFailure
 from harness.protocols import OK
 from targets.kafka import levers
-from targets.kafka.brokers import ask
+from targets.kafka.brokers import Connections, ask
 from targets.kafka.proxy import requests
+from tests.fixtures.dry_run import DryRunNode
 from tests.fixtures.java_driver import Address, java_client
 from tests.fixtures.proxy import HereNode, Proxied
 from tests.targets.kafka.test_attempts import Writer
@@ -27,8 +28,15 @@ from tests.targets.kafka.test_attempts import Writer
 pytestmark = [pytest.mark.java, pytest.mark.real_time]
 
 TOPIC, OTHER = "bench", "another"
+B1: Any = DryRunNode("b1", frozenset({"broker"}), "b1")
 AFTER = {"act": "error", "code": "NOT_ENOUGH_REPLICAS_AFTER_APPEND"}
 BEFORE = {"act": "error", "side": "request", "code": "INVALID_RECORD"}
+
+
+def ids_at(host: str, port: str, topic: str) -> tuple[str, ...]:
+    """The id of a topic, as this broker has it."""
+    with Connections({"b1": host}, int(port)) as connections:
+        return levers.topic_ids(connections.ask, {"b1": B1}, topic)
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +120,7 @@ def by_ids(where: tuple[str, str, Proxied]) -> Proxied:
     made.produce(OTHER, b"first")
     assert made.flush(60) == 0
     host, port = direct.split(":")
-    words = requests(lambda topic: levers.ids_at(host, int(port), topic))
+    words = requests(lambda topic: ids_at(host, port, topic))
     return replace(proxied, requests=words, before={})
 
 
@@ -156,7 +164,7 @@ def test_fetch_requests_have_ids_too(
 ) -> None:
     direct, address, _ = where
     (host, port), (_, through) = direct.split(":"), address.split(":")
-    (kept,) = levers.ids_at(host, int(port), read)
+    (kept,) = ids_at(host, port, read)
     kind = FetchRequest[13]
     of_topic = kind.FetchTopic(
         topic_id=UUID(bytes=base64.urlsafe_b64decode(kept + "==")),
@@ -171,7 +179,7 @@ def test_fetch_requests_have_ids_too(
 
 def test_a_topic_that_there_is_not_has_no_id(where: tuple[str, str, Proxied]) -> None:
     host, port = where[0].split(":")
-    assert len(levers.ids_at(host, int(port), TOPIC)) == 1
-    assert levers.ids_at(host, int(port), "nothing") == ()
+    assert len(ids_at(host, port, TOPIC)) == 1
+    assert ids_at(host, port, "nothing") == ()
     with pytest.raises(HarnessFailure, match="no broker reports the id of the topic x"):
-        levers.topic_ids({}, "x")
+        levers.topic_ids(ask, {}, "x")
