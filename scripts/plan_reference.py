@@ -268,9 +268,9 @@ def versions_page() -> str:
     """The page of Kafka's versions, with what ackloss sets and the limits of versions rewritten."""
     limits = []
     for limit in LIMITS:
-        keys = ", ".join(f"`{key}`" for key in limit.keys)
+        keys = ", ".join(f"`{key}`" for key in limit.keys.split())
         mode = f" with {limit.metadata}" if limit.metadata else ""
-        where = f"{', '.join(limit.places)}: {limit.values.words}, {_span(limit)}{mode}"
+        where = f"{limit.places.replace(' ', ', ')}: {limit.values.words}, {_span(limit)}{mode}"
         limits.append(f"- {keys} ({where}): *{limit.kind}*, {limit.reason} ({limit.source})")
     page = _with_part(VERSIONS, LIMITS_BEGIN, ["\n".join(limits)], LIMITS_END)
     return _replaced(page, OURS_BEGIN, ["\n".join(_ours())], OURS_END)

@@ -27,12 +27,17 @@ from targets.kafka.clients import library_of
 from targets.kafka.configuration import LOGS, node_ids, text
 from targets.kafka.definitions import Level
 from targets.kafka.groups.settings import consumer_settings
-from targets.kafka.limits import version_of
 from targets.kafka.modes import mode_of
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.transactions.client import reported_settings
 from targets.kafka.transactions.settings import producer_settings
-from targets.kafka.versions import KRAFT, controllers_report, metadata_of, reports_settings
+from targets.kafka.versions import (
+    KRAFT,
+    controllers_report,
+    metadata_of,
+    reports_settings,
+    version_of,
+)
 
 _OVERRIDDEN = re.compile(r"Property (\S+) is overridden to (.*?)(?: \(kafka\.utils\.\S+\))?$")
 _PRINTED = re.compile(r"^\t([a-z][a-z0-9.]+) = (.*)$")

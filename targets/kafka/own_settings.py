@@ -29,11 +29,11 @@ from targets.kafka import definitions
 from targets.kafka.clients import library_of
 from targets.kafka.definitions import Level
 from targets.kafka.groups.settings import check_group
-from targets.kafka.limits import KINDS, LIMITS, version_of
+from targets.kafka.limits import KINDS, LIMITS
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.promises import ALL
 from targets.kafka.transactions.settings import TIMEOUT
-from targets.kafka.versions import metadata_of
+from targets.kafka.versions import metadata_of, version_of
 
 _MOST_BYTES: Final = 4 << 20
 _NATURAL_LINE: Final = re.compile(r"\r\n|\r|\n")

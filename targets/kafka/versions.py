@@ -326,6 +326,14 @@ def _number(plan: KafkaPlan) -> tuple[int, ...]:
     return number_of(plan.target.version or DEFAULT_VERSION)
 
 
+def version_of(plan: KafkaPlan) -> str | None:
+    """The version of a plan, an image's by its tag; null where it reports none."""
+    if plan.target.version is not None or plan.target.image is None:
+        return plan.target.version
+    tag = re.search(r":(\d+(?:\.\d+){1,3})(?:@|$)", plan.target.image)
+    return tag.group(1) if tag else None
+
+
 def metadata_of(plan: KafkaPlan) -> str:
     """Who keeps the metadata of a plan's cluster: `KRAFT` or `ZOOKEEPER`."""
     return plan.target.metadata or release_line_of(plan).metadata[0]

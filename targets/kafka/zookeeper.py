@@ -43,9 +43,8 @@ from targets.kafka.configuration import (
     text,
     with_rack,
 )
-from targets.kafka.limits import version_of
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.versions import DEFAULT_VERSION, ZOOKEEPER, ReleaseLine, release_line
+from targets.kafka.versions import DEFAULT_VERSION, ZOOKEEPER, ReleaseLine, release_line, version_of
 from targets.zookeeper import asking
 from targets.zookeeper.configuration import CLIENT_PORT, PORTS, Server, server_files
 
