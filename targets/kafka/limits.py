@@ -193,7 +193,11 @@ LIMITS: Final[tuple[Limit, ...]] = (
 """In the order in which `docs/reference/kafka-versions.md` shows them: what decides whether
 acknowledged writes are lost, features, who keeps the metadata, what is in the log."""
 
-_PLACES: Final[Mapping[str, str]] = {**PLACES, "feature": "target.features", "target": "target"}
+_PLACES: Final[Mapping[str, str]] = {
+    **{str(level): place for level, place in PLACES.items()},
+    "feature": "target.features",
+    "target": "target",
+}
 """Where in a plan each is requested."""
 
 _MODES: Final = {KRAFT: " in KRaft mode", ZOOKEEPER: " in ZooKeeper mode", None: ""}

@@ -46,7 +46,7 @@ from targets.kafka.configuration import BROKER_PORT
 from targets.kafka.modes import observe
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.record_sets import Damaged, records
-from targets.kafka.records import Reading
+from targets.kafka.records import Message, Reading, of_messages
 from targets.kafka.versions import OLDEST_IMAGE
 
 HIGHEST_VERSION: Final = 10
@@ -122,7 +122,7 @@ def _take_records(raw: bytes, partition: int, reading: Reading) -> None:
     first = reading.position[partition]
     try:
         for found in records(raw):
-            reading.chunks.add(partition, found, first=first)
+            reading.add(partition, found, first=first)
             reading.spans.setdefault(partition, []).extend(found.spans)
             reading.reach(partition, found.next_offset)
     except Damaged as error:
@@ -182,8 +182,7 @@ def read_with_librdkafka(
         places = [TopicPartition(plan.topic.name, p, first) for p, first in reading.starts.items()]
         consumer.assign(places)
         while not reading.ended() and time.monotonic() < deadline:
-            for message in consumer.consume(_MESSAGES, timeout=_WAIT_S):
-                _take_message(message, reading)
+            _take_messages(consumer.consume(_MESSAGES, timeout=_WAIT_S), reading)
     except KafkaException as error:
         reading.fail(None, _named(error.args[0]))
     finally:
@@ -226,11 +225,9 @@ def _read_range(
     one = Reading(starts={partition: each.first}, goals={partition: each.behind})
     while not one.ended() and time.monotonic() < deadline:
         room = min(_MESSAGES, each.behind - one.position[partition])
-        for message in consumer.consume(room, timeout=_WAIT_S):
-            offset = message.offset()
-            if message.error() or (offset is not None and each.first <= offset < each.behind):
-                _take_message(message, one)
-    reading.columns.extend(one.columns)
+        found = consumer.consume(room, timeout=_WAIT_S)
+        _take_messages([m for m in found if m.error() or m.offset() in range(*each)], one)
+    reading.tables += one.tables
     reading.reach(partition, one.position[partition])
     for _, error in one.errors.items():
         reading.fail(partition, error)
@@ -252,16 +249,20 @@ def _consumer(addresses: str, plan: KafkaPlan, more: Mapping[str, Any]) -> Consu
     )
 
 
-def _take_message(message: Any, reading: Reading) -> None:
-    error, partition, offset = message.error(), message.partition(), message.offset()
-    if error is None:
-        epoch = message.leader_epoch()
-        reading.columns.add(partition, offset, message.key(), message.value(), epoch)
-        reading.reach(partition, offset + 1)
-    elif error.code() == KafkaError._PARTITION_EOF:
-        reading.reach(partition, offset)
-    elif error.fatal() or error.code() not in HARMLESS or partition in reading.starts:
-        reading.fail(partition if partition in reading.starts else None, _named(error))
+def _take_messages(messages: Sequence[Any], reading: Reading) -> None:
+    came: dict[int, list[Message]] = {}
+    for message in messages:
+        error, partition, offset = message.error(), message.partition(), message.offset()
+        if error is None:
+            row = Message(offset, message.key(), message.value(), message.leader_epoch())
+            came.setdefault(partition, []).append(row)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            reading.reach(partition, offset)
+        elif error.fatal() or error.code() not in HARMLESS or partition in reading.starts:
+            reading.fail(partition if partition in reading.starts else None, _named(error))
+    for partition, rows in came.items():
+        reading.add(partition, of_messages(rows), first=0)
+        reading.reach(partition, rows[-1].offset + 1)
 
 
 def _named(error: KafkaError) -> str:

@@ -9,78 +9,23 @@ UTF-8; that key is shown with its bytes escaped.
 from __future__ import annotations
 
 import time
-from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from harness.history import READS
-from targets.kafka.record_sets import Bytes, Ints, Records, Span, Texts
+from targets.kafka.record_sets import NO_EPOCH, NO_TIME, Bytes, Ints, Records, Span, Texts
 
 DIGITS, MOST_DIGITS = 10, 18
 """How many digits a value has: ten, or as many more as it needs."""
 
-_ZERO = ord("0")
-_Numbers = TypeVar("_Numbers", int, NDArray[np.int64])
-
-
-@dataclass
-class Columns:
-    """Records in the order in which they came; `leader_epoch` is -1 if the library reports none."""
-
-    partition: array[int] = field(default_factory=lambda: array("i"))
-    offset: array[int] = field(default_factory=lambda: array("q"))
-    key: list[str | None] = field(default_factory=list)
-    value: array[int] = field(default_factory=lambda: array("q"))
-    leader_epoch: array[int] = field(default_factory=lambda: array("i"))
-    time_ns: array[int] = field(default_factory=lambda: array("q"))
-
-    def add(
-        self, partition: int, offset: int, key: bytes | None, raw: bytes | None, epoch: int | None
-    ) -> None:
-        """One record, read now."""
-        value = value_of(raw, offset)
-        if key is None:
-            self.key.append(None)
-        else:
-            text, ours = key_of(key)
-            self.key.append(text)
-            value = value if ours else never(offset)
-        self.partition.append(partition)
-        self.offset.append(offset)
-        self.value.append(value)
-        self.leader_epoch.append(-1 if epoch is None else epoch)
-        self.time_ns.append(time.monotonic_ns())
-
-    def extend(self, more: Columns) -> None:
-        """Records that came later."""
-        for name, column in vars(self).items():
-            column.extend(getattr(more, name))
-
-    def offsets(self, partition: int) -> NDArray[np.int64]:
-        """Those of one partition, in the order in which they came."""
-        every = np.frombuffer(self.offset, dtype=np.int64)
-        chosen: NDArray[np.int64] = every[np.frombuffer(self.partition, np.int32) == partition]
-        return chosen
-
-    def table(self, reader: str) -> pa.Table:
-        """Rows of READS without their run."""
-        rows = len(self.offset)
-        epochs = np.frombuffer(self.leader_epoch, dtype=np.int32)
-        columns = {
-            "reader": pa.array([reader] * rows, pa.string()).cast(READS.field("reader").type),
-            "key": pa.array(self.key, pa.string()).cast(READS.field("key").type),
-            "partition": pa.array(np.frombuffer(self.partition, dtype=np.int32)),
-            "offset": pa.array(np.frombuffer(self.offset, dtype=np.int64)),
-            "value": pa.array(np.frombuffer(self.value, dtype=np.int64)),
-            "leader_epoch": pa.array(epochs, mask=epochs < 0),
-            "time_ns": pa.array(np.frombuffer(self.time_ns, dtype=np.int64)),
-        }
-        return pa.table(columns)
+_Numbers = TypeVar("_Numbers", int, Ints)
+_COLUMNS: Final = pa.schema([one for one in READS if one.name not in ("run_id", "reader")])
+_KEY: Final = READS.field("key").type
 
 
 def key_of(raw: bytes) -> tuple[str, bool]:
@@ -96,7 +41,7 @@ def value_of(raw: bytes | None, offset: int) -> int:
     in front."""
     if raw and raw.isdigit():
         digits = len(raw)
-        if digits == DIGITS or (DIGITS < digits <= MOST_DIGITS and raw[0] != _ZERO):
+        if digits == DIGITS or (DIGITS < digits <= MOST_DIGITS and raw[0] != ord("0")):
             return int(raw)
     return never(offset)
 
@@ -106,53 +51,30 @@ def never(offset: _Numbers) -> _Numbers:
     return -1 - offset
 
 
-_COLUMNS: Final = pa.schema([one for one in READS if one.name not in ("run_id", "reader")])
-_KEY: Final = READS.field("key").type
+class Message(NamedTuple):
+    """A record as a client library hands it over."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    leader_epoch: int | None
 
 
-@dataclass
-class Chunks:
-    """Records in the order in which they came, a table a chunk."""
-
-    tables: list[pa.Table] = field(default_factory=list)
-
-    def add(self, partition: int, records: Records, *, first: int) -> None:
-        """Those of one partition that are at the offset `first` or after it, read now."""
-        value = values(records.buffer, records.value, records.offset)
-        key, strange = keys(records.buffer, records.key)
-        value = np.where(strange, never(records.offset), value)
-        rows, epoch = len(value), records.leader_epoch.astype(np.int32)
-        table = pa.table(
-            {
-                "key": key,
-                "partition": np.full(rows, partition, np.int32),
-                "offset": records.offset,
-                "value": value,
-                "leader_epoch": pa.array(epoch, mask=epoch < 0),
-                "time_ns": np.full(rows, time.monotonic_ns()),
-            },
-            schema=_COLUMNS,
-        )
-        wanted = records.offset >= first
-        self.tables.append(table if wanted.all() else table.filter(pa.array(wanted)))
-
-    def offsets(self, partition: int) -> NDArray[np.int64]:
-        """Those of one partition, in the order in which they came."""
-        there = (
-            np.empty(0, np.int64),
-            *(
-                table["offset"].to_numpy()
-                for table in self.tables
-                if table.num_rows and table["partition"][0].as_py() == partition
-            ),
-        )
-        return np.concatenate(there)
-
-    def table(self, reader: str) -> pa.Table:
-        """Rows of READS without their run."""
-        rows = pa.concat_tables([_COLUMNS.empty_table(), *self.tables])
-        of = np.zeros(rows.num_rows, np.int32)
-        return rows.append_column("reader", pa.DictionaryArray.from_arrays(of, pa.array([reader])))
+def of_messages(messages: Sequence[Message]) -> Records:
+    """The same, as what a broker stores is decoded."""
+    texts = [message.key for message in messages] + [message.value for message in messages]
+    size = np.array([-1 if text is None else len(text) for text in texts], np.int64)
+    at, rows = np.cumsum(size.clip(min=0)) - size.clip(min=0), len(messages)
+    offsets = np.array([message.offset for message in messages], np.int64)
+    return Records(
+        buffer=np.frombuffer(b"".join(text or b"" for text in texts), np.uint8),
+        offset=offsets,
+        timestamp_ms=np.full(rows, NO_TIME),
+        leader_epoch=np.array([NO_EPOCH if e is None else e for *_, e in messages], np.int64),
+        key=Texts(at[:rows], size[:rows]),
+        value=Texts(at[rows:], size[rows:]),
+        next_offset=int(offsets[-1]) + 1,
+    )
 
 
 def values(buffer: Bytes, text: Texts, offset: Ints) -> Ints:
@@ -198,15 +120,14 @@ def keys(buffer: Bytes, text: Texts) -> tuple[pa.DictionaryArray, NDArray[np.boo
 
 @dataclass
 class Reading:
-    """One reader's progress from `starts` to `goals`, offsets by partition: what it has read, the
-    next offset, and the first error of each partition. Records come one by one (`columns`) or many
-    at a time (`chunks`). `spans`: batches of transactions, of a reader that hands them over; one
-    may come twice. `brokers`: which ones records came from, of a reader that knows."""
+    """One reader's progress from `starts` to `goals`, offsets by partition: the records that it has
+    read, in the order in which they came, the next offset, and the first error of each partition.
+    `spans`: batches of transactions, of a reader that hands them over; one may come twice.
+    `brokers`: which ones records came from, of a reader that knows."""
 
     starts: Mapping[int, int]
     goals: Mapping[int, int]
-    columns: Columns = field(default_factory=Columns)
-    chunks: Chunks = field(default_factory=Chunks)
+    tables: list[pa.Table] = field(default_factory=list)
     position: dict[int, int] = field(default_factory=dict)
     errors: dict[int, str] = field(default_factory=dict)
     spans: dict[int, list[Span]] = field(default_factory=dict)
@@ -214,6 +135,26 @@ class Reading:
 
     def __post_init__(self) -> None:
         self.position = dict(self.starts)
+
+    def add(self, partition: int, records: Records, *, first: int) -> None:
+        """Records of one partition that are at the offset `first` or after it, read now."""
+        value = values(records.buffer, records.value, records.offset)
+        key, strange = keys(records.buffer, records.key)
+        value = np.where(strange, never(records.offset), value)
+        rows, epoch = len(value), records.leader_epoch.astype(np.int32)
+        table = pa.table(
+            {
+                "key": key,
+                "partition": np.full(rows, partition, np.int32),
+                "offset": records.offset,
+                "value": value,
+                "leader_epoch": pa.array(epoch, mask=epoch < 0),
+                "time_ns": np.full(rows, time.monotonic_ns()),
+            },
+            schema=_COLUMNS,
+        )
+        wanted = records.offset >= first
+        self.tables.append(table if wanted.all() else table.filter(pa.array(wanted)))
 
     def reach(self, partition: int, offset: int) -> None:
         """The next offset to be read is this, or a later one."""
@@ -225,14 +166,19 @@ class Reading:
             self.errors.setdefault(each, error)
 
     def offsets(self, partition: int) -> NDArray[np.int64]:
-        """Those of a partition's records, in the order in which they came."""
-        return np.concatenate([self.columns.offsets(partition), self.chunks.offsets(partition)])
+        """Those of one partition, in the order in which they came."""
+        there = (
+            table["offset"].to_numpy()
+            for table in self.tables
+            if table.num_rows and table["partition"][0].as_py() == partition
+        )
+        return np.concatenate([np.empty(0, np.int64), *there])
 
     def table(self, reader: str) -> pa.Table:
         """All records as rows of READS without their run."""
-        chunks = self.chunks.table(reader)
-        columns = self.columns.table(reader).select(chunks.column_names).cast(chunks.schema)
-        return pa.concat_tables([columns, chunks])
+        rows = pa.concat_tables([_COLUMNS.empty_table(), *self.tables])
+        of = np.zeros(rows.num_rows, np.int32)
+        return rows.append_column("reader", pa.DictionaryArray.from_arrays(of, pa.array([reader])))
 
     def ended(self) -> bool:
         """Whether there is nothing to wait for: each partition is at its goal, or has an error."""

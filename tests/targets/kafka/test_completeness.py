@@ -12,7 +12,7 @@ from harness.plan import parse_plan
 from harness.protocols import End
 from targets.kafka.brokers import NO_EPOCH
 from targets.kafka.reading import _changed, _gap, _judged
-from targets.kafka.records import Reading
+from targets.kafka.records import Message, Reading, of_messages
 
 END = End(
     partition=0,
@@ -30,8 +30,8 @@ PLAN = parse_plan({"schema": 1, "name": "t"})
 def read_of(*offsets: int, position: int = 5) -> Reading:
     reading = Reading(starts={0: 2}, goals={0: 5})
     for offset in offsets:
-        reading.columns.add(0, offset, None, b"%010d" % offset, 7)
-        reading.columns.add(1, 40, None, b"0000000040", 7)  # of another partition
+        reading.add(0, of_messages([Message(offset, None, b"%010d" % offset, 7)]), first=0)
+        reading.add(1, of_messages([Message(40, None, b"0000000040", 7)]), first=0)
     reading.reach(0, position)
     return reading
 
