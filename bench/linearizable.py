@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.register.answers import LINEARIZABLE, SEQUENTIAL
-from checkers.register.checker import Options, judge
+from checkers.register.checker import judge
 from checkers.register.operations import (
     CAS,
     FAIL,
@@ -179,7 +179,7 @@ def measured(corpus: Corpus) -> Measured:
     """Judge a corpus, and compare the answer with what it was made to be."""
     operations = drawn(corpus)
     begin = time.process_time()
-    found = judge(operations, Options(consistency=corpus.consistency))
+    found = judge(operations, consistency=corpus.consistency)
     seconds = time.process_time() - begin
     tampered = set(range(0, corpus.keys, 10)) if corpus.stale else set[int]()
     if corpus.few or corpus.consistency == SEQUENTIAL:
@@ -189,10 +189,10 @@ def measured(corpus: Corpus) -> Measured:
     return Measured(
         seconds=seconds,
         operations=len(operations),
-        states=found.counts.states,
-        searched=found.counts.searched_keys,
-        invalid=found.counts.invalid_keys,
-        undecided=found.counts.undecided_keys,
+        states=found.counts["states"],
+        searched=found.counts["searched_keys"],
+        invalid=found.counts["invalid_keys"],
+        undecided=found.counts["undecided_keys"],
         stale=found.staleness.stale,
         right=right,
     )

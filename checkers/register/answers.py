@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -514,12 +514,8 @@ LINEARIZABLE: Final = "linearizable"
 SEQUENTIAL: Final = "sequential"
 
 
-class Search(Protocol):
-    """A search for an order of one key's operations."""
-
-    def __call__(
-        self, operations: Sequence[Operation], *, initial: int, max_states: int
-    ) -> Outcome: ...
+Search = Callable[..., Outcome]
+"""A search for an order of one key's operations, by their initial value and a budget."""
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,15 @@
 """The register checker: is every key linearizable, and how stale were its reads.
 
-The answer on registers: what each key's verdict, counts and ages come to, of one shard or many.
-
 Keys are independent: a history of several registers is linearizable if and only if each of them is
 (Herlihy and Wing, "Linearizability: a correctness condition for concurrent objects", ACM TOPLAS 12
-(3), 1990). So keys are shards, and the answers on shards that share no key add up exactly.
-(Sequential consistency is not local: what is judged is each key by itself.)
+(3), 1990). (Sequential consistency is not local: what is judged is each key by itself.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
-from functools import reduce
-from operator import add
-from typing import Any, ClassVar, Final, Literal, NamedTuple
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +31,7 @@ from checkers.register.operations import (
     Ints,
     Numbered,
     Operations,
+    Paired,
     constraining,
     numbered,
     paired,
@@ -45,10 +41,10 @@ from harness.protocols import (
     INVALID,
     UNKNOWN,
     VALID,
-    Checker,
     CheckResult,
     Count,
     Number,
+    OneShard,
     PrimaryFinding,
     Run,
     Statement,
@@ -104,8 +100,7 @@ BEFORE_ALL: Final = 0
 @dataclass(frozen=True, kw_only=True)
 class Staleness:
     """The outcome of the `ok` reads: how many there were, and how many of no known age; of the
-    stale ones, their places among all operations, and their ages. The lists are as long as there
-    are stale reads. Sums of two are exact, but for the places, which stay those in their shards."""
+    stale ones, their places among all operations, and their ages."""
 
     reads: int = 0
     undated: int = 0
@@ -114,24 +109,9 @@ class Staleness:
     versions: Ints
     age_ns: Ints
 
-    @classmethod
-    def none(cls) -> Staleness:
-        nothing = np.empty(0, np.int64)
-        return cls(row=nothing, versions=nothing, age_ns=nothing)
-
     @property
     def stale(self) -> int:
         return len(self.row)
-
-    def __add__(self, other: Staleness) -> Staleness:
-        return Staleness(
-            reads=self.reads + other.reads,
-            undated=self.undated + other.undated,
-            unwritten=self.unwritten + other.unwritten,
-            row=np.concatenate([self.row, other.row]),
-            versions=np.concatenate([self.versions, other.versions]),
-            age_ns=np.concatenate([self.age_ns, other.age_ns]),
-        )
 
 
 def quantile(ages: Ints, share: float) -> int | None:
@@ -235,51 +215,15 @@ class _Newer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """How registers are judged. `consistency`: linearizable or sequential; `initial`: what they
-    hold at first; `max_states`: the budget of a key's search, beyond one configuration per
-    operation; `examples`: of how many wrong keys counter-examples are made, those with the least
-    codes."""
-
-    consistency: str = LINEARIZABLE
-    initial: int = NULL
-    max_states: int = MAX_STATES
-    examples: int = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class Counts:
-    """How many there are; operations of every type; keys that took a search, and what it saw."""
-
-    keys: int = 0
-    operations: int = 0
-    reads: int = 0
-    writes: int = 0
-    cas: int = 0
-    invalid_keys: int = 0
-    undecided_keys: int = 0
-    searched_keys: int = 0
-    states: int = 0
-
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            **{
-                each.name: getattr(self, each.name) + getattr(other, each.name)
-                for each in fields(Counts)
-            }
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """The answer on some keys; those of shards without a common key add up. (So do examples: the
-    sum has those of every shard.)"""
+    """The answer on some keys: counts, ages, the wrong and the undecided keys, and counter-examples
+    of the first wrong ones."""
 
-    counts: Counts
+    counts: Mapping[str, int]
     staleness: Staleness
-    invalid: tuple[int, ...] = ()
-    undecided: tuple[int, ...] = ()
-    examples: tuple[CounterExample, ...] = ()
+    invalid: tuple[int, ...]
+    undecided: tuple[int, ...]
+    examples: tuple[CounterExample, ...]
 
     @property
     def verdict(self) -> str:
@@ -288,57 +232,49 @@ class Judgement:
             return INVALID
         return UNKNOWN if self.undecided else VALID
 
-    def __add__(self, other: Judgement) -> Judgement:
-        return Judgement(
-            counts=self.counts + other.counts,
-            staleness=self.staleness + other.staleness,
-            invalid=tuple(sorted(self.invalid + other.invalid)),
-            undecided=tuple(sorted(self.undecided + other.undecided)),
-            examples=tuple(sorted(self.examples + other.examples, key=lambda each: each.key)),
+
+def judge(
+    operations: Operations,
+    *,
+    consistency: str = LINEARIZABLE,
+    initial: int = NULL,
+    max_states: int = MAX_STATES,
+    examples: int = 3,
+) -> Judgement:
+    """Judge some keys, each with all of its operations. `initial`: what registers hold at first;
+    `max_states`: the budget of a key's search, beyond one configuration per operation; `examples`:
+    of how many wrong keys counter-examples are made, those with the least codes."""
+
+    def example(key: int) -> CounterExample | None:
+        return counter_example(
+            operations, key, consistency=consistency, initial=initial, max_states=max_states
         )
 
-
-def judge(operations: Operations, options: Options | None = None) -> Judgement:
-    """Judge some keys, each with all of its operations."""
-    requested = options or Options()
-    found = answers(
-        operations,
-        consistency=requested.consistency,
-        initial=requested.initial,
-        max_states=requested.max_states,
-    )
+    found = answers(operations, consistency=consistency, initial=initial, max_states=max_states)
     invalid, undecided = found.of(INVALID).tolist(), found.of(UNKNOWN).tolist()
-    examples = (
-        counter_example(
-            operations,
-            key,
-            consistency=requested.consistency,
-            initial=requested.initial,
-            max_states=requested.max_states,
-        )
-        for key in invalid[: requested.examples]
-    )
+    shown = map(example, invalid[:examples])
     return Judgement(
         counts=_counts(operations, found),
-        staleness=staleness(operations, initial=requested.initial),
+        staleness=staleness(operations, initial=initial),
         invalid=tuple(invalid),
         undecided=tuple(undecided),
-        examples=tuple(each for each in examples if each is not None),
+        examples=tuple(each for each in shown if each is not None),
     )
 
 
-def _counts(operations: Operations, found: Answers) -> Counts:
-    return Counts(
-        keys=len(found.keys),
-        operations=len(operations),
-        reads=int((operations.f == READ).sum()),
-        writes=int((operations.f == WRITE).sum()),
-        cas=int((operations.f == CAS).sum()),
-        invalid_keys=len(found.of(INVALID)),
-        undecided_keys=len(found.of(UNKNOWN)),
-        searched_keys=int((found.states > 0).sum()),
-        states=int(found.states.sum()),
-    )
+def _counts(operations: Operations, found: Answers) -> dict[str, int]:
+    """How many there are; operations of every type; keys that took a search, and what it saw."""
+    return {
+        "keys": len(found.keys),
+        "operations": len(operations),
+        "reads": int((operations.f == READ).sum()),
+        "writes": int((operations.f == WRITE).sum()),
+        "cas": int((operations.f == CAS).sum()),
+        "invalid_keys": len(found.of(INVALID)),
+        "undecided_keys": len(found.of(UNKNOWN)),
+        "searched_keys": int((found.states > 0).sum()),
+        "states": int(found.states.sum()),
+    }
 
 
 FINDINGS = pa.schema({"run_id": pa.string(), "kind": pa.string(), "key": pa.string()})
@@ -349,25 +285,8 @@ _FUNCTIONS, _TYPES = ("read", "write", "cas"), ("ok", "fail", "info")
 """By their codes."""
 
 
-class Slice(NamedTuple):
-    """A shard: the keys whose code leaves `number` when divided by `of`."""
-
-    number: int
-    of: int
-
-
-class Part(NamedTuple):
-    """What one shard says: the judgement, the names of its keys, how its operations ended, and
-    whether any of its keys was `tested`."""
-
-    judgement: Judgement
-    names: dict[int, str | None]
-    ended: dict[str, int]
-    tested: bool
-
-
 @dataclass(frozen=True)
-class Register(Checker[Slice, Part]):
+class Register(OneShard[Paired]):
     """Registers: reads, writes and compare-and-set of keys, each key judged by itself (Wing and
     Gong's search with Lowe's memoization, where values do not show which write a read has seen).
 
@@ -427,35 +346,21 @@ class Register(Checker[Slice, Part]):
         if self.states_count < 1:
             raise ValueError("states_count is at least 1")
 
-    def shards(self, run: Run) -> list[Slice]:
-        """One shard: the keys of a run are judged one after the other."""
-        return [Slice(0, 1)]
+    def gather(self, run: Run) -> Paired:
+        return paired(run.operations(), file=run.facts.source)
 
-    def check(self, run: Run, shard: Slice) -> Part:
-        operations, keys = paired(run.operations(), file=run.facts.source)
-        operations = operations.take(operations.key % shard.of == shard.number)
-        options = Options(consistency=self.consistency, max_states=self.states_count)
-        names = {int(code): keys[code] for code in np.unique(operations.key).tolist()}
-        return Part(judge(operations, options), names, _ended(operations), _tested(operations))
-
-    def merge(self, run: Run, parts: Sequence[Part]) -> CheckResult:
-        """The counts, findings and statements of all shards together."""
-        none = Judgement(counts=Counts(), staleness=Staleness.none())
-        whole = reduce(add, (part.judgement for part in parts), none)
-        names = {code: name for part in parts for code, name in part.names.items()}
-        ended = {
-            name: sum(part.ended[name] for part in parts)
-            for name in ("attempted", "acknowledged", "failed", "unknown")
-        }
-        tested = any(part.tested for part in parts)
-        wrong = f"not_{self.consistency}"
-        rows = [(wrong, code) for code in whole.invalid]
-        rows += [(DOUBTS.undecided, code) for code in whole.undecided]
+    def judge(self, run: Run, gathered: Paired) -> CheckResult:
+        operations, names = gathered
+        found = judge(operations, consistency=self.consistency, max_states=self.states_count)
+        ended = _ended(operations)
+        rows = [(f"not_{self.consistency}", code) for code in found.invalid]
+        rows += [(DOUBTS.undecided, code) for code in found.undecided]
+        keys = found.counts["keys"]
         return CheckResult(
             counts={
                 **ended,
-                **asdict(whole.counts),
-                **_ages(whole.staleness, timed=run.facts.timed),
+                **found.counts,
+                **_ages(found.staleness, timed=run.facts.timed),
             },
             findings=pa.Table.from_pylist(
                 [
@@ -464,46 +369,43 @@ class Register(Checker[Slice, Part]):
                 ],
                 schema=FINDINGS,
             ),
-            counter_examples=tuple(self._wrong(whole, names)),
-            doubts=tuple(_doubts(whole, ended, tested=tested)),
-            all_well=self._all_well(whole),
-            details={"examples": [_example(each, names) for each in whole.examples]},
+            counter_examples=tuple(self._wrong(found, names)),
+            doubts=tuple(_doubts(found, ended, tested=_tested(operations))),
+            all_well=counted(keys, f"{{n}} [key is|keys are] {_ADJECTIVE[self.consistency]}"),
+            details={"examples": [_example(each, names) for each in found.examples]},
         )
 
-    def _wrong(self, whole: Judgement, names: dict[int, str | None]) -> Iterator[Statement]:
-        if whole.invalid:
-            number = len(whole.invalid)
-            named = ", ".join(_name(names[code]) for code in whole.invalid[:_NAMED])
+    def _wrong(self, found: Judgement, names: tuple[str | None, ...]) -> Iterator[Statement]:
+        if found.invalid:
+            number = len(found.invalid)
+            named = ", ".join(_name(names[code]) for code in found.invalid[:_NAMED])
             more = f" and {number - _NAMED} more" if number > _NAMED else ""
             yield Statement(
                 f"not_{self.consistency}",
-                counted(number, f"{{n}} of {_keys(whole.counts.keys)} [is|are] not ")
+                counted(number, f"{{n}} of {_keys(found.counts['keys'])} [is|are] not ")
                 + f"{_ADJECTIVE[self.consistency]}: {named}{more}",
             )
-
-    def _all_well(self, whole: Judgement) -> str:
-        return counted(whole.counts.keys, f"{{n}} [key is|keys are] {_ADJECTIVE[self.consistency]}")
 
 
 _ADJECTIVE = {"linearizable": "linearizable", "sequential": "sequentially consistent"}
 
 
-def _doubts(whole: Judgement, ended: dict[str, int], *, tested: bool) -> Iterator[Statement]:
-    if not whole.counts.operations:
+def _doubts(found: Judgement, ended: dict[str, int], *, tested: bool) -> Iterator[Statement]:
+    if not found.counts["operations"]:
         yield Statement(DOUBTS.vacuous, "nothing was attempted")
-    elif not ended["acknowledged"] and not whole.staleness.reads:
+    elif not ended["acknowledged"] and not found.staleness.reads:
         words = "none of {n} [operation|operations] was ok"
-        yield Statement(DOUBTS.vacuous, counted(whole.counts.operations, words))
+        yield Statement(DOUBTS.vacuous, counted(found.counts["operations"], words))
     elif not ended["acknowledged"]:
         yield Statement(DOUBTS.vacuous, "no write was acknowledged")
-    elif not whole.staleness.reads:
+    elif not found.staleness.reads:
         yield Statement(DOUBTS.vacuous, "nothing was read")
     elif not tested:
         yield Statement(DOUBTS.vacuous, "no key was read after a write of it had been acknowledged")
-    if whole.undecided:
+    if found.undecided:
         yield Statement(
             DOUBTS.undecided,
-            f"the search gave up on {len(whole.undecided):,} of {_keys(whole.counts.keys)}",
+            f"the search gave up on {len(found.undecided):,} of {_keys(found.counts['keys'])}",
         )
 
 
@@ -552,7 +454,7 @@ def _name(key: str | None) -> str:
     return "the register" if key is None else repr(key)
 
 
-def _example(example: CounterExample, names: dict[int, str | None]) -> dict[str, Any]:
+def _example(example: CounterExample, names: tuple[str | None, ...]) -> dict[str, Any]:
     """A counter-example as JSON, for the page that draws it."""
     return {
         "key": names[example.key],

@@ -173,18 +173,20 @@ class _Columns(NamedTuple):
     listed: Ints
     time_ns: Ints
 
+    def take(self, rows: Ints) -> _Columns:
+        return _Columns._make(column[rows] for column in self)
+
 
 def paired(parts: Iterable[Rows], *, file: str) -> Paired:
     """The operations of a history. Raises HistoryError for rows that no process can have made, and
     for an ok read that was answered a list."""
     keys: dict[str | None, int] = {}
-    rows = _Columns._make(
-        np.concatenate([np.empty(0, np.int64), *columns])
-        for columns in _by_column([_columns(part, keys) for part in parts])
-    )
-    rows = _sorted(rows, np.argsort(rows.place, kind="stable"))
+    nothing = _Columns._make([np.empty(0, np.int64)] * len(_Columns._fields))
+    columns = zip(nothing, *(_columns(part, keys) for part in parts), strict=True)
+    rows = _Columns._make(map(np.concatenate, columns))
+    rows = rows.take(np.argsort(rows.place, kind="stable"))
     rows = rows._replace(time_ns=_increasing(rows.time_ns))
-    rows = _sorted(rows, np.argsort(rows.process, kind="stable"))
+    rows = rows.take(np.argsort(rows.process, kind="stable"))
     begins = rows.mark == runs.INVOKED
     same = np.diff(rows.process, append=-1) == 0
     answered = begins & same & ~np.append(begins[1:], True)
@@ -207,14 +209,6 @@ def paired(parts: Iterable[Rows], *, file: str) -> Paired:
         key=np.where(unnamed, rows.key[end], rows.key[at]),
     )
     return Paired(operations, tuple(keys))
-
-
-def _by_column(parts: list[_Columns]) -> Iterable[tuple[Ints, ...]]:
-    return zip(*parts, strict=True) if parts else ((),) * len(_Columns._fields)
-
-
-def _sorted(rows: _Columns, order: Ints) -> _Columns:
-    return _Columns._make(column[order] for column in rows)
 
 
 def _increasing(time_ns: Ints) -> Ints:

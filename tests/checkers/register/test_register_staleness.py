@@ -76,17 +76,7 @@ def test_keys_do_not_overwrite_each_other():
 
 
 def test_nothing_was_read():
-    assert found().reads == found(w(1, 1, 2)).reads == Staleness.none().stale == 0
-
-
-def test_sums_keep_every_age():
-    both = found(w(1, 1, 2), r(0, 5, 6)) + found(w(1, 1, 2), w(2, 3, 4), r(0, 9, 10), r(8, 1, 2))
-    assert (both.reads, both.unwritten, both.stale) == (3, 1, 2)
-    assert both.versions.tolist() == [1, 2]
-    assert both.age_ns.tolist() == [3, 7]
-    assert (quantile(both.versions, 1), quantile(both.age_ns, 1)) == (2, 7)
-    nothing = Staleness.none()
-    assert (quantile(nothing.versions, 1), quantile(nothing.age_ns, 1)) == (None, None)
+    assert found().reads == found(w(1, 1, 2)).reads == found().stale == 0
 
 
 def test_quantiles_are_counted_as_jepsen_counts_them():
