@@ -35,13 +35,11 @@ class Shape(NamedTuple):
     elements: int
     reads: int
     spread: bool = False
-    shards: int = 1
 
 
 SHAPES: Final = (
     Shape(100_000, 200),
     Shape(100_000, 200, spread=True),
-    Shape(100_000, 200, spread=True, shards=4),
     Shape(2_000, 20_000),
 )
 PYTHON: Final = Shape(10_000, 200)
@@ -127,16 +125,16 @@ def measured(shape: Shape) -> bool:
     history, truth = made(shape)
     held = len(history.reads.elements)
     began = time.perf_counter()
-    counts = judge(history, shards=shape.shards).tally.counts
+    counts = judge(history).tally.counts
     took_s = time.perf_counter() - began
     tracemalloc.start()
-    judge(history, shards=shape.shards)
+    judge(history)
     allocated_mb = tracemalloc.get_traced_memory()[1] / 2**20
     tracemalloc.stop()
     right = {name: getattr(counts, name) for name in truth} == truth
     print(
         f"{shape.elements:,} elements ({'spread' if shape.spread else 'dense'}), {shape.reads:,} "
-        f"reads of {held:,} entries ({held * 8 / 2**20:,.0f} MB), {shape.shards} shard(s): "
+        f"reads of {held:,} entries ({held * 8 / 2**20:,.0f} MB): "
         f"{took_s:.2f} s, {held / took_s / 1e6:.0f} M entries/s, {allocated_mb:,.0f} MB allocated"
         f"{'' if right else '  COUNTS DIFFER FROM THE TRUTH'}",
         flush=True,

@@ -28,7 +28,7 @@ from harness.protocols import (
     Run,
     Statement,
 )
-from harness.protocols.runs import INVOKED, OK, Bools, Operations, Texts
+from harness.protocols.runs import INVOKED, OK, Operations
 
 _ADD: Final = "add"
 FINDINGS: Final = pa.schema(
@@ -85,7 +85,7 @@ class Replicas(OneShard[Ended]):
         read that has no list."""
         ended, last_add = Ended(), -1
         for part in run.operations():
-            adds = _named(part.f, _ADD)
+            adds = part.f.isin([_ADD])
             ended.attempted += int(np.count_nonzero(adds & (part.mark == INVOKED)))
             ended.acknowledged |= set(part.value[adds & (part.mark == OK)].tolist())
             completed = part.place[adds & (part.mark != INVOKED)]
@@ -113,18 +113,13 @@ class Replicas(OneShard[Ended]):
         )
 
 
-def _named(f: Texts, name: str) -> Bools:
-    chosen: Bools = np.array([*(each == name for each in f.names), False])[f.codes]
-    return chosen
-
-
 def _final_reads(
     part: Operations, begun: dict[int, int], last_add: int, file: str
 ) -> Iterator[tuple[str, list[int]]]:
     """The ok reads that began after the last add had completed: the node that served each, and
     what it returned. `begun`: by process, where its open read began."""
     nodes = part.node.objects()
-    for row in np.flatnonzero(~_named(part.f, _ADD)).tolist():
+    for row in np.flatnonzero(~part.f.isin([_ADD])).tolist():
         process, place = int(part.process[row]), int(part.place[row])
         if part.mark[row] == INVOKED:
             begun[process] = place

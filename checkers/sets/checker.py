@@ -1,10 +1,4 @@
-"""The set checker: the outcome of every element that was added to a set.
-
-Judges a history of a set, in one piece or in shards that merge exactly.
-
-judge(history)                        a complete history
-opinion(merge(tally(each)))           the same, with each shard of it tallied anywhere
-"""
+"""The set checker: the outcome of every element that was added to a set."""
 
 from __future__ import annotations
 
@@ -13,14 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial, reduce
 from operator import add
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.sets.columns import ABSENT, NOBODY, Adds, SetHistory, SetReads, by_key, paired, shard
-from checkers.sets.columns import shard as shard_of
+from checkers.sets.columns import ABSENT, NOBODY, Adds, SetHistory, SetReads, by_key, paired
 from checkers.sets.outcomes import (
     NEVER,
     FinalCounts,
@@ -39,9 +32,9 @@ from harness.protocols import (
     INVALID,
     UNKNOWN,
     VALID,
-    Checker,
     CheckResult,
     Count,
+    OneShard,
     PrimaryFinding,
     Run,
     Statement,
@@ -50,8 +43,6 @@ from harness.protocols.checkers import ENDED, counted, counter_examples
 from harness.protocols.runs import FAIL, INFO, NULL, OK, Bools, Int32s, Ints
 
 # The anomalous elements of a history, one row each and kind, with the read that proves it.
-#
-# Latencies as a histogram of nanoseconds: exact, and exact again when shards are merged.
 
 FINDINGS: Final = pa.schema(
     [
@@ -172,41 +163,20 @@ POINTS: Final = ("0", "0.5", "0.95", "0.99", "1")
 """The quantiles that Jepsen's set-full gives, as it names them."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Latencies:
-    """How many elements (`number`) took how long (`ns`, ascending, no two equal)."""
-
-    ns: Ints
-    number: Ints
-
-    @classmethod
-    def of(cls, latencies_ns: Ints) -> Latencies:
-        """The histogram of a column; NULL is left out."""
-        ns, number = np.unique(latencies_ns[latencies_ns != NULL], return_counts=True)
-        return cls(ns=ns, number=number)
-
-    def quantiles_ns(self) -> dict[str, int]:
-        """By quantile, the latency at place floor(quantile x number) of all in order, as Jepsen
-        has it; empty if there are none."""
-        total, places = int(self.number.sum()), np.cumsum(self.number)
-        if not total:
-            return {}
-        chosen = [min(total - 1, math.floor(total * float(point))) for point in POINTS]
-        at = np.searchsorted(places, chosen, side="right")
-        return dict(zip(POINTS, self.ns[at].tolist(), strict=True))
-
-    def quantiles_ms(self) -> dict[str, float]:
-        return {point: round(ns / 1e6, 3) for point, ns in self.quantiles_ns().items()}
+def quantiles_ns(latencies_ns: Ints) -> dict[str, int]:
+    """By quantile, the latency at place floor(quantile x number) of all in order, as Jepsen has it;
+    NULL is left out. Empty if there are none."""
+    ordered = np.sort(latencies_ns[latencies_ns != NULL])
+    last = len(ordered) - 1
+    if last < 0:
+        return {}
+    return {
+        point: int(ordered[min(last, math.floor(len(ordered) * float(point)))]) for point in POINTS
+    }
 
 
-def merged(latencies: Iterable[Latencies]) -> Latencies:
-    """The histogram of all of these elements."""
-    parts = list(latencies)
-    empty = np.empty(0, np.int64)
-    ns, at = np.unique(np.concatenate([empty, *(part.ns for part in parts)]), return_inverse=True)
-    number = np.zeros(len(ns), np.int64)
-    np.add.at(number, at, np.concatenate([empty, *(part.number for part in parts)]))
-    return Latencies(ns=ns, number=number)
+def _quantiles_ms(latencies_ns: Ints) -> dict[str, float]:
+    return {point: round(ns / 1e6, 3) for point, ns in quantiles_ns(latencies_ns).items()}
 
 
 _WRONG: Final = (
@@ -221,15 +191,16 @@ _STALE: Final = Count("stale", "stale", "known elements that are missing from a 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tally:
-    """What a shard says, or several merged. `read` and `final` are null where nothing was read;
-    `unanswered`: see `SetHistory`; `findings` have the schema FINDINGS."""
+    """What the history of a set shows, or of several. `read` and `final` are `None` where nothing
+    was read; `unanswered`: see `SetHistory`; latencies are NULL where there is none; `findings`
+    have the schema FINDINGS."""
 
     counts: SetCounts
     read: LastRead | None
     final: FinalCounts | None
     unanswered: int
-    stable_latencies: Latencies
-    lost_latencies: Latencies
+    stable_ns: Ints
+    lost_ns: Ints
     findings: pa.Table
 
 
@@ -257,8 +228,8 @@ class Judged:
             "verdict": self.verdict,
             "counts": asdict(tally.counts),
             "latencies_ms": {
-                "stable": tally.stable_latencies.quantiles_ms(),
-                "lost": tally.lost_latencies.quantiles_ms(),
+                "stable": _quantiles_ms(tally.stable_ns),
+                "lost": _quantiles_ms(tally.lost_ns),
             },
             "final_read": None
             if tally.read is None or tally.final is None
@@ -268,17 +239,14 @@ class Judged:
         }
 
 
-def judge(history: SetHistory, *, linearizable: bool = False, shards: int = 1) -> Judged:
+def judge(history: SetHistory, *, linearizable: bool = False) -> Judged:
     """Judge a history: stale elements are counter-examples only where the set should be
-    linearizable. The answer does not depend on the number of shards."""
-    if shards == 1:
-        return opinion(tally(history), linearizable=linearizable)
-    parts = (shard(history, number, of=shards) for number in range(shards))
-    return opinion(merge([tally(part) for part in parts]), linearizable=linearizable)
+    linearizable."""
+    return opinion(tally(history), linearizable=linearizable)
 
 
 def tally(history: SetHistory) -> Tally:
-    """What one history, or one shard of it, says."""
+    """What one history shows."""
     seen = sightings(history)
     became = outcomes(history, seen)
     return Tally(
@@ -286,31 +254,27 @@ def tally(history: SetHistory) -> Tally:
         read=last_read(history),
         final=final_counts(history, seen, became),
         unanswered=history.unanswered,
-        stable_latencies=Latencies.of(became.stable_latency_ns),
-        lost_latencies=Latencies.of(became.lost_latency_ns),
+        stable_ns=became.stable_latency_ns,
+        lost_ns=became.lost_latency_ns,
         findings=findings(history, seen, became),
     )
 
 
-def merge(tallies: Sequence[Tally]) -> Tally:
-    """What the shards of one history say together; there is at least one."""
+def of_all_keys(tallies: Sequence[Tally]) -> Tally:
+    """What the sets of one history show together: each is to be read, and answered at the end."""
+    if len(tallies) == 1:
+        return tallies[0]
+    reads = [each.read for each in tallies]
     finals = [each.final for each in tallies if each.final is not None]
     return Tally(
         counts=reduce(add, (each.counts for each in tallies)),
-        read=tallies[0].read,
+        read=None if None in reads else max(filter(None, reads), key=lambda read: read.index),
         final=reduce(add, finals) if finals else None,
-        unanswered=tallies[0].unanswered,
-        stable_latencies=merged(each.stable_latencies for each in tallies),
-        lost_latencies=merged(each.lost_latencies for each in tallies),
+        unanswered=sum(each.unanswered for each in tallies),
+        stable_ns=np.concatenate([each.stable_ns for each in tallies]),
+        lost_ns=np.concatenate([each.lost_ns for each in tallies]),
         findings=ordered(each.findings for each in tallies),
     )
-
-
-def of_all_keys(tallies: Sequence[Tally]) -> Tally:
-    """What the sets of one history say together: each is to be read, and answered at the end."""
-    reads = [each.read for each in tallies]
-    read = None if None in reads else max(filter(None, reads), key=lambda read: read.index)
-    return replace(merge(tallies), read=read, unanswered=sum(each.unanswered for each in tallies))
 
 
 def opinion(tally: Tally, *, linearizable: bool = False) -> Judged:
@@ -347,19 +311,8 @@ def _doubts(tally: Tally) -> Iterator[Statement]:
         yield Statement(DOUBTS.incomplete, counted(tally.unanswered, f"{words}not known"))
 
 
-_SHARD_BYTES: Final = 2**28
-"""Of Parquet; what reads returned is packed tightly in it, and takes 8 bytes an element here."""
-
-
-class Slice(NamedTuple):
-    """A shard: the elements that a hash puts at `number` of `of`."""
-
-    number: int
-    of: int
-
-
 @dataclass(frozen=True)
-class Set(Checker[Slice, Tally]):
+class Set(OneShard[Tally]):
     """Elements of a set that are lost, stale or never read, as Jepsen's set-full means them, and
     those that were read though they were never added or their add had failed.
 
@@ -391,36 +344,27 @@ class Set(Checker[Slice, Tally]):
 
     linearizable: bool = False
 
-    def shards(self, run: Run) -> list[Slice]:
-        """One shard for every so many bytes of history."""
-        of = 1 + sum(path.stat().st_size for path in run.facts.history) // _SHARD_BYTES
-        return [Slice(number, of) for number in range(of)]
-
-    def check(self, run: Run, shard: Slice) -> Tally:
+    def gather(self, run: Run) -> Tally:
         facts, tallies = run.facts, list[Tally]()
         for key, parts in by_key(run.operations()).items():
             history = paired(
                 parts, timed=facts.timed, end_ns=facts.final_from_ns, file=facts.source
             )
-            history = replace(history, key=key)
-            own = history if shard.of == 1 else shard_of(history, shard.number, of=shard.of)
-            tallies.append(tally(own))
+            tallies.append(tally(replace(history, key=key)))
         return of_all_keys(tallies)
 
-    def merge(self, run: Run, parts: Sequence[Tally]) -> CheckResult:
-        """The counts, findings and statements of all shards together."""
-        whole = merge(parts)
-        judged = opinion(whole, linearizable=self.linearizable)
+    def judge(self, run: Run, gathered: Tally) -> CheckResult:
+        judged = opinion(gathered, linearizable=self.linearizable)
         document = judged.document()
-        run_ids = pa.array([run.facts.run_id] * len(whole.findings), pa.string())
+        run_ids = pa.array([run.facts.run_id] * len(gathered.findings), pa.string())
         return CheckResult(
-            counts=asdict(whole.counts),
-            rates=whole.counts.rates(),
-            findings=whole.findings.add_column(0, "run_id", run_ids),
+            counts=asdict(gathered.counts),
+            rates=gathered.counts.rates(),
+            findings=gathered.findings.add_column(0, "run_id", run_ids),
             counter_examples=judged.counter_examples,
             doubts=judged.doubts,
             all_well=counted(
-                whole.counts.acknowledged,
+                gathered.counts.acknowledged,
                 "[the|all] {n} acknowledged [element was|elements were] kept",
             ),
             details={name: document[name] for name in ("latencies_ms", "final_read")},

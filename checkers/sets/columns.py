@@ -1,26 +1,18 @@
-"""A history of a set as numpy columns: its adds, its reads, and shards of both.
+"""A history of a set as numpy columns: its adds and its reads, from the operations of a run.
 
 Every value is added once; a read returns all elements of the set. What began before what is shown
 by `index`, the place of an invocation or a completion in the history: no two are equal, so nothing
-is left to chance where clocks are coarse. `indexed_by_time` makes indices where only times are
-known: at equal times invocations stand before completions, so two operations that touch are
-concurrent.
+is left to chance where clocks are coarse.
 
-Elements do not depend on each other. So a history splits by value into shards which are judged
-apart, and only one fact concerns the complete history: which read is the final one.
-
-A history of a set from the operations of a run: each invocation with its completion.
-
-An add is paired by its value, which is added once. A read is paired with the earliest open read of
-its process, so one whose invocation is not in the history counts as early; in a history without any
-invocation of a read, each read began and ended at its row. What was before what is shown by the
-place of a row in the history.
+An add is paired by its value. A read is paired with the earliest open read of its process, so one
+whose invocation is not in the history counts as early; in a history without any invocation of a
+read, each read began and ended at its row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -36,7 +28,6 @@ from harness.protocols.runs import (
     Bools,
     Ints,
     Operations,
-    Texts,
 )
 
 ABSENT: Final = -1
@@ -44,9 +35,6 @@ ABSENT: Final = -1
 
 NOBODY: Final = -1
 """The process of an operation whose process is not a number."""
-
-_GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
-_HIGH: Final = np.uint64(32)
 
 
 class Adds(NamedTuple):
@@ -150,54 +138,6 @@ def _final(adds: Adds, reads: SetReads) -> tuple[int | None, bool]:
     return int(rows[reads.complete_index[rows].argmax()]), bool(len(after))
 
 
-def shard(history: SetHistory, number: int, *, of: int) -> SetHistory:
-    """The values of a history that belong to shard `number` of `of`; all of its reads."""
-    adds, reads = history.adds, history.reads
-    mine = _shards(adds.value, of) == number
-    kept = []
-    for start, stop in zip(reads.start.tolist(), reads.stop.tolist(), strict=True):
-        elements = reads.elements[start:stop]
-        kept.append(elements[_shards(elements, of) == number])
-    stops = np.cumsum([len(elements) for elements in kept], dtype=np.int64)
-    return replace(
-        history,
-        adds=Adds._make(column[mine] for column in adds),
-        reads=reads._replace(
-            start=np.concatenate([np.zeros(1, np.int64), stops])[:-1],
-            stop=stops,
-            elements=np.concatenate([np.empty(0, np.int64), *kept]),
-        ),
-    )
-
-
-def _shards(values: Ints, shards: int) -> Ints:
-    """The shard of each value: by a multiplicative hash, since values may be strided."""
-    mixed = (values.astype(np.uint64) * _GOLDEN) >> _HIGH
-    numbers: Ints = (mixed % np.uint64(shards)).astype(np.int64)
-    return numbers
-
-
-def indexed_by_time(adds: Adds, reads: SetReads) -> tuple[Adds, SetReads]:
-    """The same rows with indices by time; at equal times invocations stand before completions."""
-    columns = (adds.invoke_ns, reads.invoke_ns, adds.complete_ns, reads.complete_ns)
-    began, read, ended, returned = _places(columns, completions=(False, False, True, True))
-    return (
-        adds._replace(invoke_index=began, complete_index=ended),
-        reads._replace(invoke_index=read, complete_index=returned),
-    )
-
-
-def _places(columns: Sequence[Ints], *, completions: Sequence[bool]) -> list[Ints]:
-    """The place of each time among all times; ABSENT for NULL."""
-    sizes = [len(column) for column in columns]
-    times = np.concatenate(columns)
-    order = np.lexsort((np.repeat(completions, sizes), times))
-    places = np.empty(len(times), np.int64)
-    places[order] = np.arange(len(times))
-    places[times == NULL] = ABSENT
-    return np.split(places, np.cumsum(sizes)[:-1])
-
-
 _ADD: Final = "add"
 
 
@@ -229,15 +169,10 @@ def paired(
     for part in parts:
         if not timed:
             part = part._replace(time_ns=np.full(len(part.place), NULL))
-        is_add = _named(part.f, _ADD)
+        is_add = part.f.isin([_ADD])
         adds.append(_events(part, is_add))
         reads.take(part, np.flatnonzero(~is_add))
     return history_of(_adds(adds, file), reads.columns(), end_ns=end_ns, file=file)
-
-
-def _named(f: Texts, name: str) -> Bools:
-    chosen: Bools = np.array([*(each == name for each in f.names), False])[f.codes]
-    return chosen
 
 
 class _Events(NamedTuple):

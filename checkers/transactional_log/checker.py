@@ -1,14 +1,5 @@
 """The checker of transactions on logs: Jepsen's `kafka` family of anomalies.
 
-Judges a history of transactions on logs, in one piece or in shards of keys that merge exactly.
-
-judge(history)                          a complete history
-merge([tally(history, n, of=k) ...])    the same, each shard tallied anywhere
-
-The judgement of a log depends on the other logs only by what committed, which is determined for the
-complete history first. Cycles go through all logs: shards hand their edges over, and they are
-joined.
-
 Transactions that consume from one log and produce to another: is each input consumed once?
 
 A process that has subscribed gets logs distributed and commits how far it has consumed with what it
@@ -31,9 +22,8 @@ whatever had been sent before it ended, and was not passed before it began.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
@@ -50,11 +40,10 @@ from checkers.transactional_log.columns import (
     history_of,
     named,
     ordered,
-    shard,
     starts,
 )
-from checkers.transactional_log.cycles import Cycles, Edges, cycles_of, edges_of, joined
-from checkers.transactional_log.positions import DIRTY_READ, Lag, worst, worst_lag
+from checkers.transactional_log.cycles import Cycles, cycles_of, edges_of, joined
+from checkers.transactional_log.positions import DIRTY_READ, Lag, worst_lag
 from checkers.transactional_log.values import (
     NOWHERE,
     OUTCOMES,
@@ -74,10 +63,10 @@ from harness.models.micro_ops import POLL, SEND, UNCOMMITTED
 from harness.protocols import (
     DOUBTS,
     Bools,
-    Checker,
     CheckResult,
     Count,
     Ints,
+    OneShard,
     PrimaryFinding,
     Run,
     Statement,
@@ -106,22 +95,10 @@ class Counts(NamedTuple):
     consumed: int
 
 
-class Tally(NamedTuple):
-    """What a shard says. `keys`: the numbers of the keys that rows of `found` name by their
-    place."""
-
-    counts: Counts
-    found: tuple[Found, ...]
-    edges: Edges
-    lag: Lag | None
-    keys: Ints
-    second: Second
-    uncommitted: bool
-
-
 class Judged(NamedTuple):
-    """What a complete history shows; `ops` are its operations. `uncommitted`: whether any poll was
-    to be one of read_uncommitted."""
+    """What a history shows; `keys` and `ops` are its own; `ended`: the numbers of the keys that
+    both readers have read to their ends; `uncommitted`: whether any poll was to be one of
+    read_uncommitted."""
 
     counts: Counts
     found: tuple[Found, ...]
@@ -130,6 +107,7 @@ class Judged(NamedTuple):
     keys: Ints
     ops: Ops
     second: Second
+    ended: Ints
     uncommitted: bool
 
     def number(self, kind: str) -> int:
@@ -142,48 +120,42 @@ class Judged(NamedTuple):
         return sum(int(np.count_nonzero(~backed)) for backed in of_kind)
 
 
-def judge(history: History, *, shards: int = 1) -> Judged:
-    """Judge a complete history. The answer does not depend on the number of shards."""
-    return merge(history.ops, [tally(history, number, of=shards) for number in range(shards)])
-
-
-def tally(
-    history: History,
-    number: int = 0,
-    *,
-    of: int = 1,
-    ours: bool = False,
-    reassigned: bool = False,
-) -> Tally:
-    """What the keys of one shard say. `ours`: a run of our own, which ends with reads of all logs
-    by two readers. `reassigned`: the logs of a process that subscribes may be distributed again
-    between its polls."""
+def judge(history: History, *, ours: bool = False, reassigned: bool = False) -> Judged:
+    """Judge a complete history. `ours`: a run of our own, which ends with reads of all logs by two
+    readers. `reassigned`: the logs of a process that subscribes may be distributed again between
+    its polls."""
     shown = shown_of(history)
     group = group_of(history, shown, ours=ours)
-    part = shard(history, number, of=of)
-    versions = versions_of(part, shown.committed)
-    became = values.values_of(part)
-    states = states_of(part)
+    versions = versions_of(history, shown.committed)
+    became = values.values_of(history)
+    states = states_of(history)
     found = [
-        *values.anomalies(part, became, versions, shown, states, ours=ours),
-        *positions.anomalies(part, versions),
-        *anomalies(part, versions, became, shown, group),
-        *values.taken_back(part, became, states),
+        *values.anomalies(history, became, versions, shown, states, ours=ours),
+        *positions.anomalies(history, versions),
+        *anomalies(history, versions, became, shown, group),
+        *values.taken_back(history, became, states),
     ]
-    edges = edges_of(part, became, versions)
-    if part.uncommitted:
-        more, of_polls = positions.judged(part, shown.committed, found)
+    edges = edges_of(history, became, versions)
+    if history.uncommitted:
+        more, of_polls = positions.judged(history, shown.committed, found)
         found += more
         edges = joined([edges, of_polls])
     if reassigned:
         found = [_excused(each, history.ops, everybody=not ours) for each in found]
-    return Tally(
-        _counts(part, consumed(part, shown, group)),
-        tuple(found),
-        edges,
-        worst_lag(part),
-        part.keys,
-        second_of(part, states),
+    by_kind: dict[str, Found] = {}
+    for one in found:
+        by_kind[one.kind] = _both(by_kind[one.kind], one) if one.kind in by_kind else one
+    for kind in ONE_EACH:
+        by_kind[kind] = _once(by_kind[kind])
+    return Judged(
+        _counts(history, consumed(history, shown, group)),
+        tuple(by_kind.values()),
+        cycles_of(edges, history.ops),
+        worst_lag(history),
+        history.keys,
+        history.ops,
+        second_of(history, states),
+        history.final.both,
         history.uncommitted,
     )
 
@@ -194,29 +166,6 @@ def _excused(found: Found, ops: Ops, *, everybody: bool) -> Found:
         return found
     process = ops.process if everybody else ops.process[ops.f == SUBSCRIBE]
     return found._replace(backed=~np.isin(ops.process[found.op], np.unique(process)))
-
-
-def merge(ops: Ops, tallies: Sequence[Tally]) -> Judged:
-    """What all shards of one history say together."""
-    keys = np.unique(np.concatenate([each.keys for each in tallies]))
-    found: dict[str, Found] = {}
-    for each in tallies:
-        place = np.searchsorted(keys, each.keys)
-        for one in each.found:
-            moved = one._replace(key=place[one.key])
-            found[one.kind] = _both(found[one.kind], moved) if one.kind in found else moved
-    for kind in ONE_EACH:
-        found[kind] = _once(found[kind])
-    return Judged(
-        Counts._make(map(sum, zip(*(each.counts for each in tallies), strict=True))),
-        tuple(found.values()),
-        cycles_of(joined([each.edges for each in tallies]), ops),
-        reduce(worst, (each.lag for each in tallies)),
-        keys,
-        ops,
-        Second.of_all(each.second for each in tallies),
-        any(each.uncommitted for each in tallies),
-    )
 
 
 def _both(one: Found, other: Found) -> Found:
@@ -399,9 +348,6 @@ def _perhaps(history: History, group: Group, writer: Ints, by: Ints) -> Bools:
     return perhaps
 
 
-_SHARD_BYTES: Final = 2**28
-"""Of Parquet; a micro-operation takes some bytes in it, and some hundred here."""
-
 _WRONG: Final = (
     Count("lost-write", "lost-write", "committed values that polls skipped and none returned"),
     Count(
@@ -489,24 +435,8 @@ _NAMED: Final = 8
 _CONSUMED: Final = frozenset({"offsets-without-output", "output-without-offsets"})
 
 
-class Slice(NamedTuple):
-    """A shard: the keys whose place leaves `number` when divided by `of`."""
-
-    number: int
-    of: int
-
-
-class Part(NamedTuple):
-    """What one shard shows, with the operations of the complete history and the numbers of the keys
-    that both readers have read to their ends."""
-
-    tally: Tally
-    ops: Ops
-    ended: Ints
-
-
 @dataclass(frozen=True)
-class TransactionalLog(Checker[Slice, Part]):
+class TransactionalLog(OneShard[Judged]):
     """Transactions that send to logs and poll them, as Jepsen's workload kafka checks them: lost
     and unseen writes, aborted, precommitted and unexpected reads, inconsistent offsets, duplicates,
     skips and steps back of polls and sends, cycles (G0, G1c), transactions that are torn.
@@ -546,28 +476,14 @@ class TransactionalLog(Checker[Slice, Part]):
     unseen: Literal["error", "doubt"] = "error"
     exactly_once: bool = False
 
-    def shards(self, run: Run) -> list[Slice]:
-        """One shard for every so many bytes of history."""
-        of = 1 + sum(path.stat().st_size for path in run.facts.history) // _SHARD_BYTES
-        return [Slice(number, of) for number in range(of)]
-
-    def check(self, run: Run, shard: Slice) -> Part:
+    def gather(self, run: Run) -> Judged:
         history = history_of(run.operations(), file=run.facts.source)
-        part = tally(
-            history,
-            shard.number,
-            of=shard.of,
-            ours=_ours(run),
-            reassigned=self.sub_via == "subscribe",
-        )
-        return Part(part, history.ops, history.final.both)
+        return judge(history, ours=_ours(run), reassigned=self.sub_via == "subscribe")
 
-    def merge(self, run: Run, parts: Sequence[Part]) -> CheckResult:
-        """The counts, findings and statements of all shards together."""
-        judged = merge(parts[0].ops, [part.tally for part in parts])
+    def judge(self, run: Run, judged: Judged) -> CheckResult:
         numbers = {each.name: _number(judged, each.name) for each in _WRONG}
         # What nobody polled of a key not read to its end is late, or lost, or one reader's mistake.
-        open_ = np.setdiff1d(judged.keys, parts[0].ended) if _ours(run) else judged.keys[:0]
+        open_ = np.setdiff1d(judged.keys, judged.ended) if _ours(run) else judged.keys[:0]
         tolerated = {kind for kind in numbers if self._tolerates(kind)}
         errors = {
             kind: left

@@ -396,26 +396,3 @@ def _refuse_repeats(history: History, file: str) -> None:
             key="value",
             hint="give every send to a key its own value",
         )
-
-
-def shard(history: History, number: int, *, of: int) -> History:
-    """The keys of a history that belong to shard `number` of `of`, with all operations. Logs that
-    only the second reader has anything of belong to the first."""
-    if of == 1:
-        return history
-    micro = history.micro
-    rows = np.flatnonzero(micro.key % of == number)
-    four = np.stack([micro.kind, history.keys[micro.key], micro.offset, micro.value], axis=1)
-    log, places = history.final.log, np.arange(len(history.keys))
-    own = np.isin(log.key, history.keys[places % of == number])
-    if not number:
-        own |= ~np.isin(log.key, history.keys)
-    final = history.final._replace(log=Log._make(column[own] for column in log))
-    return _numbered(
-        history.ops,
-        micro.op[rows],
-        four[rows],
-        final,
-        history.fenced,
-        uncommitted=history.uncommitted,
-    )

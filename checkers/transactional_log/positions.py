@@ -209,11 +209,6 @@ class Lag(NamedTuple):
     time_ns: int
 
 
-def worst(one: Lag | None, other: Lag | None) -> Lag | None:
-    known = [each for each in (one, other) if each is not None]
-    return max(known, key=lambda each: each.lag_ns, default=None)
-
-
 class _Reached(NamedTuple):
     """The furthest offset of each key in each operation, by its rank among all offsets; grouped by
     operation."""

@@ -314,11 +314,6 @@ class Second(NamedTuple):
     sent: Ints
     differ: int
 
-    @classmethod
-    def of_all(cls, parts: Iterable[Second]) -> Second:
-        sent, differ = zip(*parts, strict=True)
-        return cls(np.sum(sent, axis=0), sum(differ))
-
 
 def states_of(history: History) -> Ints:
     """Of each thing, what the second reader says of it: one of STATES."""

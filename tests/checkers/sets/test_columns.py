@@ -1,4 +1,4 @@
-"""Columns of a history: what is refused, order by time, and shards."""
+"""Columns of a history, and what is refused."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from checkers.sets.columns import (
     Adds,
     SetReads,
     history_of,
-    indexed_by_time,
-    shard,
 )
 from harness.errors import HistoryError
-from harness.protocols.runs import FAIL, INFO, NULL, OK, Ints
+from harness.protocols.runs import NULL, OK, Ints
 from tests.checkers.sets.ops import add, history, read, timed
 from tests.fixtures.operation_rows import Row, checked
 
@@ -31,7 +29,7 @@ def ints(*numbers: int) -> Ints:
 
 def adds_at(*rows: Add) -> Adds:
     """Adds of 0, 1, ... with times alone."""
-    marks, began, ended = (ints(*column) for column in zip(*rows, strict=True))
+    marks, began, ended = np.array(rows, np.int64).reshape(-1, 3).T
     nothing = np.full(len(rows), ABSENT)
     value = np.arange(len(rows))
     return Adds(value, value, marks.astype(np.uint8), nothing, nothing, began, ended)
@@ -55,46 +53,6 @@ def reads_at(*rows: tuple[int, int, list[int]]) -> SetReads:
     )
 
 
-def outcome_by_time(adds: Adds, reads: SetReads) -> dict[str, int]:
-    counts = judge(history_of(*indexed_by_time(adds, reads))).document()["counts"]
-    return {
-        name: counts[name] for name in ("stable", "lost", "stale", "never_read") if counts[name]
-    }
-
-
-def test_a_read_that_begins_when_the_add_completes_is_concurrent() -> None:
-    add = adds_at((OK, 10, 20))
-    assert outcome_by_time(add, reads_at((20, 30, []))) == {"never_read": 1}
-    assert outcome_by_time(add, reads_at((21, 30, []))) == {"lost": 1}
-
-
-def test_a_read_that_begins_when_the_first_read_completes_is_concurrent() -> None:
-    add = adds_at((INFO, 10, NULL))
-    assert outcome_by_time(add, reads_at((11, 20, [0]), (20, 30, []))) == {"never_read": 1}
-    assert outcome_by_time(add, reads_at((11, 20, [0]), (21, 30, []))) == {"lost": 1}
-
-
-def test_stale_begins_one_nanosecond_after_known() -> None:
-    add = adds_at((OK, 10, 20))
-    later = (40, 50, [0])
-    assert outcome_by_time(add, reads_at((20, 30, []), later)) == {"stable": 1}
-    assert outcome_by_time(add, reads_at((21, 30, []), later)) == {"stable": 1, "stale": 1}
-
-
-def test_a_read_that_completes_when_the_add_begins_may_have_seen_it() -> None:
-    read = reads_at((1, 10, [0]))
-    for began, early in ((10, 0), (11, 1)):
-        made = history_of(*indexed_by_time(adds_at((OK, began, 20)), read))
-        counts = judge(made).tally.counts
-        assert (counts.read_before_add, counts.stable) == (early, 1 - early)
-
-
-def test_a_read_that_begins_when_the_last_add_completes_is_not_final() -> None:
-    add = adds_at((OK, 1, 2), (FAIL, 3, 20), (INFO, 4, NULL))
-    assert not history_of(*indexed_by_time(add, reads_at((20, 30, [])))).is_final
-    assert history_of(*indexed_by_time(add, reads_at((21, 30, [])))).is_final
-
-
 def test_equal_indices_are_concurrent() -> None:
     adds, reads = adds_at((OK, 10, 20)), reads_at((20, 30, []))
     made = history_of(
@@ -108,7 +66,7 @@ def test_equal_indices_are_concurrent() -> None:
 
 
 def test_a_value_that_is_added_twice_is_refused() -> None:
-    adds, reads = indexed_by_time(adds_at((OK, 1, 2), (OK, 3, 4)), reads_at())
+    adds, reads = adds_at((OK, 1, 2), (OK, 3, 4)), reads_at()
     with pytest.raises(HistoryError, match="runs/7: value: a value is added twice"):
         history_of(adds._replace(value=ints(5, 5)), reads, file="runs/7")
 
@@ -146,9 +104,8 @@ def test_an_ok_read_without_a_list_is_refused(answer: dict[str, int]) -> None:
 def test_an_ok_operation_that_never_completed_is_refused() -> None:
     with pytest.raises(HistoryError, match="an ok operation has no completion"):
         history_of(adds_at((OK, 1, 2)), reads_at())
-    adds, reads = indexed_by_time(adds_at((OK, 1, 2)), reads_at((3, NULL, [0])))
     with pytest.raises(HistoryError, match="an ok operation has no completion"):
-        history_of(adds, reads)
+        history_of(adds_at(), reads_at((3, NULL, [0])))
 
 
 def test_the_order_of_rows_does_not_matter(tmp_path: Path) -> None:
@@ -160,22 +117,3 @@ def test_the_order_of_rows_does_not_matter(tmp_path: Path) -> None:
     one, other = judge(made), judge(backwards)
     assert one.document() == other.document()
     assert one.tally.findings.equals(other.tally.findings)
-
-
-@pytest.mark.parametrize("shards", [1, 2, 7])
-def test_shards_share_out_values_and_keep_all_reads(shards: int, tmp_path: Path) -> None:
-    values = [2**63 - 1, -(2**63), *range(0, 2800, 14)]
-    ops = [*(add(value) for value in values), read(*values), read(end="info"), read(*values[::2])]
-    made = history(tmp_path, timed(*ops))
-    parts = [shard(made, number, of=shards) for number in range(shards)]
-    assert sorted(value for part in parts for value in part.adds.value.tolist()) == sorted(values)
-    for part in parts:
-        assert set(part.reads.elements.tolist()) == set(part.adds.value.tolist())
-        assert (part.final, part.is_final, len(part.reads.start)) == (1, True, 2)
-        # Strided values are spread too.
-        assert len(part.adds.value) < 1.5 * len(values) / shards + 5
-
-
-def test_a_shard_that_has_no_value_says_nothing(tmp_path: Path) -> None:
-    made = history(tmp_path, timed(add(1), read(1)))
-    assert judge(made, shards=7).document() == judge(made).document()

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from checkers.sets.checker import judge
+from checkers.sets.checker import judge, quantiles_ns
 from harness.errors import HistoryError
 from tests.checkers.sets.ops import (
+    MS,
     add,
     begin_add,
     begin_read,
@@ -98,7 +99,7 @@ def test_stale_for_less_than_a_millisecond_is_stale(
     ops = timed(add(1), read(), read(1), step_ns=step_ns)
     tally = judge(history(tmp_path, ops)).tally
     assert tally.counts.stale == 1
-    assert tally.stable_latencies.quantiles_ms()["1"] == stale_ms
+    assert quantiles_ns(tally.stable_ns)["1"] == stale_ms * MS
 
 
 def test_a_read_before_the_add_began_is_an_error(tmp_path: Path) -> None:

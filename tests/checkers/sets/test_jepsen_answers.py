@@ -12,8 +12,9 @@ from typing import Any
 import orjson
 import pytest
 
-from checkers.sets.checker import Judged, Latencies, judge
+from checkers.sets.checker import Judged, judge, quantiles_ns
 from checkers.sets.outcomes import outcomes, sightings
+from harness.protocols.runs import Ints
 from tests.checkers.sets.ops import MS, Said, history
 
 FOLDER = Path(__file__).parents[2] / "histories"
@@ -61,8 +62,8 @@ def test_set_full(case: dict[str, Any], tmp_path: Path) -> None:
         "stale": [row["value"] for row in said.found("stale")],
         "never-read": sorted(lines.adds.value[became.never_read].tolist()),
         "duplicated-count": counts.duplicated,
-        "stable-latencies": whole_ms(judged.tally.stable_latencies),
-        "lost-latencies": whole_ms(judged.tally.lost_latencies),
+        "stable-latencies": whole_ms(judged.tally.stable_ns),
+        "lost-latencies": whole_ms(judged.tally.lost_ns),
         "valid?": VERDICTS[judged.verdict],
     }
     without: Answer = {
@@ -109,6 +110,6 @@ def doubts(judged: Judged) -> list[str]:
     return [each.name for each in judged.doubts]
 
 
-def whole_ms(latencies: Latencies) -> dict[str, int]:
+def whole_ms(latencies_ns: Ints) -> dict[str, int]:
     """Quantiles cut to whole milliseconds, as Jepsen has them."""
-    return {point: ns // MS for point, ns in latencies.quantiles_ns().items()}
+    return {point: ns // MS for point, ns in quantiles_ns(latencies_ns).items()}
