@@ -18,7 +18,7 @@ import orjson
 
 from harness.campaigns.plan import Campaign, CampaignPlan, Cell, Document, Label
 from harness.errors import PlanError
-from harness.plan.cells import dotted_keys, merged
+from harness.plan.model import dotted_keys, merged
 from harness.plan.parsing import dotted_parts
 
 MOST: Final = 16

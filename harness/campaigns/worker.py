@@ -35,13 +35,12 @@ from harness.machine import state
 from harness.machine.scratch import scratch
 from harness.plan import parse_plan
 from harness.protocols import FAILED, Provider, RunCluster
-from harness.run.availability import prove_unfaulted
 from harness.run.client_process import ClientCommand
 from harness.run.final_read import NOT_FULLY_REPLICATED
 from harness.run.interrupts import Interrupts
 from harness.run.metadata import RunMetadata
 from harness.run.resolving import ResolvedPlan, resolve, with_client
-from harness.run.runner import RunOptions, registered, run_on
+from harness.run.runner import RunOptions, prove_unfaulted, registered, run_on
 
 Judge = Callable[[RunDir], Mapping[str, object]]
 """Judges a run's folder: its result document."""

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
 from harness.failures import as_failure, reason
@@ -36,7 +36,7 @@ _AT_ONCE: Final = 12
 
 def missing_levers(nemesis: Nemesis, offered: Collection[str]) -> list[str]:
     """The levers that a fault needs and that are not among those offered."""
-    needed = dict.fromkeys(act.lever for act in required(nemesis, "any"))
+    needed = dict.fromkeys(act.lever for act in nemesis.requires("any"))
     return [lever for lever in needed if lever not in offered]
 
 
@@ -49,7 +49,7 @@ def unavailable(
         return f"the cluster does not offer the lever {missing[0]!r}; it offers {offered}"
 
     def on(node: Node) -> str | None:
-        for act in required(nemesis, node.name):
+        for act in nemesis.requires(node.name):
             why = node.why_not(act.record) or levers[act.lever].unavailable(node, act.record)
             if why:
                 return why
@@ -59,20 +59,12 @@ def unavailable(
         return next((why for why in pool.map(on, nodes.values()) if why), None)
 
 
-Levers = Mapping[str, Lever[Any]]
-
-
-def required(nemesis: Nemesis, node: str) -> list[Act]:
-    """What a fault needs on a node."""
-    return list(nemesis.requires(node))
-
-
 def chosen(
     nemesis: Nemesis,
     nodes: Sequence[Node],
     select: Select,
     *,
-    levers: Levers,
+    levers: Mapping[str, Lever[Any]],
     among: Collection[str],
     vocabulary: Vocabulary,
 ) -> list[Act]:
@@ -155,7 +147,7 @@ class Faults:
             begun = [self._announce(fault, act) for act in acts]
             active = self.active[fault] = _Active(nemesis, begun)
             self.note("invoke", nemesis, fault, active.nodes, "inject")
-            if not all(self._all([partial(self._apply, act) for act in begun])):
+            if not all(self._all([partial(self._do, "apply", act) for act in begun])):
                 on_ns = self.journal.write("on", fault=fault)  # at least one act did not fail
             self.note("info", nemesis, fault, active.nodes, "inject")
         active.met = self._prove(fault, begun, phase="applied", applied=True)
@@ -171,7 +163,7 @@ class Faults:
             with suppress(EnvironmentFailure):  # a full disk must not prevent the undo
                 self._prove(fault, active.acts, phase="held", applied=True, so_far=active.met)
             self.note("invoke", active.nemesis, fault, active.nodes, "heal")
-            failures = self._all([partial(self._undo, act) for act in active.acts])
+            failures = self._all([partial(self._do, "undo", act) for act in active.acts])
             self.note("info", active.nemesis, fault, active.nodes, "heal")
             if any(failures):
                 raise next(failure for failure in failures if failure)
@@ -201,24 +193,16 @@ class Faults:
         n = self.journal.intent(fault=fault, lever=act.lever, record=record)
         return _Announced(n, lever, record)
 
-    def _apply(self, act: _Announced) -> AcklossError | None:
-        return self._do("apply", "done", act, act.lever.apply)
-
-    def _undo(self, act: _Announced) -> AcklossError | None:
-        return self._do("undo", "undone", act, act.lever.undo)
-
-    def _do(
-        self, what: str, done: str, act: _Announced, change: Callable[[UndoRecord], None]
-    ) -> AcklossError | None:
+    def _do(self, what: Literal["apply", "undo"], act: _Announced) -> AcklossError | None:
         """Apply or undo one act and journal it; a failure is returned, not raised, whatever raised
         it: a lever's own mistake, or a library that it uses."""
         try:
-            change(act.record)
+            getattr(act.lever, what)(act.record)
         except Exception as error:
             failed = as_failure(error)
             self.journal.write("failed", n=act.n, what=what, error=str(failed))
             return failed
-        self.journal.write(done, n=act.n)
+        self.journal.write("done" if what == "apply" else "undone", n=act.n)
         return None
 
     def _all(self, calls: Sequence[Callable[[], T]]) -> list[T]:

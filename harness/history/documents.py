@@ -23,8 +23,7 @@ from harness.errors import HistoryError
 from harness.history.run_folder import RunDir
 from harness.models import LOG, MODELS
 from harness.plan.model import Yours
-from harness.protocols.conduct import Conduct
-from harness.protocols.runs import DONE, FAILED, INT64, HasProof
+from harness.protocols.runs import DONE, FAILED, INT64, Conduct, HasProof
 from harness.wrong_values import expected, first_of
 
 Integer = Annotated[int, Field(ge=-(2**63), lt=2**63)]

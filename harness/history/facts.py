@@ -22,8 +22,7 @@ from harness.history.parquet_reader import Parts, rows_of_ends
 from harness.history.run_folder import RunDir
 from harness.models import MODELS
 from harness.protocols import DONE, Facts, PartitionEnd, Promises, ScriptedFault, Target
-from harness.protocols.conduct import Conduct
-from harness.protocols.runs import Verified
+from harness.protocols.runs import Conduct, Verified
 
 # The target of a stored run: what only the system's plug-in knows about its runs' files.
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.plan.cells import Cell
 from harness.plan.model import (
+    Cell,
     ClusterPlan,
     FinalPlan,
     Plan,
@@ -26,29 +26,3 @@ from harness.plan.steps import (
     Slug,
     Version,
 )
-
-__all__ = [
-    "NAME",
-    "Cell",
-    "ClusterPlan",
-    "Family",
-    "FaultStep",
-    "FinalPlan",
-    "Image",
-    "Mix",
-    "Plan",
-    "Repeat",
-    "Scalar",
-    "Section",
-    "Settings",
-    "Slug",
-    "TargetPlan",
-    "Version",
-    "WorkloadPlan",
-    "load_plan",
-    "number_of",
-    "parse_plan",
-    "plan_model",
-    "read_plan",
-    "refuse_campaign",
-]

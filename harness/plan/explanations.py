@@ -26,9 +26,6 @@ from harness.wrong_values import (
     what_of,
 )
 
-Models = Mapping[str, type[BaseModel]]
-"""Models of documents, by what makes a document one of theirs: `target.system = "NAME"`."""
-
 _INSTEAD: Final[Mapping[Loc, str]] = {
     ("workload",): "remove it; options of the workload itself are in [workload.options]"
 }
@@ -43,13 +40,11 @@ def explain(
     *,
     file: str,
     document: object = None,
-    others: Models | None = None,
 ) -> PlanError:
     """The findings as PlanErrors, the first with the others; steps of `document` are named by their
-    ids. `others`: the models of other documents, one of which may have a key that this one does not
-    have."""
+    ids."""
     first, *further = [
-        _explained(findings, model, file, document, others or {})
+        _explained(findings, model, file, document)
         for findings in by_value(error.errors(include_url=False))
     ]
     first.also = further
@@ -61,11 +56,10 @@ def _explained(
     model: type[BaseModel],
     file: str,
     document: object,
-    others: Models,
 ) -> PlanError:
     loc = place_of(findings[0]["loc"])
     key = dotted(_by_id(loc, document))
-    what, hint = _sentence(findings, loc, model, others)
+    what, hint = _sentence(findings, loc, model)
     if not loc and (split := re.match(r'^((?:[a-z_0-9]+\.)+[a-z_."]+): (.*)$', what)):
         key, what = split.groups()
     return PlanError(what, file=file, key=key or None, hint=hint)
@@ -85,47 +79,20 @@ def _by_id(loc: Loc, document: object) -> Loc:
 
 
 def _sentence(
-    findings: Sequence[Finding], loc: Loc, model: type[BaseModel], others: Models
+    findings: Sequence[Finding], loc: Loc, model: type[BaseModel]
 ) -> tuple[str, str | None]:
     kind, given = findings[0]["type"], findings[0]["input"]
     if kind == "extra_forbidden":
-        return "unknown key", _of_unknown_key(loc, model, others)
-    if len(findings) == 1 and kind in _TABLE_TYPES:
-        return f"{shown(given)} is not a table", _as_table(loc, model, given)
-    if len(findings) == 1 and kind == "list_type" and _holds_tables(model, loc):
-        return f"{shown(given)} is not a list of tables", f"write [[{dotted(loc)}]]"
+        near = nearest(str(loc[-1]), _keys(model, loc[:-1]))
+        what_to_do = _INSTEAD.get(loc[:-1], "remove it")
+        return "unknown key", f"did you mean {near!r}?" if near else what_to_do
+    one = len(findings) == 1
+    if one and (kind in _TABLE_TYPES or (kind == "list_type" and _holds_tables(model, loc))):
+        header = dotted(tuple(part for part in loc if isinstance(part, str)))
+        several = kind == "list_type" or (loc and isinstance(loc[-1], int))
+        what = "not a list of tables" if kind == "list_type" else "not a table"
+        return f"{shown(given)} is {what}", f"write {f'[[{header}]]' if several else f'[{header}]'}"
     return what_of(findings), remedy(findings)
-
-
-def _of_unknown_key(loc: Loc, model: type[BaseModel], others: Models) -> str:
-    """What to do with a key that is not known: it may be one of another document, or a typo."""
-    *above, key = loc
-    table, name = tuple(above), str(key)
-    by_system = {system: _keys(other, table) for system, other in others.items()}
-    if having := [system for system, keys in by_system.items() if name in keys]:
-        return f"remove it, or use {_systems(having)}, which has it"
-    if near := nearest(name, _keys(model, table)):
-        return f"did you mean {near!r}?"
-    if near := nearest(name, sorted({key for keys in by_system.values() for key in keys})):
-        having = [system for system, keys in by_system.items() if near in keys]
-        return f"did you mean {near!r}, which {_systems(having)} has?"
-    return _INSTEAD.get(table, "remove it")
-
-
-def _systems(names: Sequence[str]) -> str:
-    return f"target.system = {' or '.join(map(repr, names))}"
-
-
-def _as_table(loc: Loc, model: type[BaseModel], given: object) -> str:
-    """How to write the table that belongs at a place where another value is."""
-    header = dotted(tuple(part for part in loc if isinstance(part, str)))
-    if loc and isinstance(loc[-1], int):
-        return f"write [[{header}]]"
-    table = _table_at(model, loc)
-    first, field = next(iter(table.model_fields.items())) if table else ("", None)
-    if isinstance(given, str) and field and field.annotation is str:
-        return f"write [{header}] with the key {first} = {shown(given)}"
-    return f"write [{header}]"
 
 
 def _keys(model: type[BaseModel], loc: Loc) -> list[str]:

@@ -13,11 +13,9 @@ from typing import Any, Final
 import orjson
 from pydantic import ValidationError
 
-from harness import registry
 from harness.errors import PlanError
-from harness.plan.cells import keys_of
 from harness.plan.explanations import explain, whole_key
-from harness.plan.model import PROCESSES_MOST, Plan, plan_model
+from harness.plan.model import PROCESSES_MOST, Plan, keys_of, plan_model
 from harness.plan.steps import concrete, named_schedule
 from harness.wrong_values import dotted
 
@@ -172,8 +170,7 @@ def parse_plan(document: Mapping[str, Any], *, file: str = "plan") -> Plan:
             document["workload"]["processes"] = min(needed, PROCESSES_MOST)
         return model.model_validate(document)
     except ValidationError as error:
-        others = _plan_models()
-        raise explain(error, model, file=file, document=document, others=others) from error
+        raise explain(error, model, file=file, document=document) from error
     except PlanError as error:
         error.file = error.file or file
         raise
@@ -188,12 +185,6 @@ def refuse_campaign(document: Mapping[str, Any], *, file: str) -> None:
             file=file,
             hint="use the plan that it names, or run it with `ackloss campaign run`",
         )
-
-
-def _plan_models() -> dict[str, type[Plan]]:
-    """The plans of all targets, by their names."""
-    targets = registry.plugins("targets")
-    return {name: targets[name].plan for name in registry.usable("targets")}
 
 
 def load_plan(path: Path, changes: Iterable[str] = ()) -> Plan:

@@ -40,7 +40,6 @@ from harness.protocols.clusters import (
     Provider,
     RunCluster,
 )
-from harness.protocols.external import Access, Finding, Member, Secret, Status
 from harness.protocols.faults import (
     BOUNDED_DISK,
     FAKETIME,
@@ -58,17 +57,27 @@ from harness.protocols.nodes import (
     CLIENT_ROLE,
     NODE_DATA,
     STORED,
+    Access,
     Cluster,
     Completed,
     Distribution,
+    End,
+    Finding,
     ImageRef,
     Ingredients,
+    Member,
     Node,
     NodeSpec,
+    NodeView,
     OwnConnection,
     OwnDisk,
+    PartitionView,
     PowerLoss,
     ProcessState,
+    Range,
+    Secret,
+    Situation,
+    Status,
     Stored,
     with_role,
 )
@@ -89,7 +98,6 @@ from harness.protocols.operations import (
     invoke,
     raised,
 )
-from harness.protocols.promises import Promises
 from harness.protocols.runs import (
     DONE,
     FAILED,
@@ -106,6 +114,7 @@ from harness.protocols.runs import (
     Lists,
     Operations,
     PartitionEnd,
+    Promises,
     Reads,
     ScriptedFault,
     Texts,
@@ -121,7 +130,6 @@ from harness.protocols.systems import (
     Target,
     Unsupported,
 )
-from harness.protocols.views import End, NodeView, PartitionView, Range, Situation
 from harness.protocols.vocabulary import (
     Choice,
     ConditionForm,

@@ -172,38 +172,31 @@ class Run(Protocol):
     @abstractmethod
     def facts(self) -> Facts:
         """Everything that is small."""
-        ...
 
     @abstractmethod
     def writes(self, *, holding: Callable[[Texts, Ints], bool] | None = None) -> Iterator[Writes]:
         """The operations that are writes of the run's model. Parts for whose keys and values
         `holding` is false may be left out; it may be called in another thread."""
-        ...
 
     @abstractmethod
     def operations(self) -> Iterator[Operations]:
         """All operations of the run's model, in the order in which they were recorded."""
-        ...
 
     @abstractmethod
     def reads(self) -> Iterator[Reads]:
         """The records of the final read, of all readers."""
-        ...
 
     @abstractmethod
     def deliveries(self) -> Iterator[Deliveries]:
         """What the consumers of a group did; none if there is no group."""
-        ...
 
     @abstractmethod
     def things(self) -> Iterator[tuple[Texts, Ints]]:
         """The keys and values of all writes and records."""
-        ...
 
     @abstractmethod
     def bounds(self) -> Bounds:
         """Those of all keys and values, as files state them of their rows. They may be wrong."""
-        ...
 
 
 Shard = TypeVar("Shard")
@@ -236,17 +229,14 @@ class Checker(Protocol[Shard, Part]):
     @abstractmethod
     def shards(self, run: Run) -> Sequence[Shard]:
         """How to divide a run: one shard unless it is too large for one core."""
-        ...
 
     @abstractmethod
     def check(self, run: Run, shard: Shard) -> Part:
         """Judge one shard."""
-        ...
 
     @abstractmethod
     def merge(self, run: Run, parts: Sequence[Part]) -> CheckResult:
         """The result of all parts together: the same, no matter how the run was divided."""
-        ...
 
 
 class OneShard(Checker[None, Part], Protocol[Part]):
@@ -256,12 +246,10 @@ class OneShard(Checker[None, Part], Protocol[Part]):
     @abstractmethod
     def gather(self, run: Run) -> Part:
         """What the rows show."""
-        ...
 
     @abstractmethod
     def judge(self, run: Run, gathered: Part) -> CheckResult:
         """What follows from it."""
-        ...
 
     def shards(self, run: Run) -> Sequence[None]:
         """One."""

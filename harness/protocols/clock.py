@@ -31,28 +31,23 @@ class Clock(Protocol):
     @abstractmethod
     def now_ns(self) -> int:
         """Nanoseconds since an arbitrary zero; never goes back."""
-        ...
 
     @abstractmethod
     def since(self, zero_ns: int) -> Callable[[], int]:
         """Returns nanoseconds since an instant of this clock, as cheaply as possible: it is
         called several times an operation."""
-        ...
 
     @abstractmethod
     def wait(self, event: threading.Event, timeout_s: float | None) -> bool:
         """Wait until `event` is set, or for `timeout_s`; whether it is set."""
-        ...
 
     @abstractmethod
     def spawn(self, name: str, call: Callable[[], object]) -> Task:
         """Start a thread that takes part in this clock's time."""
-        ...
 
     @abstractmethod
     def taking_part(self, name: str) -> AbstractContextManager[None]:
         """The calling thread takes part in this clock's time while the context lasts."""
-        ...
 
 
 @dataclass(eq=False)

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from harness.errors import HarnessFailure
 from harness.plan import Plan
 from harness.protocols.clock import Clock, RealClock
-from harness.protocols.external import Access, Finding
 from harness.protocols.faults import Lever
-from harness.protocols.nodes import ImageRef, Ingredients, Node, NodeSpec
+from harness.protocols.nodes import Access, Finding, ImageRef, Ingredients, Node, NodeSpec
 from harness.protocols.systems import Target
 
 Say = Callable[[str], None]

@@ -60,17 +60,14 @@ class Crashes(Protocol):
         """Crash the real client that is there, once for each fault. `at_once`: another takes its
         place; otherwise the place stays empty until every fault that wants this has called
         `replace`."""
-        ...
 
     @abstractmethod
     def replace(self, number: int, fault: str) -> None:
         """This fault no longer wants the place empty; harmless when it never did."""
-        ...
 
     @abstractmethod
     def state(self, number: int, fault: str) -> ClientState:
         """What is there now, and what is left of the one that this fault crashed."""
-        ...
 
 
 class ClientNemesis(Nemesis):

@@ -10,7 +10,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Annotated, Final, Literal, Protocol
+
+from pydantic import Field, PositiveFloat
 
 from harness.plan import Plan
 from harness.protocols.operations import INFO
@@ -29,19 +31,17 @@ class GroupSettings:
     """What the consumers of one group do; a workload that has them is of the model `group`, and
     its docstring says what each is for."""
 
-    members_count: int = 2
+    members_count: Annotated[int, Field(ge=1, le=CONSUMERS_MOST)] = 2
     protocol: Literal["range", "cooperative-sticky", "consumer", "manual"] = "range"
     commit: Commit = "after"
     commit_partitions: Literal["own", "read"] = "own"
-    commit_interval_s: float | None = None
+    commit_interval_s: PositiveFloat | None = None
     reset: Literal["earliest", "latest"] = "earliest"
-    batch_count: int = 50
-    process_ms: float = 2.0
-    session_s: float = 6.0
+    batch_count: Annotated[int, Field(ge=1, le=10_000)] = 50
+    process_ms: Annotated[float, Field(ge=0, le=60_000)] = 2.0
+    session_s: Annotated[float, Field(ge=0.1, le=300)] = 6.0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.members_count <= CONSUMERS_MOST:
-            raise ValueError(f"members_count is {self.members_count}; use 1 to {CONSUMERS_MOST}")
         if self.commit != "auto" and self.commit_interval_s is not None:
             raise ValueError(
                 f"commit_interval_s switches auto-commit on, but commit is {self.commit!r}; "
@@ -52,14 +52,6 @@ class GroupSettings:
                 f"commit_partitions is {self.commit_partitions!r}, but with auto-commit the "
                 "library chooses; leave it out, or use another commit"
             )
-        if self.commit_interval_s is not None and self.commit_interval_s <= 0:
-            raise ValueError(f"commit_interval_s is {self.commit_interval_s:g}; use more than 0")
-        if not 1 <= self.batch_count <= 10_000:
-            raise ValueError(f"batch_count is {self.batch_count}; use 1 to 10000")
-        if not 0 <= self.process_ms <= 60_000:
-            raise ValueError(f"process_ms is {self.process_ms:g}; use 0 to 60000")
-        if not 0.1 <= self.session_s <= 300:
-            raise ValueError(f"session_s is {self.session_s:g}; use 0.1 to 300")
 
     @property
     def interval_s(self) -> float:
@@ -90,43 +82,35 @@ class Consumers(Protocol):
     @abstractmethod
     def start(self) -> None:
         """Begin the first life of those that are there from the start."""
-        ...
 
     @abstractmethod
     def assigned(self) -> str | None:
         """Why not every partition has a member that reads it, or not every member has one (as far
         as there are enough); `None` when it is so."""
-        ...
 
     @abstractmethod
     def drained(self) -> str | None:
         """Why not everything has been read and committed; `None` when each partition is."""
-        ...
 
     @abstractmethod
     def act(self, number: int, action: Action) -> None:
         """Crash or pause a consumer, or have it leave or join."""
-        ...
 
     @abstractmethod
     def undo(self, number: int, action: Action) -> None:
         """End what a fault requested: it resumes, is started again, or leaves."""
-        ...
 
     @abstractmethod
     def state(self, number: int) -> ConsumerState:
         """What is there now."""
-        ...
 
     @abstractmethod
     def close(self, timeout_s: float) -> None:
         """Have all leave, each with its positions; one that does not do so in time is ended."""
-        ...
 
     @abstractmethod
     def committed(self, timeout_s: float) -> list[Delivery]:
         """What each node reports about the group's committed offsets: rows `final`."""
-        ...
 
 
 def why_unread(owners: Mapping[int, object], partitions: int) -> str | None:

@@ -1,4 +1,5 @@
-"""Nodes and clusters: where the system under test runs."""
+"""Nodes and clusters: where the system under test runs, how a cluster is reached that is not ours,
+and what nodes report about who leads."""
 
 from __future__ import annotations
 
@@ -6,13 +7,152 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from harness.errors import HarnessFailure
 
 if TYPE_CHECKING:
     from harness.protocols.faults import Lever, UndoRecord
+
+# No access to a cluster is ever part of a plan, since a plan may come from a stranger: the command
+# line names the file.
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A value that is never written anywhere: its text is shown only to code that requests it by
+    name."""
+
+    _text: str = field(repr=False)
+
+    def reveal(self) -> str:
+        """The value itself, for a client library."""
+        return self._text
+
+    def __str__(self) -> str:
+        return "(secret)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """How a cluster is reached: the file that names it, the bootstrap servers (host:port), the
+    properties of clients by name, and those whose values are secret."""
+
+    file: Path
+    addresses: tuple[str, ...]
+    properties: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, Secret] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """A node of such a cluster, as the cluster itself names it; `number`, where it has one.
+    `address` is the host:port at which clients find it."""
+
+    name: str
+    roles: frozenset[str]
+    address: str
+    number: int | None = None
+
+
+class Status(StrEnum):
+    """`warn`: runs work, but something is scarce or has not been created yet."""
+
+    OK = "ok"
+    MISSING = "missing"
+    OLD = "old"
+    WARN = "warn"
+
+    @property
+    def prevents_runs(self) -> bool:
+        """Whether a finding with this status must be corrected first."""
+        return self in (Status.MISSING, Status.OLD)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check of this machine; `fix` is the command that corrects what is wrong."""
+
+    name: str
+    status: Status
+    detail: str
+    fix: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionView:
+    """What one node reports about one partition, the subject of an observation. Nodes are named; no
+    leader: `None`. `members` are in sync, and so are `unnamed` more, of which the node does not
+    know which they are; `None`: nor how many. The first of the replicas is the preferred leader."""
+
+    partition: int
+    leader: str | None
+    leader_epoch: int
+    members: tuple[str, ...]
+    replicas: tuple[str, ...] = ()
+    unnamed: int | None = 0
+
+    @property
+    def in_sync(self) -> int | None:
+        """How many are in sync; `None` where the node does not know."""
+        return None if self.unnamed is None else len(self.members) + self.unnamed
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeView:
+    """One node's answer: the partitions it knows, and the controller, if it knows.
+
+    `authority`: it stores what was decided, where others only have received it. `coordination`: the
+    partition in which the run's group keeps what it has committed; its leader coordinates it.
+    """
+
+    answered_by: str
+    partitions: tuple[PartitionView, ...] = ()
+    coordination: PartitionView | None = None
+    controller: str | None = None
+    controller_epoch: int | None = None
+    authority: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """What all nodes of the cluster together report: per partition the answer with the highest
+    leader epoch, no matter which node gave it; the controller by the highest controller epoch.
+    Nodes that did not answer are missing from `answered`."""
+
+    time_ns: int
+    partitions: Mapping[int, PartitionView] = field(default_factory=dict)
+    coordination: PartitionView | None = None
+    controller: str | None = None
+    answered: frozenset[str] = frozenset()
+
+
+class Range(NamedTuple):
+    """Offsets of a partition: the first one, and the one after the last."""
+
+    first: int
+    behind: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class End:
+    """How far one partition was read, and its ends before and after. `members` were in sync then.
+    `error`: why it is not `complete`, one sentence; `None` where it is. `ranges`: the offsets that
+    were read, each from the first to the one after the last, if these were not all.
+    """
+
+    partition: int
+    log_start_offset: int | None
+    end_offset: int | None
+    position: int | None
+    leader: str | None
+    leader_epoch: int | None
+    members: tuple[str, ...]
+    complete: bool
+    error: str | None = None
+    ranges: tuple[Range, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -172,39 +312,32 @@ class OwnDisk(Protocol):
     @abstractmethod
     def why_not(self) -> str | None:
         """None, or why it may not lose power: it is not the node's, or not ours."""
-        ...
 
     @abstractmethod
     def flush(self) -> None:
         """Have all that was written so far on the disk."""
-        ...
 
     @abstractmethod
     def lose_power(self, fault: str) -> None:
         """Lose what was not fsynced, once for each fault. No process may have a file open there.
         Raises HarnessFailure."""
-        ...
 
     @abstractmethod
     def power_loss(self, fault: str) -> PowerLoss | None:
         """What a fault did; `None` if it has done nothing."""
-        ...
 
     @abstractmethod
     def power_losses(self) -> list[str]:
         """The faults that have done something and were not undone."""
-        ...
 
     @abstractmethod
     def restore(self, fault: str) -> None:
         """Make the disk usable, and forget what the fault did; harmless if it did nothing."""
-        ...
 
     @abstractmethod
     def written_back_s(self) -> tuple[float, float]:
         """How old a write is, in seconds, when the system writes it back by itself: at the
         earliest, and at the latest."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -297,7 +430,6 @@ class Cluster(Protocol):
     def levers(self) -> Mapping[str, Lever[Any]]:
         """The levers over these nodes by name. The names do not depend on the nodes: a plan that
         needs another lever is refused before anything starts."""
-        ...
 
 
 def with_role(cluster: Cluster, role: str) -> list[Node]:

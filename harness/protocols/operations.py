@@ -124,17 +124,14 @@ class Client(Protocol):
     @abstractmethod
     def submit(self, process: int, op: Invoke) -> bool:
         """Begin an operation. False: the client's queue is full, nothing was attempted, poll."""
-        ...
 
     @abstractmethod
     def poll(self, timeout_s: float, done: Done) -> None:
         """Complete what has been answered; waits at most `timeout_s` for the first answer."""
-        ...
 
     @abstractmethod
     def close(self, timeout_s: float, done: Done) -> None:
         """Wait for what is in flight, then complete the rest as info, and disconnect."""
-        ...
 
 
 class BlockingClient(Protocol):
@@ -144,9 +141,7 @@ class BlockingClient(Protocol):
     @abstractmethod
     def call(self, op: Invoke) -> Completion:
         """Execute one operation and wait until it has ended. Whatever this raises makes it info."""
-        ...
 
     @abstractmethod
     def close(self) -> None:
         """Disconnect. Called from another thread while `call` waits, it should make `call` end."""
-        ...

@@ -7,16 +7,151 @@ the run's start.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import orjson
+from pydantic import PositiveInt, TypeAdapter, ValidationError
 
 from harness.errors import HistoryError
-from harness.protocols.conduct import Conduct
-from harness.protocols.promises import Promises
+
+# What clients that are processes of the user's (`workload.client = "exec"`) did in a run.
+
+
+class _Kinds(NamedTuple):
+    """How a process can violate the protocol."""
+
+    lie: str = "lie"  # a line that it may not write, or an answer to no request
+    flood: str = "flood"  # a line, or a log, beyond every limit
+    hang: str = "hang"  # it says nothing, or does not end
+    death: str = "death"  # it ended by itself, or did not start
+    blocked: str = "blocked"  # it left an operation without an answer, and answered others
+
+
+INCIDENTS: Final = _Kinds()
+T = TypeVar("T")
+
+
+def _stored(kind: type[T], name: str, document: Mapping[str, Any]) -> T:
+    """What a key of run.json holds. Raises ValueError, which names what is wrong."""
+    try:
+        return TypeAdapter(kind).validate_json(orjson.dumps(document), strict=True)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+        place = ".".join(map(str, (name, *wrong["loc"])))
+        raise ValueError(f"{place} is {wrong['input']!r}") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Incident:
+    """One thing that client `client` did, `at_s` seconds after the run's start."""
+
+    client: int
+    at_s: float
+    kind: str
+    what: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conduct:
+    """What the processes of the user's did in one run, as run.json and result.json hold it.
+
+    command    the command line of `--client`
+    software   the library and its version, as the processes report it
+    started    how many processes were started, restarts included
+    lies, floods, hangs, deaths, blocked   how often each of `INCIDENTS` happened
+    late       blocked operations that were answered after all; they are a part of `blocked`
+    ended      operations that were in flight in a process that ended, and so are unknown
+    incidents  the first of them
+    """
+
+    command: tuple[str, ...] = ()
+    software: str = ""
+    started: int = 0
+    lies: int = 0
+    floods: int = 0
+    hangs: int = 0
+    deaths: int = 0
+    blocked: int = 0
+    late: int = 0
+    ended: int = 0
+    incidents: tuple[Incident, ...] = ()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How often each kind of incident happened, by the names of the fields."""
+        return {name: getattr(self, name) for name in COUNTED}
+
+    @property
+    def clean(self) -> bool:
+        """Whether they kept to the protocol, lived, and answered everything."""
+        return not any(self.counts.values())
+
+    @property
+    def sentence(self) -> str:
+        """What they did, in words; for clean ones, that they kept to the protocol."""
+        counts = self.counts.items()
+        found = [f"{n:,} {COUNTED[name]}{'s' if n > 1 else ''}" for name, n in counts if n]
+        return ", ".join(found) or "kept to the protocol"
+
+    def document(self) -> dict[str, Any]:
+        """As run.json holds it."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """From run.json; fields of later versions are ignored. Raises ValueError for a malformed
+        document."""
+        return _stored(cls, "clients", document)
+
+
+COUNTED: Final = {
+    "lies": "lie",
+    "floods": "flood",
+    "hangs": "hang",
+    "deaths": "death",
+    "blocked": "blocked operation",
+}
+"""The fields of `Conduct` that count incidents, with the words for one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promises:
+    """What a target's settings promise the operations of a run: what checkers hold it to.
+
+    model         the name of the operations' model (`harness.models`)
+    acknowledges  an `ok` acknowledges a write; where false it says only that the write was sent
+    once          a write is stored at most once, however often its client sends it
+    deletes       the plan lets the system delete what it acknowledged (retention, clocks)
+    partitions    how many logs the values are spread over, numbered from 0
+    replicas      how many replicas of each are in sync when all are
+    clients       how many real clients the processes share
+    readers_are_replicas  each reader of the final read reads its own replica: two complete
+                  ones that differ contradict the system, and not a client library
+    """
+
+    model: str = "log"
+    acknowledges: bool = True
+    once: bool = False
+    deletes: bool = False
+    partitions: PositiveInt = 1
+    replicas: PositiveInt = 1
+    clients: PositiveInt = 1
+    readers_are_replicas: bool = False
+
+    def document(self) -> dict[str, Any]:
+        """As run.json holds it."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """From run.json; fields of later versions are ignored. Raises ValueError for a value of
+        another type, and for a number of nothing: all of no replicas are always in sync."""
+        return _stored(cls, "promises", document)
+
 
 DONE: Final = "done"
 """The state of a run that came to its end."""

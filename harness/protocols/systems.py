@@ -12,13 +12,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeAlias, Type
 from harness.errors import HarnessFailure
 from harness.plan import Plan
 from harness.plan.model import OwnKey
-from harness.protocols.external import Access, Finding, Member
 from harness.protocols.faults import Lever, UndoRecord
 from harness.protocols.groups import Consumers, GroupSettings, Record
-from harness.protocols.nodes import Cluster, Ingredients, Node, NodeSpec
+from harness.protocols.nodes import (
+    Access,
+    Cluster,
+    End,
+    Finding,
+    Ingredients,
+    Member,
+    Node,
+    NodeSpec,
+    NodeView,
+    Range,
+)
 from harness.protocols.operations import Client
-from harness.protocols.promises import Promises
-from harness.protocols.views import End, NodeView, Range
+from harness.protocols.runs import Promises
 from harness.protocols.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -116,7 +125,7 @@ class Target(ABC, Generic[PlanOf]):
     packages: ClassVar[tuple[str, ...]] = ()
     """The Python packages of its clients, whose versions `ackloss version` shows."""
     cell_keys: ClassVar[tuple[str, ...]] = ()
-    """The keys of a plan that a cell of a run may change (`harness.plan.cells`), dotted, with all
+    """The keys of a plan that a cell of a run may change (`harness.plan.model`), dotted, with all
     that is below them. None: the system cannot hold several objects that share nothing but the
     cluster, such as the topics of a log. With the plan of a cell every method of the target is
     about that cell's object alone."""

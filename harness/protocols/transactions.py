@@ -6,12 +6,15 @@ Operations are of the model `transaction`; what they are to do and did: `harness
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
 
 READ_COMMITTED: Final = "read_committed"
 READ_UNCOMMITTED: Final = "read_uncommitted"
 BOTH: Final = "both"
 Isolation = Literal["both", "read_committed", "read_uncommitted"]
+Share = Annotated[float, Field(ge=0, lt=1)]
 Offsets = Literal["transaction", "before", "after"]
 
 TOPICS_AT_MOST: Final = 4
@@ -36,26 +39,20 @@ class TransactionSettings:
     """What transactions and readers do; a workload that has them is of the model `transaction`, and
     its docstring says what each is for."""
 
-    readers_count: int = 2
-    processors_count: int = 0
-    topics_count: int = 1
-    sends_count: int = 4
-    inputs_count: int = 10
-    keys_count: int = 3
+    readers_count: Annotated[int, Field(ge=0, le=1000)] = 2
+    processors_count: Annotated[int, Field(ge=0, le=1000)] = 0
+    topics_count: Annotated[int, Field(ge=1, le=TOPICS_AT_MOST)] = 1
+    sends_count: Annotated[int, Field(ge=1, le=1000)] = 4
+    inputs_count: Annotated[int, Field(ge=1, le=1000)] = 10
+    keys_count: Annotated[int, Field(ge=1, le=1000)] = 3
     offsets: Offsets = "transaction"
-    abort_share: float = 0.1
-    fence_share: float = 0.0
-    crash_share: float = 0.0
-    pause_ms: float = 0.0
+    abort_share: Share = 0.1
+    fence_share: Share = 0.0
+    crash_share: Share = 0.0
+    pause_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
     isolation: Isolation = BOTH
 
     def __post_init__(self) -> None:
-        counts = {"readers": 0, "processors": 0, "sends": 1, "inputs": 1, "keys": 1}
-        for name, least in counts.items():
-            if not least <= (number := getattr(self, f"{name}_count")) <= 1000:
-                raise ValueError(f"{name}_count is {number}; use {least} to 1000")
-        if not 1 <= self.topics_count <= TOPICS_AT_MOST:
-            raise ValueError(f"topics_count is {self.topics_count}; use 1 to {TOPICS_AT_MOST}")
         if self.processors_count and self.topics_count == 1:
             raise ValueError(
                 f"processors_count is {self.processors_count}, and there is no other topic than "
@@ -63,16 +60,10 @@ class TransactionSettings:
             )
         if self.offsets != "transaction" and not self.processors_count:
             raise ValueError(f'offsets is "{self.offsets}", and there are no processors')
-        shares = {name: getattr(self, f"{name}_share") for name in ("abort", "fence", "crash")}
-        for name, share in shares.items():
-            if not 0 <= share < 1:
-                raise ValueError(f"{name}_share is {share:g}; use 0 to less than 1")
-        if sum(shares.values()) >= 1:
+        if self.abort_share + self.fence_share + self.crash_share >= 1:
             raise ValueError(
                 "abort_share, fence_share and crash_share leave no complete transaction"
             )
-        if not 0 <= self.pause_ms <= 10_000:
-            raise ValueError(f"pause_ms is {self.pause_ms:g}; use 0 to 10000")
 
     def dealt(self, processes: int) -> tuple[range, range]:
         """Which of so many processes consume and send, and which poll; the ones before send."""

@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from harness.protocols.nodes import CLIENT_ROLE
-from harness.protocols.views import Situation
+from harness.protocols.nodes import CLIENT_ROLE, Situation
 
 Groups = Mapping[str, str | None]
 """The named groups of a condition's pattern, as its text filled them."""

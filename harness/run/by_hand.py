@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import IO, Final
 
 from harness.errors import PlanError
-from harness.faults.injection import required
 from harness.levers.manual import ManualLever, Operator
 from harness.protocols.crashes import ClientNemesis
 from harness.run.resolving import ResolvedPlan
@@ -158,4 +157,4 @@ def _is_manual(step: ResolvedStep) -> bool:
     nemesis = step.nemesis
     if nemesis is None or isinstance(nemesis, ClientNemesis):
         return False
-    return any(act.lever == ManualLever.name for act in required(nemesis, "any"))
+    return any(act.lever == ManualLever.name for act in nemesis.requires("any"))

@@ -24,8 +24,8 @@ from harness.models import LOG
 from harness.plan import Plan
 from harness.protocols import FAIL, INFO, OK, Client, Promises, RunCluster, Target
 from harness.protocols.clock import Clock, RunClock
-from harness.protocols.conduct import INCIDENTS
 from harness.protocols.groups import KINDS, Consumers, Delivery, GroupSettings
+from harness.protocols.runs import INCIDENTS
 from harness.protocols.systems import EXEC
 from harness.run.cells import workload_of
 from harness.run.client_process import LOG_LIMIT, ClientLog, ClientProcess, setup_line

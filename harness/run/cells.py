@@ -19,8 +19,8 @@ from pydantic import ValidationError
 from harness import registry
 from harness.errors import PlanError, nearest
 from harness.plan import Cell, Plan
-from harness.plan.cells import dotted_keys, keys_of, merged
 from harness.plan.explanations import explain
+from harness.plan.model import dotted_keys, keys_of, merged
 from harness.plan.parsing import dotted_parts
 from harness.protocols import Target, Unsupported, Workload
 from harness.protocols.groups import GroupSettings

@@ -26,11 +26,9 @@ class Mortal(Protocol):
     @property
     def name(self) -> str:
         """Its id."""
-        ...
 
     def gone(self) -> bool:
         """Whether nothing of it is left."""
-        ...
 
 
 @dataclass

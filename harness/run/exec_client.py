@@ -2,7 +2,7 @@
 
 Each process of the workload belongs to one of them, or while that one is away, to another. They are
 judged, so nothing that they do may end the run, and every violation of the protocol is noted
-(`harness.protocols.conduct.Conduct`):
+(`harness.protocols.runs.Conduct`):
 
     lie      an answer to an operation that is not in flight, twice, or a line that nobody may write
     flood    a line longer than `MAX_LINE`, more on stderr than is kept
@@ -33,8 +33,8 @@ from typing import Final
 from harness.errors import EnvironmentFailure
 from harness.protocols import INFO, Client, Completion, Done, Invoke, completion
 from harness.protocols.clock import Clock
-from harness.protocols.conduct import COUNTED, INCIDENTS, Conduct, Incident
 from harness.protocols.crashes import ClientState, Crashes
+from harness.protocols.runs import COUNTED, INCIDENTS, Conduct, Incident
 from harness.run.client_process import (
     CLOSE,
     ClientProcess,

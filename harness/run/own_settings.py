@@ -18,8 +18,7 @@ from typing import Any, Final, NamedTuple
 from harness import registry
 from harness.errors import PlanError
 from harness.plan import FaultStep, FinalPlan, Plan, WorkloadPlan, parse_plan
-from harness.plan.cells import keys_of
-from harness.plan.model import OVERRULED, UNKNOWN, OwnFile, OwnKey, Yours
+from harness.plan.model import OVERRULED, UNKNOWN, OwnFile, OwnKey, Yours, keys_of
 from harness.plan.parsing import dotted_parts
 from harness.plan.steps import named_schedule
 from harness.protocols import Target

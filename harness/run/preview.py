@@ -20,8 +20,7 @@ from harness.plan import FaultStep, Plan, plan_model
 from harness.protocols import CLIENT_ROLE, Act, Nemesis, NodeOutline
 from harness.protocols.crashes import ClientNemesis, names_met
 from harness.protocols.vocabulary import Choice
-from harness.run.resolving import ResolvedPlan
-from harness.run.resolving_faults import Here, as_if_first_led, selecting
+from harness.run.resolving import Here, ResolvedPlan, as_if_first_led, selecting
 from harness.run.schedule import ResolvedStep
 from harness.wrong_values import dotted
 

@@ -26,15 +26,21 @@ from typing import Any, Final
 from harness import failures
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
 from harness.failures import validated
-from harness.faults.injection import Faults
-from harness.faults.journal import Journal
+from harness.faults.injection import Faults, unavailable
+from harness.faults.journal import Journal, known_types
 from harness.history.run_folder import RunDir, write_atomically
+from harness.levers.client import ClientLever
+from harness.levers.consumer import ConsumerLever
+from harness.levers.manual import ManualLever
 from harness.machine import state
 from harness.machine.checks import DISK_MIN_BYTES, free_bytes, gib
 from harness.machine.priority import larger_share
 from harness.models import MODELS
 from harness.protocols import (
+    Cluster,
     GuestTarget,
+    Lever,
+    Nemesis,
     Node,
     Order,
     Provider,
@@ -42,13 +48,8 @@ from harness.protocols import (
     Target,
 )
 from harness.protocols.clock import RunClock
-from harness.run.availability import (
-    levers_of,
-    prepare_nodes,
-    prove_unfaulted,
-    refuse_unavailable,
-    refuse_without_crashes,
-)
+from harness.protocols.crashes import CLIENTS, ClientNemesis, Crashes
+from harness.protocols.groups import Consumers
 from harness.run.by_hand import begin_by_hand
 from harness.run.cell_run import CellRun, Meeting, cell_runs, still_going, together
 from harness.run.final_read import NOT_FULLY_REPLICATED, in_sync, readers_of, wait_until_replicated
@@ -57,7 +58,85 @@ from harness.run.metadata import RunMetadata, client_versions
 from harness.run.observer import Observer
 from harness.run.recorder import Recorder
 from harness.run.resolving import ResolvedPlan
-from harness.run.schedule import Schedule
+from harness.run.schedule import ResolvedStep, Schedule
+
+# What can be done to a cluster: the levers of a run, the faults that are refused because one is
+# missing, and the proof that no fault is in force before the first operation.
+
+
+def levers_of(
+    resolved: ResolvedPlan,
+    cluster: Cluster,
+    client: object = None,
+    groups: Sequence[Consumers] = (),
+) -> dict[str, Lever[Any]]:
+    """Every lever of a run by name: those that the cluster offers, the target's own, the one over
+    the workload's clients if they can crash, and the operator's. Raises EnvironmentFailure for a
+    crash of clients that cannot."""
+    levers = dict(cluster.levers)
+    own = resolved.target.levers(cluster, resolved.plan)
+    for name, lever in own.items():  # after a crash nothing could undo what no journal can hold
+        if lever.record_type not in known_types(name):
+            raise HarnessFailure(
+                f"the target {resolved.target.plugin!r}: the lever {name!r} has the undo record "
+                f"{lever.record_type.__name__}, which it does not declare",
+                hint="declare it in record_types",
+            )
+    levers |= own
+    if isinstance(client, Crashes):
+        levers[ClientLever.name] = ClientLever(client)
+    for step in resolved.steps if client and not isinstance(client, Crashes) else ():
+        if isinstance(step.nemesis, ClientNemesis) and step.nemesis.meets == CLIENTS:
+            raise _impossible(
+                step, f"the clients of {resolved.target.plugin} cannot crash one by one"
+            )
+    if groups:
+        levers[ConsumerLever.name] = ConsumerLever(groups)
+    if resolved.operator is not None:
+        levers[ManualLever.name] = ManualLever(resolved.operator)
+    return levers
+
+
+def refuse_unavailable(resolved: ResolvedPlan, cluster: Cluster) -> None:
+    """Raise EnvironmentFailure for the first fault that is impossible on this cluster."""
+    levers, seen = levers_of(resolved, cluster), list[Nemesis]()
+    for step in resolved.steps:
+        if step.nemesis is None or step.nemesis in seen:
+            continue
+        seen.append(step.nemesis)
+        if why := unavailable(step.nemesis, cluster.nodes, levers):
+            raise _impossible(step, why)
+
+
+def _impossible(step: ResolvedStep, why: str) -> EnvironmentFailure:
+    return EnvironmentFailure(
+        f"the fault {step.step.id!r} ({step.step.nemesis}) cannot be made here: {why}"
+    )
+
+
+def prepare_nodes(resolved: ResolvedPlan, cluster: Cluster) -> None:
+    """Prepare all nodes in parallel for the faults of the plan that need it. Raises
+    HarnessFailure."""
+    nemeses = [step.nemesis for step in resolved.steps if step.nemesis is not None]
+    wanted = {act.lever for nemesis in nemeses for act in nemesis.requires("any")}
+    levers = levers_of(resolved, cluster) if wanted else {}
+    preparing = [each for name, each in levers.items() if name in wanted]
+    calls = [(lever, node) for lever in preparing for node in cluster.nodes.values()]
+    with ThreadPoolExecutor(max_workers=max(1, len(calls))) as pool:
+        list(pool.map(lambda pair: pair[0].prepare(pair[1]), calls))
+
+
+def prove_unfaulted(cluster: Cluster) -> None:
+    """Raise HarnessFailure if an effect of any lever is in force on any node."""
+    with ThreadPoolExecutor(max_workers=12) as pool:
+        found = pool.map(
+            lambda pair: pair[0].leftover_state(pair[1]),
+            [(lever, node) for lever in cluster.levers.values() for node in cluster.nodes.values()],
+        )
+        leftover_state = [sentence for sentences in found for sentence in sentences]
+    if leftover_state:
+        raise HarnessFailure(f"the cluster is not unfaulted: {'; '.join(leftover_state)}")
+
 
 _TROUBLE: Final = re.compile(r"ERROR|FATAL|Exception|rror:")
 _FRAME: Final = re.compile(r"\s*(at |\.\.\. \d+ more)")
@@ -255,7 +334,6 @@ class _Run:
         """Workload, schedule and observer, then the final reads, all on the run's own clock."""
         resolved, cluster, record, cells = self.resolved, self.cluster, self.record, self.cells
         client, *_ = [cell.begin() for cell in cells]
-        refuse_without_crashes(resolved, client)
         groups = [cell.group for cell in cells if cell.group is not None]
         levers = levers_of(resolved, cluster, client, [group.consumers for group in groups])
         status = self.how.status

@@ -10,7 +10,7 @@ import pytest
 from checkers.clients import Clients
 from checkers.judging.verdict import judge
 from harness.protocols import CheckResult, Facts
-from harness.protocols.conduct import COUNTED, Conduct, Incident
+from harness.protocols.runs import COUNTED, Conduct, Incident
 from tests.fixtures.operation_rows import History, Row
 
 CLEAN = Conduct(command=("x",), software="lib 1.0", started=3)
@@ -102,5 +102,5 @@ def test_conduct_is_read_as_it_was_written() -> None:
     assert Conduct.of({**conduct.document(), "later": 1}) == conduct
     assert conduct.sentence == "1 lie"
     assert replace(conduct, blocked=2).sentence == "1 lie, 2 blocked operations"
-    with pytest.raises(TypeError):
+    with pytest.raises(ValueError, match=r"clients.lies is .1."):
         Conduct.of({**conduct.document(), "lies": "1"})

@@ -30,15 +30,16 @@ from harness.plan import Plan, parse_plan
 from harness.protocols import INFO, Act, Completion, Situation, completion, invoke
 from harness.protocols.clock import RunClock
 from harness.protocols.crashes import ClientNemesis, Crashes
-from harness.run.availability import refuse_without_crashes
 from harness.run.load import LoadReport, run_workload
 from harness.run.preview import dry_run
 from harness.run.recorder import Recorder
 from harness.run.resolving import ResolvedPlan, resolve
+from harness.run.runner import levers_of
 from harness.run.schedule import Schedule
 from targets.kafka.clients.kafka_python import KafkaPython, KafkaPythonProducer
 from targets.kafka.clients.librdkafka import Librdkafka, LibrdkafkaProducer
 from targets.kafka.clients.producers import CRASHED, KafkaClient
+from tests.fixtures.dry_run import DryRunCluster
 from tests.fixtures.producing import NOBODY, WRITERS, Writer, addresses_of, mock_cluster, writing
 from tests.fixtures.virtual import VirtualClient
 
@@ -203,8 +204,8 @@ def test_a_dry_run_says_in_words_what_would_happen() -> None:
 def test_a_target_whose_clients_cannot_crash_is_refused() -> None:
     resolved, plain = resolve(plan_for({"id": "x"})), VirtualClient()
     with pytest.raises(EnvironmentFailure, match="the clients of kafka cannot crash one by one"):
-        refuse_without_crashes(resolved, plain)
-    refuse_without_crashes(resolve(plan_for()), plain)
+        levers_of(resolved, DryRunCluster({}), plain)
+    levers_of(resolve(plan_for()), DryRunCluster({}), plain)
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)

@@ -20,8 +20,8 @@ from harness.levers.commands import poll_until
 from harness.machine import state
 from harness.plan import parse_plan
 from harness.protocols import Act, FaultWindow, Nemesis, PartitionView, RunCluster
-from harness.run.availability import levers_of
 from harness.run.resolving import ResolvedPlan, resolve
+from harness.run.runner import levers_of
 from nemeses.membership import Membership
 from targets.kafka.kraft import KraftLeadership
 from targets.kafka.levers import Leadership, LeadershipLever

@@ -10,7 +10,7 @@ from ackloss.cli.output import Output
 from ackloss.cli.results import _print_clients
 from harness.errors import HistoryError
 from harness.history.documents import RunResult, result_of
-from harness.protocols.conduct import Conduct, Incident
+from harness.protocols.runs import Conduct, Incident
 from reports.run_view import conduct
 
 LIES = tuple(Incident(client=n, at_s=1.25, kind="lie", what=f"lie {n}") for n in range(1, 9))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from checkers.judging.one_run import judge_run
-from harness.protocols.conduct import Conduct
+from harness.protocols.runs import Conduct
 from tests.fixtures.hand_made import Made, R, W
 
 CLIENTS = {"clients": Conduct(command=("x",), software="lib 1", started=3).document()}

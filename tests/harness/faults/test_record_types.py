@@ -15,8 +15,8 @@ from harness import registry
 from harness.errors import HarnessFailure
 from harness.faults.journal import open_acts, record_type, windows
 from harness.plan import parse_plan
-from harness.run.availability import levers_of
 from harness.run.resolving import resolve
+from harness.run.runner import levers_of
 from tests.fixtures.dry_run import DryRunCluster
 from tests.fixtures.planting import Plant
 

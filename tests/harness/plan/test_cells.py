@@ -9,7 +9,7 @@ import pytest
 
 from harness.errors import PlanError
 from harness.plan import load_plan, parse_plan
-from harness.plan.cells import MOST, dotted_keys, merged
+from harness.plan.model import MOST, dotted_keys, merged
 from harness.run.resolving import resolve
 from targets.kafka.configuration import assignment
 

@@ -13,8 +13,8 @@ from harness.errors import EnvironmentFailure, PlanError
 from harness.plan import parse_plan
 from harness.protocols import Completed, Lever
 from harness.protocols.crashes import ClientNemesis
-from harness.run.availability import refuse_unavailable
 from harness.run.resolving import resolve
+from harness.run.runner import refuse_unavailable
 from tests.fixtures.dry_run import DryRunCluster, DryRunNode
 
 PLAN = {

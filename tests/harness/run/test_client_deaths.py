@@ -16,7 +16,7 @@ import pytest
 from harness.errors import EnvironmentFailure
 from harness.machine.client_processes import client_processes
 from harness.protocols import OK
-from harness.protocols.conduct import Conduct
+from harness.protocols.runs import Conduct
 from harness.run import exec_client
 from harness.run.exec_client import STARTS
 from tests.fixtures.client_places import CLIENT, Made

@@ -17,7 +17,7 @@ import pytest
 from harness.errors import EnvironmentFailure
 from harness.protocols import Completion, invoke
 from harness.protocols.clock import RealClock
-from harness.protocols.conduct import Conduct
+from harness.protocols.runs import Conduct
 from harness.run.client_process import ClientCommand, ClientLog, ClientProcess, setup_line
 from harness.run.exec_client import ExecClient, Notes
 from targets.kafka.clients.library import ANY_DEFAULTS as DEFAULTS

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from harness.machine.client_processes import client_processes
-from harness.protocols.conduct import Conduct
+from harness.protocols.runs import Conduct
 from tests.fixtures.client_places import Made
 
 

@@ -61,7 +61,7 @@ def settings(**options: Any) -> dict[str, Any]:
         ),
         ({"options": {"protocol": "eager"}}, "workload.options.protocol", "use 'range'"),
         ({"options": {"reset": "first"}}, "workload.options.reset", "use 'earliest'"),
-        ({"options": {"members_count": 0}}, "workload.options", "members_count is 0"),
+        ({"options": {"members_count": 0}}, "workload.options.members_count", "0 is not allowed"),
         (
             {"consumer": {"session.timeout.ms": 100}},
             'workload.consumer."session.timeout.ms"',

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from harness.levers.disk import DiskLever
 from harness.plan import parse_plan
-from harness.run.availability import levers_of
 from harness.run.resolving import resolve
+from harness.run.runner import levers_of
 from targets.kafka.levers import LeadershipLever
 from targets.kafka.storage import KafkaStorage
 from targets.kafka.target import Kafka
