@@ -25,8 +25,7 @@ from harness.errors import (
 )
 from harness.faults.journal import OpenAct, open_acts
 from harness.history.run_folder import RunDir
-from harness.levers.client import ClientLever
-from harness.levers.consumer import ConsumerLever
+from harness.levers.client import ClientLever, ConsumerLever
 from harness.levers.manual import ManualLever
 from harness.machine import reach, state
 from harness.plan import Plan

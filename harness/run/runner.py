@@ -29,8 +29,7 @@ from harness.failures import validated
 from harness.faults.injection import Faults, unavailable
 from harness.faults.journal import Journal, known_types
 from harness.history.run_folder import RunDir, write_atomically
-from harness.levers.client import ClientLever
-from harness.levers.consumer import ConsumerLever
+from harness.levers.client import ClientLever, ConsumerLever
 from harness.levers.manual import ManualLever
 from harness.machine import state
 from harness.machine.checks import DISK_MIN_BYTES, free_bytes, gib

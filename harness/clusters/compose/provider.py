@@ -279,8 +279,8 @@ class Compose(External):
 
     def remove(self, run_id: str, *, dry_run: bool = False) -> list[str]:
         """What a dead run left in force and made, in the project and beside it."""
+        from harness.clusters.compose.cluster import leave_as_found, with_roles
         from harness.clusters.compose.node import levers_over
-        from harness.clusters.compose.undoing import leave_as_found, with_roles
         from harness.images.daemon import connect
 
         entry: Mapping[str, Any] | None = reach.remembered(KIND, run_id)

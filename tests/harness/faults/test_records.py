@@ -28,8 +28,7 @@ from harness.faults.records import (
     to_document,
 )
 from harness.levers import all_levers
-from harness.levers.client import ClientLever
-from harness.levers.consumer import ConsumerLever
+from harness.levers.client import ClientLever, ConsumerLever
 from harness.levers.manual import ManualLever
 from harness.levers.protocol import ProtocolLever
 from harness.protocols import PartitionView, UndoRecord

@@ -15,7 +15,7 @@ from harness.faults.records import (
     ConsumerRecord,
     FoundConsumer,
 )
-from harness.levers.consumer import ConsumerLever
+from harness.levers.client import ConsumerLever
 from harness.protocols import Act, FaultWindow
 from harness.protocols.groups import Action, Consumers, ConsumerState, Delivery
 
@@ -70,7 +70,7 @@ class Group(Consumers):
 
 @pytest.fixture
 def group(monkeypatch: pytest.MonkeyPatch) -> Group:
-    monkeypatch.setattr("harness.levers.consumer._SEEN_S", 0.1)
+    monkeypatch.setattr("harness.levers.client._SEEN_S", 0.1)
     return Group()
 
 

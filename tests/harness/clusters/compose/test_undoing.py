@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from docker.errors import APIError
 
-from harness.clusters.compose import undoing
+from harness.clusters.compose import cluster as undoing
+from harness.clusters.compose.cluster import leave_as_found, with_roles
 from harness.clusters.compose.node import ComposeNode
 from harness.clusters.compose.provider import KIND
-from harness.clusters.compose.undoing import leave_as_found, with_roles
 from harness.clusters.external import ExternalNode
 from harness.errors import HarnessFailure
 from harness.faults.journal import OpenAct

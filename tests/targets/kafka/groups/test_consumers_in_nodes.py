@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from harness.faults.records import ConsumerRecord, ProcessRecord
+from harness.levers.client import ConsumerLever
 from harness.levers.commands import poll_until
-from harness.levers.consumer import ConsumerLever
 from harness.levers.process import ProcessLever
 from targets.kafka.groups import group as groups
 from targets.kafka.groups.group import KafkaConsumers
