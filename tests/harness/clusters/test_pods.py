@@ -55,14 +55,6 @@ def started(**how: Any) -> tuple[Api, DockerCluster]:
     return api, cluster
 
 
-def test_the_infrastructure_container_starts_first_with_its_files() -> None:
-    api, cluster = started()
-    infra, target = "ackloss-run-b1-infra", "ackloss-run-b1"
-    assert api.calls == [("start", infra), ("files", infra), ("start", target)]
-    node = cluster.nodes["b1"]
-    assert (node.infra, node.container, node.infra_pid) == (infra, target, len(infra))
-
-
 def test_only_the_infrastructure_container_has_capabilities() -> None:
     api, _ = started()
     infra, target = api.containers.values()

@@ -1,9 +1,8 @@
-"""The exact commands of the disk lever, seen on a node that writes them down and whose files are a
+"""The disk lever, seen on a node that writes them down and whose files are a
 dictionary: what deletes and cuts there does what it does on a disk, unless a test breaks it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -100,26 +99,6 @@ def test_the_process_is_dead_and_our_file_written_before_anything_is_deleted(
     assert set(node.files) == {"data/meta.properties", "log/server.log", "ackloss-disk/x.json"}
 
 
-def test_a_tail_of_zeros_keeps_the_length(node: DiskNode) -> None:
-    asked = record(node, tail="zeros", keep_share=0.6)
-    lever(node).apply(asked)
-    assert node.commands[-2:] == [
-        f"b1# truncate -s 346 -- {NODE_DATA}/{LOG}",
-        f"b1# truncate -s 580 -- {NODE_DATA}/{LOG}",
-    ]
-    proof = lever(node).probe(asked, applied=True)
-    assert proof.proven, proof.evidence
-    assert "cut at offset 6, its end was 9" in proof.evidence[-1]
-
-
-def test_flipped_bits_are_written_byte_by_byte(node: DiskNode) -> None:
-    lever(node).apply(record(node, form="flip", alive=True))
-    damage = json.loads(node.files["ackloss-disk/x.json"])
-    ((place, byte),) = damage["changes"][0]["flips"]
-    assert node.commands[-1].endswith(f"flip \\0{byte:03o} {NODE_DATA}/{LOG} {place}")
-    assert KILL not in node.commands
-
-
 def test_no_file_is_touched_while_the_process_lives(
     node: DiskNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,27 +134,6 @@ def test_a_process_that_was_dead_before_is_not_started(node: DiskNode) -> None:
     lever(node).undo(asked)
     assert not node.running
     assert lever(node).probe(asked, applied=False).proven
-
-
-@pytest.mark.parametrize(
-    ("options", "command"),
-    [
-        ({"form": "wipe"}, "rm"),
-        ({"form": "reformat"}, "rm"),
-        ({"form": "unsynced"}, "truncate"),
-        ({"tail": "zeros"}, "truncate"),
-        ({"form": "truncate"}, "truncate"),
-        ({"form": "flip"}, "sh"),
-    ],
-)
-def test_a_command_that_does_nothing_is_found_out(
-    node: DiskNode, options: dict[str, Any], command: str
-) -> None:
-    node.broken = (command,)
-    asked = record(node, **options)
-    lever(node).apply(asked)
-    proof = lever(node).probe(asked, applied=True)
-    assert not proof.proven, proof.evidence
 
 
 def test_a_log_without_anything_to_lose_is_no_proof(node: DiskNode) -> None:

@@ -1,9 +1,8 @@
-"""The exact commands of the full lever, and what it refuses to fill."""
+"""What the full lever refuses to fill, and a disk that does not stay full."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -11,11 +10,9 @@ from harness.errors import HarnessFailure
 from harness.faults.records import FullRecord
 from harness.levers.storage import FullLever, unbounded
 from harness.protocols import Completed
-from nemeses.disk import Disk
 from tests.fixtures.dry_run import DryRunNode
 
 DATA = "/var/lib/ackloss/data"
-FILE = f"{DATA}/ackloss-full.x"
 GIB = 1 << 30
 
 
@@ -53,24 +50,6 @@ def node() -> Storing:
 RECORD = FullRecord(node="b1", fault="x", folder="data", pid=7)
 
 
-def test_its_nemesis_names_where_a_node_stores(node: Storing) -> None:
-    (act,) = Disk(form="full").acts([node], lambda _: [])
-    assert act == ("full", replace(RECORD, fault=""))
-
-
-def test_it_writes_and_removes_one_file_of_its_own(node: Storing) -> None:
-    lever, how = FullLever({"b1": node}), "oflag=append conv=notrunc status=none"
-    lever.apply(RECORD)
-    lever.undo(replace(RECORD, pid=None))
-    assert node.commands == [
-        f"b1# dd if=/dev/zero of={FILE} {how} bs=1048576 count=128",
-        f"b1# dd if=/dev/zero of={FILE} {how} bs=4096 count=32768",
-        f"b1# dd if=/dev/zero of={FILE} {how} bs=512 count=262144",
-        f"b1# rm -f -- {FILE}",
-        f"b1# ls {DATA}",
-    ]
-
-
 def test_it_takes_what_the_system_gives_back_as_the_disk_becomes_full() -> None:
     node = GivesBack("b1", frozenset({"broker"}), "198.18.0.11")
     FullLever({"b1": node}).apply(RECORD)
@@ -84,11 +63,6 @@ def test_a_disk_that_does_not_stay_full_is_an_error(
     monkeypatch.setattr(Storing, "free_bytes", 512)
     with pytest.raises(HarnessFailure, match="b1: 512 bytes stay free"):
         FullLever({"b1": node}).apply(RECORD)
-
-
-def test_a_process_that_died_of_it_is_started_again(node: Storing) -> None:
-    FullLever({"b1": node}).undo(RECORD)
-    assert node.commands[-1] == "b1: start the target's process"
 
 
 @pytest.mark.parametrize(
@@ -107,8 +81,3 @@ def test_a_disk_that_others_use_or_that_is_large_is_never_filled(
     with pytest.raises(HarnessFailure, match=why):
         FullLever({"b1": node}).apply(RECORD)
     assert node.commands == []
-
-
-def test_where_a_block_can_be_written_nothing_is_proven(node: Storing) -> None:
-    proof = FullLever({"b1": node}).probe(RECORD, applied=True)
-    assert not proof.proven, proof.evidence
