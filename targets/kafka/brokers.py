@@ -7,9 +7,11 @@ about itself on a separate connection. Encoding is kafka-python's; the socket is
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, Self
+from typing import Any, ClassVar, Final, Protocol, Self
 
 from kafka.errors import KafkaError
 from kafka.protocol.admin import DescribeConfigsRequest
@@ -18,9 +20,12 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from kafka.protocol.parser import KafkaProtocol
 
+from harness.errors import HarnessFailure
 from harness.faults.own_traffic import NoAnswer, own_connection
 from harness.plan import number_of
 from harness.protocols import Cluster, Node, NodeView, PartitionView
+from harness.run.observer import merge
+from harness.servers import await_processes
 from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import OLDEST_IMAGE, spoken_by
@@ -232,14 +237,10 @@ def await_none(cluster: Cluster, missing: Callable[[], str | None], deadline: fl
     """Poll until nothing is missing. Raises TimeoutError, at once when a process has ended."""
     look_again = time.monotonic() + _LOOK_S
     while (what := missing()) is not None:
-        now = time.monotonic()
-        if now > look_again:
-            look_again = now + _LOOK_S
-            for node in cluster.nodes.values():
-                if not (process := node.process()).running:
-                    ended = f"the process of {node.name} ended with {process.exit_code}"
-                    raise TimeoutError(ended)
-        if now > deadline:
+        if time.monotonic() > look_again:
+            look_again = time.monotonic() + _LOOK_S
+            await_processes(cluster)
+        if time.monotonic() > deadline:
             raise TimeoutError(what)
         time.sleep(_POLL_S)
 
@@ -268,3 +269,49 @@ def await_whole(cluster: Cluster, plan: KafkaPlan, observe: Observe, deadline: f
     """Wait until every node that knows topics reports that they are fully replicated."""
     knowing = [n for n in cluster.nodes.values() if n.roles & {"broker", "zookeeper"}]
     await_none(cluster, lambda: why_not_whole(knowing, plan, observe), deadline)
+
+
+LEADERS_S: Final = 20.0
+"""How long a move of leaders may take."""
+
+
+@dataclass(frozen=True)
+class Leadership(ABC):
+    """The leaders of one plan's topic, moved as both modes let an operator do it. A partition has
+    an ordered list of replicas; the first of them is its preferred leader, and any in-sync replica
+    may lead."""
+
+    nodes: Mapping[str, Node]
+    plan: KafkaPlan
+    role: ClassVar[str]
+    """The role of the nodes that know the leaders."""
+
+    @abstractmethod
+    def reorder(self, wanted: Mapping[int, Sequence[str]]) -> None:
+        """Give partitions their replicas in another order; the leaders stay."""
+
+    @abstractmethod
+    def elect(self, partitions: Sequence[int]) -> Mapping[int, str]:
+        """Elect the preferred leaders; returns the name of the error for each partition where that
+        was refused. A preferred leader that leads already is not an error."""
+
+    @abstractmethod
+    def look(self, node: Node) -> NodeView | None:
+        """What one node believes."""
+
+    @property
+    def knowing(self) -> list[Node]:
+        """The nodes that know the leaders."""
+        return [node for node in self.nodes.values() if self.role in node.roles]
+
+    def placements(self) -> Mapping[int, PartitionView]:
+        """The partitions as they are now, with their replicas in order of preference: what nodes
+        believe, each queried for itself."""
+        deadline = time.monotonic() + LEADERS_S
+        while time.monotonic() < deadline:
+            with ThreadPoolExecutor(max_workers=len(self.knowing)) as pool:
+                answers = [(0, view) for view in pool.map(self.look, self.knowing) if view]
+            if partitions := merge(0, answers).partitions:
+                return partitions
+            time.sleep(_POLL_S)
+        raise HarnessFailure(f"no {self.role} has reported the topic for {LEADERS_S:g} s")

@@ -21,7 +21,7 @@ from harness.images.keeping import Say, alone, keep, kept, place, quietly, step
 from harness.images.oneoff import OneOff, one_off
 from harness.images.recipe import FILES
 from harness.protocols import ImageRef
-from targets.kafka.jars import formatted_here, is_jars, last_line
+from targets.kafka.jars import is_jars, last_line, run_here
 from targets.kafka.plan import KafkaTargetPlan
 from targets.kafka.versions import (
     DEFAULT_VERSION,
@@ -188,25 +188,16 @@ def formatted(
 
     Raises EnvironmentFailure when it does not, with its output as the hint.
     """
+    words = ["format", "--cluster-id", cluster_id, "--config", f"{FILES}/server.properties"]
+    argv = [*release.java(heap_mb=_HEAP_MB), release.format_class, *words, *options]
     if is_jars(image):
-        return formatted_here(
-            image, release, server_properties, options, cluster_id=cluster_id, read=read
-        )
-    argv = [
-        *release.java(heap_mb=_HEAP_MB),
-        release.format_class,
-        "format",
-        "--cluster-id",
-        cluster_id,
-        "--config",
-        f"{FILES}/server.properties",
-        *options,
-    ]
-    files = {"server.properties": server_properties.encode()}
-    with one_off(image.id, argv, files=files) as tool:
-        code = tool.wait(limit_s=_FORMAT_S)
-        made = {name: tool.read(f"{FILES}/data/{name}") for name in read}
-        output = tool.output()
+        code, output, made = run_here(image, argv, server_properties, read, limit_s=_FORMAT_S)
+    else:
+        files = {"server.properties": server_properties.encode()}
+        with one_off(image.id, argv, files=files) as tool:
+            code = tool.wait(limit_s=_FORMAT_S)
+            made = {name: tool.read(f"{FILES}/data/{name}") for name in read}
+            output = tool.output()
     there = {name: content for name, content in made.items() if content}
     if code or len(there) < len(made):
         raise EnvironmentFailure(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from harness.errors import EnvironmentFailure, PlanError
+from harness.errors import PlanError
 from harness.images import maven
 from harness.images.java import jar, java_here
 from harness.images.keeping import Say
@@ -24,7 +24,6 @@ from targets.kafka.versions import (
     DEFAULT_VERSION,
     JAR_FOLDER,
     VERSION_JAR,
-    ReleaseLine,
     release_line,
 )
 
@@ -35,8 +34,6 @@ INSTALLED: Final = Distribution(folder="libs", inside=JAR_FOLDER, named=VERSION_
 """How Kafka's own distribution is laid out on a host."""
 
 _JARS: Final = "-jars"
-_HEAP_MB: Final = 224
-_FORMAT_S: Final = 90
 
 
 def resolve(plan: KafkaPlan, say: Callable[[str], None]) -> tuple[ImageRef, Path]:
@@ -66,50 +63,41 @@ def compiled(
     image: ImageRef, name: str, sources: Sequence[Path], say: Say, *, needed_by: str
 ) -> bytes:
     """See `harness.images.java.jar`: against Kafka's own jars, in the image or on this machine."""
-    here = None
-    if is_jars(image):
-        version = image.version or DEFAULT_VERSION
-        here = maven.kept(release_line(version).recipe(version))
+    here = _kept(image) if is_jars(image) else None
     return jar(image, name, sources, say, against=JAR_FOLDER, here=here, needed_by=needed_by)
 
 
-def formatted_here(
-    image: ImageRef,
-    release: ReleaseLine,
-    server_properties: str,
-    options: Sequence[str],
-    *,
-    cluster_id: str,
-    read: Sequence[str],
-) -> dict[str, bytes]:
-    """Files of a log directory, `FILES`/data, that the version's own StorageTool formats on this
-    machine. Raises EnvironmentFailure with its output as the hint."""
-    jars = maven.kept(release.recipe(image.version or DEFAULT_VERSION))
-    java = java_here()
-    argv = [java if word == "java" else word for word in release.java(heap_mb=_HEAP_MB)]
-    argv[argv.index(f"{JAR_FOLDER}/*")] = f"{jars}/*"
+def run_here(
+    image: ImageRef, argv: Sequence[str], properties: str, read: Sequence[str], *, limit_s: float
+) -> tuple[int, str, dict[str, bytes | None]]:
+    """Run a tool of the image's on this machine; its exit code and output, and what it wrote to
+    these files below `FILES`/data."""
+    jars = _kept(image)
     with scratch() as folder:
-        config = Path(folder) / "server.properties"
-        config.write_text(server_properties.replace(f"{FILES}/", f"{folder}/"), encoding="utf-8")
-        tool = [release.format_class, "format", "--cluster-id", cluster_id, "--config", str(config)]
+        inside = {"java": java_here(), f"{JAR_FOLDER}/*": f"{jars}/*"}
+        here = [inside.get(word, word).replace(f"{FILES}/", f"{folder}/") for word in argv]
+        config = properties.replace(f"{FILES}/", f"{folder}/")
+        (Path(folder) / "server.properties").write_text(config, encoding="utf-8")
         try:
             done = subprocess.run(
-                [*argv, *tool, *options],
+                here,
                 capture_output=True,
                 text=True,
-                timeout=_FORMAT_S,
+                timeout=limit_s,
                 check=False,
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
             )
-            output = done.stdout + done.stderr
-            made = {name: (Path(folder) / "data" / name).read_bytes() for name in read}
         except (OSError, subprocess.TimeoutExpired) as error:
-            message = output if isinstance(error, FileNotFoundError) else str(error)
-            raise EnvironmentFailure(
-                f"the storage of {image.reference} could not be formatted", hint=last_line(message)
-            ) from error
-    return made
+            return 1, str(error), {}
+        files = {name: Path(folder) / "data" / name for name in read}
+        made = {name: file.read_bytes() if file.exists() else None for name, file in files.items()}
+        return done.returncode, done.stdout + done.stderr, made
+
+
+def _kept(image: ImageRef) -> Path:
+    version = image.version or DEFAULT_VERSION
+    return maven.kept(release_line(version).recipe(version))
 
 
 def last_line(output: str) -> str:

@@ -8,8 +8,6 @@ import base64
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka.errors import for_code
@@ -35,12 +33,10 @@ from harness.protocols import (
     Node,
     NodeSpec,
     NodeView,
-    PartitionView,
     with_role,
 )
-from harness.run.observer import merge
 from targets.kafka import brokers
-from targets.kafka.brokers import ask, ask_of
+from targets.kafka.brokers import LEADERS_S, Leadership, ask, ask_of
 from targets.kafka.configuration import (
     BROKER_PORT,
     CONTROLLER_PORT,
@@ -400,7 +396,6 @@ def forget(cluster: Cluster, topics: Sequence[str]) -> None:
 # request one after the other until one answers; while there is no active controller, or a broker is
 # down, the next broker gets it, for a limited time. All requests may be sent twice.
 
-_WITHIN_S = 20.0
 _REQUEST_S = 2.0
 _LOOK_S = 1.0
 _AGAIN_S = 0.1
@@ -408,27 +403,13 @@ _TIMED_OUT, _NOT_CONTROLLER, _ELECTION_NOT_NEEDED = 7, 41, 84
 _LATER = (_TIMED_OUT, _NOT_CONTROLLER)
 
 
-@dataclass(frozen=True)
-class KraftLeadership:
-    """See `targets.kafka.modes.Leadership`."""
+class KraftLeadership(Leadership):
+    """By requests to brokers."""
 
-    nodes: Mapping[str, Node]
-    plan: KafkaPlan
+    role = "broker"
 
-    def placements(self) -> Mapping[int, PartitionView]:
-        """What the brokers believe, each queried for itself."""
-        deadline = time.monotonic() + _WITHIN_S
-        while time.monotonic() < deadline:
-            with ThreadPoolExecutor(max_workers=len(self._brokers)) as pool:
-                views = pool.map(
-                    lambda node: observe_each(node, [self.plan], timeout_s=_LOOK_S)[0],
-                    self._brokers,
-                )
-                answers = [(0, view) for view in views if view is not None]
-            if partitions := merge(0, answers).partitions:
-                return partitions
-            time.sleep(_AGAIN_S)
-        raise HarnessFailure(f"no broker has reported the topic for {_WITHIN_S:g} s")
+    def look(self, node: Node) -> NodeView | None:
+        return observe_each(node, [self.plan], timeout_s=_LOOK_S)[0]
 
     def reorder(self, wanted: Mapping[int, Sequence[str]]) -> None:
         """A reassignment to the same replicas in another order: done once it is answered."""
@@ -465,15 +446,11 @@ class KraftLeadership:
             if part.error_code not in (0, _ELECTION_NOT_NEEDED)
         }
 
-    @property
-    def _brokers(self) -> list[Node]:
-        return [node for node in self.nodes.values() if "broker" in node.roles]
-
     def _asked(self, request: Any) -> Any:
         """The answer of the first broker that has one. Raises HarnessFailure."""
-        deadline, why = time.monotonic() + _WITHIN_S, ""
+        deadline, why = time.monotonic() + LEADERS_S, ""
         while time.monotonic() < deadline:
-            for node in self._brokers:
+            for node in self.knowing:
                 try:
                     answer = ask(node.address, BROKER_PORT, request, timeout_s=_REQUEST_S + 1)
                 except NoAnswer as error:
@@ -485,7 +462,7 @@ class KraftLeadership:
                 if answer.error_code not in _LATER:
                     raise HarnessFailure(f"leaders cannot be moved: {why}")
             time.sleep(_AGAIN_S)
-        raise HarnessFailure(f"leaders could not be moved within {_WITHIN_S:g} s: {why}")
+        raise HarnessFailure(f"leaders could not be moved within {LEADERS_S:g} s: {why}")
 
 
 def _name(error_code: int) -> str:

@@ -14,23 +14,28 @@ faults that move the same partition must not overlap, or the earlier one is not 
 from __future__ import annotations
 
 import base64
+import hashlib
+import random
+import re
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
-from harness.errors import AcklossError, HarnessFailure
+from harness.errors import AcklossError, HarnessFailure, PlanError
 from harness.faults.own_traffic import NoAnswer
-from harness.faults.records import LeadershipRecord, Move
+from harness.faults.records import DiskRecord, LeadershipRecord, Move
 from harness.levers.commands import poll_until
-from harness.levers.disk import DiskLever
+from harness.levers.disk import Change, DiskLever, Read, Sizes, Storage, check_size
 from harness.levers.protocol import ProtocolLever
 from harness.protocols import Cluster, Lever, Node, PartitionView, Proof, UndoRecord
 from targets.kafka import proxy
-from targets.kafka.brokers import Ask, ask_of, metadata
-from targets.kafka.modes import Leadership, mode_of
+from targets.kafka.brokers import Ask, Leadership, ask_of, metadata
+from targets.kafka.definitions import of_topic
+from targets.kafka.modes import mode_of
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.storage import KafkaStorage
+from targets.kafka.versions import FIRST_SNAPSHOT
 
 _SEEN_S = 5
 _ASK_S: Final = 5.0
@@ -213,6 +218,158 @@ def topic_ids(ask: Ask, nodes: Mapping[str, Node], topic: str) -> tuple[str, ...
             encoded = [base64.urlsafe_b64encode(each.bytes).decode() for each in found if each.int]
             return tuple(each.rstrip("=") for each in encoded)
     raise HarnessFailure(f"no broker reports the id of the topic {topic}: {why}")
+
+
+# How Kafka stores a log, and therefore what a power loss or a new disk leaves of it.
+#
+# A folder `TOPIC-PARTITION` holds segments, each named by its first offset and made of record
+# batches (format v2). Beside the folders is `recovery-point-offset-checkpoint`, the offset up to
+# which each log was fsynced when Kafka last wrote that file, which it does once a minute. Without
+# settings that flush, Kafka leaves fsync to the kernel, and nothing above need survive a power
+# loss. With them more survives than the file says, so `check_flushes` refuses to cut there.
+
+CHECKPOINT = "recovery-point-offset-checkpoint"
+_FLUSH = {"flush.messages", "flush.ms"}
+_NEVER = 2**63 - 1
+"""How Kafka says that it does not flush."""
+
+_SEGMENT = re.compile(r"\d{20}\.log$")
+_HEADER_BYTES, _OVERHEAD_BYTES = 61, 12
+_META = "data/meta.properties"
+_KEPT_BY_FORMAT = (_META, "data/bootstrap.checkpoint", f"data/{FIRST_SNAPSHOT}")
+
+
+@dataclass(frozen=True)
+class KafkaStorage(Storage):
+    """See `harness.levers.disk.Storage`."""
+
+    def segments(self, folder: str, sizes: Sizes) -> list[str]:
+        found = [path for path in sizes if path.rpartition("/")[0] == folder]
+        return sorted(path for path in found if _SEGMENT.match(path.rpartition("/")[2]))
+
+    def unsynced(
+        self, folder: str, record: DiskRecord, sizes: Sizes, read: Read, draw: random.Random
+    ) -> list[Change]:
+        """A log as a power loss could leave it: everything below its checkpoint, and of the batches
+        above only the first ones, `keep_share` of them."""
+        above, name = folder.rpartition("/")[::2]
+        if name.startswith("__cluster_metadata"):
+            return []  # each of its writes is fsynced
+        synced = recovery_points(read(f"{above}/{CHECKPOINT}")).get(name, 0)
+        logs = self.segments(folder, sizes)
+        ends = [*(_base(path) for path in logs[1:]), None]
+        logs = [path for path, end in zip(logs, ends, strict=True) if end is None or end > synced]
+        check_size({path: sizes[path] for path in logs})
+        loose = [(path, b) for path in logs for b in batches(read(path)) if b.first >= synced]
+        share = draw.random() if record.keep_share == "random" else record.keep_share
+        kept = int(share * len(loose))
+        if kept == len(loose):
+            return []
+        path, lost = loose[kept]
+        summary = (
+            f"cut at offset {lost.first:,}, its end was {loose[-1][1].last + 1:,}, "
+            f"checkpointed up to {synced:,}"
+        )
+        torn = draw.randint(1, lost.size_bytes - 1) if record.tail == "torn" else 0
+        return [
+            Change(
+                how="zero" if record.tail == "zeros" else "resize",
+                path=path,
+                summary=summary,
+                size_bytes=lost.place + torn,
+            ),
+            *_deleted([later for later in logs if _base(later) > _base(path)], sizes),
+        ]
+
+    def reformatted(self, record: DiskRecord, sizes: Sizes, read: Read) -> list[Change]:
+        """Only what formatting writes, with another directory id. It is made from the old one and
+        the fault, so both are known afterwards."""
+        kept = {path for path in _KEPT_BY_FORMAT if path in sizes}
+        folders = {path.rpartition("/")[0] for path in kept}
+        deleted = {
+            path if path.rpartition("/")[0] in folders else "/".join(path.split("/")[:2])
+            for path in sizes
+            if path.startswith("data/") and path not in kept
+        }
+        old = read(_META).decode()
+        if not old:
+            return []
+        digest = hashlib.sha256(f"{record.seed}/{record.fault}/{old}".encode()).digest()
+        new_id = base64.urlsafe_b64encode(digest[:16]).decode().rstrip("=")
+        return [
+            *(Change(how="delete", path=path, summary="deleted") for path in sorted(deleted)),
+            Change(
+                how="write",
+                path=_META,
+                summary=f"written again with directory.id {new_id}",
+                content=re.sub(r"(?m)^directory\.id=.*$", f"directory.id={new_id}", old),
+            ),
+        ]
+
+
+def check_flushes(plan: KafkaPlan) -> None:
+    """Refuse to cut logs at their checkpoint where Kafka itself flushes what is above."""
+    settings: dict[str, tuple[str, Any]] = {}
+    for name, value in plan.target.settings.items():
+        if (of := of_topic(name, str(value))) and of[0] in _FLUSH:
+            settings[of[0]] = (name, value)
+    settings |= {
+        name: (name, plan.topic.settings[name]) for name in _FLUSH & plan.topic.settings.keys()
+    }
+    flushing = [f"{name} = {value}" for name, value in settings.values() if int(value) < _NEVER]
+    for key, options in plan.faults_of("disk") if flushing else ():
+        if options.get("form", "unsynced") == "unsynced":
+            raise PlanError(
+                "cuts logs at a checkpoint that Kafka writes once a minute, and with "
+                f"{flushing[0]} more than that is fsynced",
+                key=f"{key}.form",
+                hint='use nemesis = "power-loss", or leave that setting out',
+            )
+
+
+class Batch(NamedTuple):
+    """A record batch: its first and last offset, where it lies in its segment, and its length."""
+
+    first: int
+    last: int
+    place: int
+    size_bytes: int
+
+
+def batches(segment: bytes) -> list[Batch]:
+    """The complete batches of a segment, up to its end or to the first other bytes."""
+    found, place = [], 0
+    while place + _HEADER_BYTES <= len(segment):
+        first, length = struct.unpack_from(">qi", segment, place)
+        size_bytes = length + _OVERHEAD_BYTES
+        complete = _HEADER_BYTES <= size_bytes <= len(segment) - place
+        if not complete or segment[place + 16] != 2:
+            break
+        (delta,) = struct.unpack_from(">i", segment, place + 23)
+        found.append(Batch(first, first + delta, place, size_bytes))
+        place += size_bytes
+    return found
+
+
+def recovery_points(checkpoint: bytes) -> dict[str, int]:
+    """The offset up to which each log was checkpointed, by folder name; empty while there is no
+    file."""
+    rows = (line.rsplit(" ", 2) for line in checkpoint.decode().splitlines()[2:])
+    return {f"{topic}-{partition}": int(offset) for topic, partition, offset in rows}
+
+
+def _deleted(logs: Sequence[str], sizes: Sizes) -> list[Change]:
+    """Segments that are entirely above a cut, with their indexes and snapshots."""
+    stems = {path.rpartition(".")[0] for path in logs}
+    return [
+        Change(how="delete", path=path, summary="deleted, it began above the cut")
+        for path in sorted(sizes)
+        if path.rpartition(".")[0] in stems
+    ]
+
+
+def _base(segment: str) -> int:
+    return int(segment.rpartition("/")[2].partition(".")[0])
 
 
 def own_levers(cluster: Cluster, plan: KafkaPlan) -> Mapping[str, Lever[Any]]:

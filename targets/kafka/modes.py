@@ -19,30 +19,11 @@ from harness.protocols import (
     Node,
     NodeSpec,
     NodeView,
-    PartitionView,
 )
 from targets.kafka import kraft, zookeeper
+from targets.kafka.brokers import Leadership
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import KRAFT, metadata_of
-
-
-class Leadership(Protocol):
-    """The leaders of one plan's topic, moved as both modes let an operator do it. A partition has
-    an ordered list of replicas; the first of them is its preferred leader, and any in-sync replica
-    may lead."""
-
-    def placements(self) -> Mapping[int, PartitionView]:
-        """The partitions as they are now, with their replicas in order of preference."""
-        ...
-
-    def reorder(self, wanted: Mapping[int, Sequence[str]]) -> None:
-        """Give partitions their replicas in another order; the leaders stay."""
-        ...
-
-    def elect(self, partitions: Sequence[int]) -> Mapping[int, str]:
-        """Elect the preferred leaders; returns the name of the error for each partition where that
-        was refused. A preferred leader that leads already is not an error."""
-        ...
 
 
 class Mode(Protocol):

@@ -421,12 +421,11 @@ def _of_consumer(plan: KafkaPlan, key: str, value: str, file: Mapping[str, str])
         why = f"the plan's workload, {plan.workload.name}, has no group of consumers"
         return _unused(key, IGNORED, why)
     if key in definitions.OPTIONS:
-        options = _option(key, value, file, group)
-        if isinstance(options, str):
-            return _unused(key, IGNORED, options)
-        ((name, meant),) = options.items()
-        where, why = dotted(("workload", "options", name)), "as an option of the workload"
-        return OwnKey(key=key, state=USED, value=meant, places=[where], why=why)
+        option = _option(key, value, file, group)
+        if isinstance(option, str):
+            return _unused(key, IGNORED, option)
+        where, why = dotted(("workload", "options", option[0])), "as an option of the workload"
+        return OwnKey(key=key, state=USED, value=option[1], places=[where], why=why)
     tried = plan.workload.model_copy(update={"consumer": {key: scalar(value)}})
     try:
         check_group(plan.model_copy(update={"workload": tried}))
@@ -439,31 +438,38 @@ def _of_consumer(plan: KafkaPlan, key: str, value: str, file: Mapping[str, str])
     return _used(key, value, ("workload", "consumer", key))
 
 
+_NUMBERS: Final = {
+    "auto.commit.interval.ms": ("commit_interval_s", 1000),
+    "session.timeout.ms": ("session_s", 1000),
+    "max.poll.records": ("batch_count", 1),
+}
+"""The options that numbers stand for, and how many of the setting's are one of theirs."""
+
+
 def _option(
     key: str, value: str, file: Mapping[str, str], group: GroupSettings
-) -> dict[str, Scalar] | str:
+) -> tuple[str, Scalar] | str:
     """The option of the workload that a consumer's setting stands for, or why there is none."""
-    number = float(value) if re.fullmatch(r"\d{1,9}", value) else None
     automatic = file.get("enable.auto.commit", str(group.commit == "auto")).lower() == "true"
-    if key == "enable.auto.commit":
-        own = "after" if group.commit == "auto" else group.commit
-        return {"commit": "auto" if automatic else own}
-    if key == "auto.commit.interval.ms" and number:
-        if not automatic:
-            return "nothing commits by itself"
-        return {"commit_interval_s": number / 1000}
-    if key == "auto.offset.reset" and value in ("earliest", "latest"):
-        return {"reset": value}
-    if key == "session.timeout.ms" and number:
-        return {"session_s": number / 1000}
-    if key == "max.poll.records" and number:
-        return {"batch_count": int(number)}
-    if key == "group.protocol" and value in ("consumer", "classic"):
-        classic = "range" if group.protocol == "consumer" else group.protocol
-        return {"protocol": "consumer" if value == "consumer" else classic}
     assignor = _ASSIGNORS.get(value.split(",")[0].rpartition(".")[2])
+    if key == "enable.auto.commit":
+        return (
+            "commit",
+            "auto" if automatic else "after" if group.commit == "auto" else group.commit,
+        )
+    if key in _NUMBERS and re.fullmatch(r"\d{1,9}", value) and int(value):
+        if key == "auto.commit.interval.ms" and not automatic:
+            return "nothing commits by itself"
+        option, factor = _NUMBERS[key]
+        return option, int(value) / factor if factor > 1 else int(value)
+    if key == "auto.offset.reset" and value in ("earliest", "latest"):
+        return "reset", value
+    if key == "group.protocol" and value == "consumer":
+        return "protocol", value
+    if key == "group.protocol" and value == "classic":
+        return "protocol", "range" if group.protocol == "consumer" else group.protocol
     if key == "partition.assignment.strategy" and assignor:
         if file.get("group.protocol") == "consumer":
             return "the group protocol consumer lets brokers assign"
-        return {"protocol": assignor}
+        return "protocol", assignor
     return "no option of the workload has this value"

@@ -55,12 +55,11 @@ from targets.kafka.groups.settings import (
     member_specs,
     node_names,
 )
-from targets.kafka.levers import LeadershipLever, own_levers
+from targets.kafka.levers import LeadershipLever, check_flushes, own_levers
 from targets.kafka.log import KafkaLog
 from targets.kafka.modes import mode_of
 from targets.kafka.plan import STARTERS, KafkaPlan
 from targets.kafka.proxy import proxy_files, with_proxies
-from targets.kafka.storage import check_flushes
 from targets.kafka.transactions.client import transaction_client
 from targets.kafka.transactions.settings import check_transactions, topic_plans
 from targets.kafka.versions import DEFAULT_VERSION, JAR_FOLDER, release_line, release_line_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache
 from typing import Final
 
@@ -79,7 +79,7 @@ log4j.logger.org.apache.zookeeper.ClientCnxn=DEBUG
 """
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ReleaseLine:
     """Versions that are built, configured and started alike.
 
@@ -97,6 +97,7 @@ class ReleaseLine:
     name: str
     versions: str
     jars: tuple[str, ...]
+    _: KW_ONLY
     metadata: tuple[str, ...] = (ZOOKEEPER,)
     packages: tuple[str, ...] = ("openjdk-17-jre-headless",)
     # Short-lived small JVMs on few cores: no parallel collector, no second compiler.
@@ -184,94 +185,43 @@ def _log4j2(binding: str) -> tuple[str, ...]:
 
 
 def _line_4(name: str, versions: str, log4j: str) -> ReleaseLine:
-    return ReleaseLine(
-        name=name,
-        versions=versions,
-        metadata=(KRAFT,),
-        jars=(_kafka("2.13"), _TOOLS, *_log4j2(log4j)),
-        exclude=_CONNECT,
-        log_file="log4j2.properties",
-        log_config=_LOG4J2,
-        log_flag="-Dlog4j2.configurationFile={file}",
-    )
+    jars = (_kafka("2.13"), _TOOLS, *_log4j2(log4j))
+    made = ReleaseLine(name, versions, jars, metadata=(KRAFT,), exclude=_CONNECT)
+    flag = "-Dlog4j2.configurationFile={file}"
+    return replace(made, log_file="log4j2.properties", log_config=_LOG4J2, log_flag=flag)
 
 
+_BINDING: Final = ("org.slf4j:slf4j-log4j12", "log4j:log4j")
+_ZK: Final = "org.apache.zookeeper:zookeeper"
+
+# fmt: off
 RELEASE_LINES: Sequence[ReleaseLine] = (
-    ReleaseLine(
-        name="0.8.0",
-        versions=r"0\.8\.0",
-        jars=(_kafka("2.10"),),
-        exclude=_NOT_THERE,
-        speaks=(0, 8, 0),
-        host_keys=True,
-        offsets_acknowledged=False,
-    ),
-    ReleaseLine(
-        name="0.8.1",
-        versions=r"0\.8\.1(\.1)?",
-        jars=(_kafka("2.10"),),
-        exclude=_NOT_THERE,
-        speaks=(0, 8, 1),
-        host_keys=True,
-        offsets_acknowledged=False,
-    ),
-    ReleaseLine(
-        name="0.8.2",
-        versions=r"0\.8\.2\.\d+",
-        jars=(_kafka("2.11"),),
-        exclude=_NOT_THERE,
-        speaks=(0, 8, 2),
-        host_keys=True,
-    ),
-    ReleaseLine(
-        name="0.9",
-        versions=r"0\.9\.0\.\d+",
-        jars=(_kafka("2.11"), _JAXB),
-        exclude=_NOT_THERE,
-        speaks=(0, 9, 0),
-    ),
-    ReleaseLine(
-        name="0.10",
-        versions=r"0\.10\.[0-2]\.\d+",
-        jars=(_kafka("2.11"), _JAXB),
-    ),
-    ReleaseLine(
-        name="0.11, 1.0",
-        versions=r"0\.11\.0\.\d+|1\.0\.\d+",
-        jars=(_kafka("2.11"), _JAXB, _RELOAD4J),
-        exclude=("org.slf4j:slf4j-log4j12", "log4j:log4j"),
-    ),
-    ReleaseLine(
-        name="1.1",
-        versions=r"1\.1\.\d+",
-        jars=(_kafka("2.11"), _RELOAD4J),
-    ),
-    ReleaseLine(
-        # Its own ZooKeeper client, 3.4.13 or .14, does not start on Java 14 and later
-        # (ZOOKEEPER-3779); 3.5.9 does.
-        name="2.0 to 2.3",
-        versions=r"2\.[0-3]\.\d+",
-        jars=(_kafka("2.12"), "org.apache.zookeeper:zookeeper:3.5.9", _RELOAD4J),
-        exclude=("org.apache.zookeeper:zookeeper", "org.slf4j:slf4j-log4j12", "log4j:log4j"),
-    ),
-    ReleaseLine(
-        name="2.4 to 3.2",
-        versions=r"2\.[4-8]\.\d+|3\.[0-2]\.\d+",
-        jars=(_kafka("2.13"), _RELOAD4J),
-        exclude=("org.slf4j:slf4j-log4j12", "log4j:log4j"),
-    ),
-    ReleaseLine(
-        name="3.3 to 3.9",
-        versions=r"3\.[3-9]\.\d+",
-        metadata=(KRAFT, ZOOKEEPER),
-        jars=(_kafka("2.13"), _TOOLS, _RELOAD4J),
-        exclude=_CONNECT,
-    ),
+    ReleaseLine("0.8.0", r"0\.8\.0", (_kafka("2.10"),), exclude=_NOT_THERE, speaks=(0, 8, 0),
+                host_keys=True, offsets_acknowledged=False),
+    ReleaseLine("0.8.1", r"0\.8\.1(\.1)?", (_kafka("2.10"),), exclude=_NOT_THERE, speaks=(0, 8, 1),
+                host_keys=True, offsets_acknowledged=False),
+    ReleaseLine("0.8.2", r"0\.8\.2\.\d+", (_kafka("2.11"),), exclude=_NOT_THERE, speaks=(0, 8, 2),
+                host_keys=True),
+    ReleaseLine("0.9", r"0\.9\.0\.\d+", (_kafka("2.11"), _JAXB), exclude=_NOT_THERE,
+                speaks=(0, 9, 0)),
+    ReleaseLine("0.10", r"0\.10\.[0-2]\.\d+", (_kafka("2.11"), _JAXB)),
+    ReleaseLine("0.11, 1.0", r"0\.11\.0\.\d+|1\.0\.\d+", (_kafka("2.11"), _JAXB, _RELOAD4J),
+                exclude=_BINDING),
+    ReleaseLine("1.1", r"1\.1\.\d+", (_kafka("2.11"), _RELOAD4J)),
+    # Its own ZooKeeper client, 3.4.13 or .14, does not start on Java 14 and later
+    # (ZOOKEEPER-3779); 3.5.9 does.
+    ReleaseLine("2.0 to 2.3", r"2\.[0-3]\.\d+", (_kafka("2.12"), f"{_ZK}:3.5.9", _RELOAD4J),
+                exclude=(_ZK, *_BINDING)),
+    ReleaseLine("2.4 to 3.2", r"2\.[4-8]\.\d+|3\.[0-2]\.\d+", (_kafka("2.13"), _RELOAD4J),
+                exclude=_BINDING),
+    ReleaseLine("3.3 to 3.9", r"3\.[3-9]\.\d+", (_kafka("2.13"), _TOOLS, _RELOAD4J),
+                metadata=(KRAFT, ZOOKEEPER), exclude=_CONNECT),
     _line_4("4.0, 4.1", r"4\.[01]\.\d+", "2.24.3"),
     _line_4("4.2", r"4\.2\.\d+", "2.25.3"),
     _line_4("4.3", r"4\.3\.\d+", "2.25.4"),
     replace(_line_4("4.x", r"4\.\d+\.\d+", "2.25.4"), bootstrap=FIRST_SNAPSHOT),
 )
+# fmt: on
 """In order: the first whose pattern fits a version is its row."""
 
 DEFAULT_VERSION = "4.4.0"

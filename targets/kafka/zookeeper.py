@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
@@ -29,9 +28,8 @@ from harness.protocols import (
     PartitionView,
     with_role,
 )
-from harness.run.observer import merge
 from targets.kafka import brokers
-from targets.kafka.brokers import broker_name
+from targets.kafka.brokers import LEADERS_S, Leadership, broker_name
 from targets.kafka.configuration import (
     BROKER_PORT,
     DATA,
@@ -353,28 +351,17 @@ def by_first_server(nodes: Mapping[str, Node], act: Callable[[str], None]) -> No
 # `/admin/reassign_partitions`, `/admin/preferred_replica_election`. A refusal is only in its log,
 # so the outcome of a request shows in who leads afterwards.
 
-_WITHIN_S = 20.0
-_ASK_S = 2.0
 _POLL_S = 0.1
 _NOT_MOVED = "PREFERRED_LEADER_NOT_AVAILABLE"
 
 
-@dataclass(frozen=True)
-class ZooKeeperLeadership:
-    """See `targets.kafka.modes.Leadership`."""
+class ZooKeeperLeadership(Leadership):
+    """By the znodes that Kafka's own tools write."""
 
-    nodes: Mapping[str, Node]
-    plan: KafkaPlan
+    role = "zookeeper"
 
-    def placements(self) -> Mapping[int, PartitionView]:
-        """What the ZooKeeper servers have."""
-        deadline = time.monotonic() + _WITHIN_S
-        while time.monotonic() < deadline:
-            views = [observe_each(node, [self.plan], timeout_s=_ASK_S)[0] for node in self._servers]
-            if partitions := merge(0, [(0, view) for view in views if view]).partitions:
-                return partitions
-            time.sleep(_POLL_S)
-        raise HarnessFailure(f"no ZooKeeper server has reported the topic for {_WITHIN_S:g} s")
+    def look(self, node: Node) -> NodeView | None:
+        return observe_each(node, [self.plan], timeout_s=brokers.ASK_S)[0]
 
     def reorder(self, wanted: Mapping[int, Sequence[str]]) -> None:
         """A reassignment to the same replicas in another order."""
@@ -401,14 +388,10 @@ class ZooKeeperLeadership:
         there = self.placements()
         return {n: _NOT_MOVED for n in partitions if there[n].leader != there[n].replicas[0]}
 
-    @property
-    def _servers(self) -> list[Node]:
-        return [node for node in self.nodes.values() if "zookeeper" in node.roles]
-
     def _ask(self, path: str, partitions: list[dict[str, Any]]) -> None:
         """Write the request and wait until the controller has removed it."""
         request = {path: {"version": 1, "partitions": partitions}}
-        deadline, why = time.monotonic() + _WITHIN_S, "the controller did not process it"
+        deadline, why = time.monotonic() + LEADERS_S, "the controller did not process it"
         requested = False
         while time.monotonic() < deadline:
             try:
@@ -420,13 +403,13 @@ class ZooKeeperLeadership:
             except NoAnswer as error:
                 why = str(error)
             time.sleep(_POLL_S)
-        raise HarnessFailure(f"leaders could not be moved within {_WITHIN_S:g} s: {why}")
+        raise HarnessFailure(f"leaders could not be moved within {LEADERS_S:g} s: {why}")
 
     def _is_there(self, path: str) -> bool:
         found: list[bool] = []
 
         def look(address: str) -> None:
-            found.append(asking.get(address, path, timeout_s=_ASK_S) is not None)
+            found.append(asking.get(address, path, timeout_s=brokers.ASK_S) is not None)
 
         by_first_server(self.nodes, look)
         return found[-1]

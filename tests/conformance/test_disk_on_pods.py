@@ -14,7 +14,7 @@ from harness.faults.records import DiskRecord
 from harness.levers.disk import DiskLever
 from harness.protocols import Completed, Node
 from nemeses.disk import Disk
-from targets.kafka.storage import KafkaStorage
+from targets.kafka.levers import KafkaStorage
 from tests.conformance.conftest import Pods
 
 pytestmark = pytest.mark.docker

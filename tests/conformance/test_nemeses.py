@@ -28,7 +28,7 @@ from harness.levers import all_levers
 from harness.levers.disk import DiskLever
 from harness.protocols import Act, Completed, Lever, Nemesis, Node, Situation
 from harness.protocols.vocabulary import Choice
-from targets.kafka.storage import KafkaStorage
+from targets.kafka.levers import KafkaStorage
 from tests.conformance.conftest import Pods, pods_in, talking
 
 pytestmark = pytest.mark.docker

@@ -15,7 +15,7 @@ from harness.faults.records import DiskRecord
 from harness.levers.disk import DiskLever
 from harness.protocols import NODE_DATA, Completed, ProcessState
 from nemeses.disk import Disk
-from targets.kafka.storage import KafkaStorage
+from targets.kafka.levers import KafkaStorage
 from tests.fixtures.dry_run import DryRunNode
 from tests.fixtures.noted_deaths import Notes
 

@@ -13,8 +13,7 @@ from kafka import KafkaAdminClient
 from harness.errors import PlanError
 from harness.plan import parse_plan
 from harness.protocols import Access, Cluster, Secret
-from targets.kafka.external.guest import KafkaGuest
-from targets.kafka.external.session import client_properties
+from targets.kafka.external import KafkaGuest, client_properties
 from targets.kafka.plan import KafkaPlan
 
 SASL = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256", "sasl.username": "me"}

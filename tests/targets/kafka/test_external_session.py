@@ -15,8 +15,8 @@ from confluent_kafka import KafkaError
 
 from harness.errors import EnvironmentFailure
 from harness.protocols import Access
-from targets.kafka.external.session import Session, client_properties
-from targets.kafka.external.session import _why_silent as _why
+from targets.kafka.external import Session, client_properties
+from targets.kafka.external import _why_silent as _why
 from tests.fixtures.secured_kafka import Authority
 
 
@@ -85,7 +85,7 @@ def test_a_certificate_that_is_not_good_is_reported(
 
 def test_dry_clean_up_reports_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`clean` asks kafka-python alone, which tries again without a word."""
-    monkeypatch.setattr("targets.kafka.external.session._CONNECT_S", 0.5)
+    monkeypatch.setattr("targets.kafka.external._CONNECT_S", 0.5)
     authority = Authority()
     (tmp_path / "ca.pem").write_bytes(authority.pem)
     (tmp_path / "server.pem").write_bytes(authority.issued(["127.0.0.1"], days=-1))

@@ -62,7 +62,7 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Asked]:
         monkeypatch.setattr(kraft, "ask", ask)
         return asked
 
-    monkeypatch.setattr(kraft, "_WITHIN_S", 0.5)
+    monkeypatch.setattr(kraft, "LEADERS_S", 0.5)
     return begin
 
 

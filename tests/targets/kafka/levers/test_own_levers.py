@@ -6,8 +6,7 @@ from harness.levers.disk import DiskLever
 from harness.plan import parse_plan
 from harness.run.resolving import resolve
 from harness.run.runner import levers_of
-from targets.kafka.levers import LeadershipLever
-from targets.kafka.storage import KafkaStorage
+from targets.kafka.levers import KafkaStorage, LeadershipLever
 from targets.kafka.target import Kafka
 from tests.fixtures.dry_run import DryRunCluster, DryRunNode
 

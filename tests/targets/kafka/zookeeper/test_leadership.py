@@ -68,7 +68,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     for name in ("create", "get"):
         monkeypatch.setattr(asking, name, getattr(made, name))
     monkeypatch.setattr(zookeeper, "observe_each", made.observe_each)
-    monkeypatch.setattr(zookeeper, "_WITHIN_S", 0.5)
+    monkeypatch.setattr(zookeeper, "LEADERS_S", 0.5)
     return made
 
 
