@@ -21,7 +21,7 @@ from targets.zookeeper import proxy
 from targets.zookeeper.clients import outcome
 from targets.zookeeper.proxy import APIS, requests
 from targets.zookeeper.versions import DEFAULT_VERSION, release_of
-from tests.fixtures.proxy import Proxied, compiled_with, proxy_before
+from tests.fixtures.proxy import Framed, Proxied, compiled_with, proxy_before
 
 pytestmark = [pytest.mark.java, pytest.mark.real_time]
 
@@ -74,48 +74,23 @@ def direct(server: int) -> Iterator[KazooClient]:
     client.close()
 
 
-class Client:
+class Client(Framed):
     """A connection with a session, of which each request and answer is seen."""
 
     def __init__(self, port: int, *, session: bool = True) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=WITHIN_S)
-        self._send(bytes(jute.Connect(0, 0, 10_000, 0, b"\0" * 16, False).serialize()))
+        super().__init__(port)
+        self.send_frame(bytes(jute.Connect(0, 0, 10_000, 0, b"\0" * 16, False).serialize()))
         if session:
-            self._frame()
+            self.frame()
 
     def ask(self, request: Any, xid: int = 1) -> None:
-        self._send(struct.pack(">ii", xid, request.type) + bytes(request.serialize()))
+        self.send_frame(struct.pack(">ii", xid, request.type) + bytes(request.serialize()))
 
     def answer(self) -> tuple[int, int, bytes]:
         """The next answer: its xid, its error, what follows."""
-        raw = self._frame()
+        raw = self.frame()
         xid, _, error = struct.unpack_from(">iqi", raw)
         return xid, error, raw[16:]
-
-    def silent(self, for_s: float = 0.4) -> bool:
-        self.socket.settimeout(for_s)
-        try:
-            return self.socket.recv(1) == b"never"
-        except TimeoutError:
-            return True
-        finally:
-            self.socket.settimeout(WITHIN_S)
-
-    def _send(self, body: bytes) -> None:
-        self.socket.sendall(struct.pack(">i", len(body)) + body)
-
-    def _frame(self) -> bytes:
-        (size,) = struct.unpack(">i", self._exactly(4))
-        return self._exactly(size)
-
-    def _exactly(self, size: int) -> bytes:
-        got = b""
-        while len(got) < size:
-            piece = self.socket.recv(size - len(got))
-            if not piece:
-                raise EOFError
-            got += piece
-        return got
 
 
 @pytest.fixture
@@ -152,18 +127,6 @@ def test_without_a_rule_everything_passes_and_is_counted(
     (after,) = proxied.state.ports.values()
     assert after[CREATE] - before.get(CREATE, 0) == 2
     assert after[APIS["createSession"]] >= 1
-
-
-@pytest.mark.parametrize(("side", "done"), [("answer", True), ("request", False)])
-def test_a_reset_comes_after_or_before_it_is_done(
-    direct: KazooClient, client: Client, proxied: Proxied, side: str, done: bool
-) -> None:
-    with proxied.rule(act="reset", side=side, apis=("create",)):
-        client.ask(create("/t/a"))
-        with pytest.raises(ConnectionResetError):
-            client.answer()
-        assert proxied.hits(1) == {CREATE: 1}
-    assert bool(direct.exists("/t/a")) == done
 
 
 @pytest.mark.parametrize(("side", "done"), [("answer", True), ("request", False)])
@@ -245,18 +208,6 @@ def test_a_refusal_never_reaches_the_server_and_comes_in_its_turn(
             assert client.silent()
         assert [client.answer()[:2] for _ in range(3)] == [(1, 0), (2, -118), (3, 0)]
     assert direct.get_children("/t") == ["b"]
-
-
-def test_a_late_request_of_a_session_that_lives_is_done(
-    direct: KazooClient, client: Client, proxied: Proxied
-) -> None:
-    with proxied.rule(act="delay", side="request", apis=("create",)):
-        client.ask(create("/t/late"))
-        time.sleep(0.2)
-        client.socket.close()
-        time.sleep(0.2)
-        assert not direct.exists("/t/late")
-    await_there(direct, "/t/late")
 
 
 def test_a_session_that_is_not_granted(proxied: Proxied) -> None:
