@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from types import TracebackType
+from traceback import walk_tb
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from harness import registry
@@ -62,13 +63,13 @@ def _shown(given: object) -> str:
 def sentence(error: BaseException) -> str:
     """The exception, with the plug-in whose method raised it, or else ackloss itself."""
     who, package, method, where = "ackloss itself", None, "", ""
-    for trace in _traces(error.__traceback__):
-        if name := _plugin_of(trace):
-            who, package, method = name, _package(trace), trace.tb_frame.f_code.co_name
-        code = trace.tb_frame.f_code
+    for frame, line in walk_tb(error.__traceback__):
+        code, of = frame.f_code, str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if name := _plugin_of(frame):
+            who, package, method = name, of, code.co_name
         made = code.co_filename.startswith("<")  # by dataclasses, say: it has no lines
-        if _package(trace) == package and not made:  # the plug-in's own code
-            where = f" in {method}() ({Path(code.co_filename).name}, line {trace.tb_lineno})"
+        if of == package and not made:  # the plug-in's own code
+            where = f" in {method}() ({Path(code.co_filename).name}, line {line})"
     return f"{who} failed{where}: {what(error)}"
 
 
@@ -87,17 +88,9 @@ def what(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0].removesuffix(": ")[:_LONGEST]
 
 
-def _traces(trace: TracebackType | None) -> list[TracebackType]:
-    traces = []
-    while trace is not None:
-        traces.append(trace)
-        trace = trace.tb_next
-    return traces
-
-
-def _plugin_of(trace: TracebackType) -> str | None:
+def _plugin_of(frame: FrameType) -> str | None:
     """The plug-in of which this is a method."""
-    owner = type(trace.tb_frame.f_locals.get("self"))
+    owner = type(frame.f_locals.get("self"))
     return next(
         (
             f"the {_ONE[kind]} {name!r}"
@@ -107,7 +100,3 @@ def _plugin_of(trace: TracebackType) -> str | None:
         ),
         None,
     )
-
-
-def _package(trace: TracebackType) -> str:
-    return str(trace.tb_frame.f_globals.get("__name__", "")).partition(".")[0]

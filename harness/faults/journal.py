@@ -43,48 +43,41 @@ from harness.faults.records import RECORD_TYPES, from_document, to_document
 from harness.protocols import FaultWindow, UndoRecord
 
 
-def is_core(lever: str) -> bool:
-    """Whether the core itself has a record for this lever."""
-    return lever in RECORD_TYPES
-
-
 def record_type(lever: str) -> type[UndoRecord]:
     """The type of this lever's records. Raises HistoryError for a lever that nothing here has, and
     for one that two targets declare differently; the caller adds the file."""
-    if (known := RECORD_TYPES.get(lever)) is not None:
-        return known
-    declared = {name: types[lever] for name, types in _declared() if lever in types}
-    if not declared:
-        raise _unknown(lever)
+    declared = _types_of(lever)
     if len({*declared.values()}) > 1:
         raise HistoryError(
             f"names the lever {lever!r}, for which the targets {' and '.join(declared)} declare "
             "different undo records",
             hint="uninstall the package that the run did not use",
         )
-    return next(iter(declared.values()))
+    if declared:
+        return next(iter(declared.values()))
+    near = nearest(lever, [*RECORD_TYPES, *(each for _, types in _declared() for each in types)])
+    similar = f" (the nearest is {near!r})" if near else ""
+    raise HistoryError(
+        f"names the lever {lever!r}, which neither this version nor a target here has{similar}",
+        hint="install the package of the run's target, in the version that the run used",
+    )
 
 
 def known_types(lever: str) -> list[type[UndoRecord]]:
     """The types of this lever's records, as far as it is known here."""
+    return [*_types_of(lever).values()]
+
+
+def _types_of(lever: str) -> dict[str, type[UndoRecord]]:
+    """The core's type of this lever's records, or else those of targets, by their names."""
     if (known := RECORD_TYPES.get(lever)) is not None:
-        return [known]
-    return [types[lever] for _, types in _declared() if lever in types]
+        return {"": known}
+    return {name: types[lever] for name, types in _declared() if lever in types}
 
 
 def _declared() -> Iterator[tuple[str, Mapping[str, type[UndoRecord]]]]:
     for name in registry.usable("targets"):
         yield name, registry.plugins("targets")[name].record_types
-
-
-def _unknown(lever: str) -> HistoryError:
-    names = [*RECORD_TYPES, *(each for _, types in _declared() for each in types)]
-    near = nearest(lever, names)
-    similar = f" (the nearest is {near!r})" if near else ""
-    return HistoryError(
-        f"names the lever {lever!r}, which neither this version nor a target here has{similar}",
-        hint="install the package of the run's target, in the version that the run used",
-    )
 
 
 PHASES: Final = ("applied", "held", "undone")
@@ -359,7 +352,7 @@ def open_acts(path: Path) -> OpenActs:
         except HistoryError as error:
             error.file = f"{path}:{number}"
             found.unreadable.append(str(error))
-            if isinstance(lever := entry.get("lever"), str) and not is_core(lever):
+            if isinstance(lever := entry.get("lever"), str) and lever not in RECORD_TYPES:
                 found.foreign.append(error)
     return found
 

@@ -236,22 +236,13 @@ class Figures(_Part):
 
     @model_validator(mode="after")
     def _balanced(self) -> Figures:
-        if self.acknowledged > self.attempted:
+        unknown = self.attempted - self.acknowledged
+        balanced = self.acknowledged + self.unacknowledged_found == self.survivors + self.lost
+        possible = self.lost <= self.acknowledged and self.unacknowledged_found <= unknown
+        if not (balanced and possible and unknown >= 0):
             raise ValueError(
-                f"{self.acknowledged} acknowledged are more than {self.attempted} attempted"
-            )
-        if self.lost > self.acknowledged:
-            raise ValueError(f"{self.lost} lost are more than {self.acknowledged} acknowledged")
-        if self.unacknowledged_found > self.attempted - self.acknowledged:
-            raise ValueError(
-                f"{self.unacknowledged_found} found unacknowledged are more than the "
-                f"{self.attempted - self.acknowledged} that were not acknowledged"
-            )
-        theirs, ours = self.acknowledged + self.unacknowledged_found, self.survivors + self.lost
-        if theirs != ours:
-            raise ValueError(
-                f"the totals are not consistent: acknowledged + unacknowledged_found is {theirs}, "
-                f"survivors + lost is {ours}"
+                "the totals are not consistent: acknowledged + unacknowledged_found is survivors + "
+                "lost, and none of them is more than what it is counted of"
             )
         return self
 

@@ -99,7 +99,6 @@ class RealClock:
         return monotonic_ns() - self.zero_ns
 
     def since(self, zero_ns: int) -> Callable[[], int]:
-        """See `Clock`."""
         zero_ns += self.zero_ns
         return lambda: monotonic_ns() - zero_ns
 
@@ -138,17 +137,13 @@ class RunClock:
         object.__setattr__(self, "now_ns", self.base.since(zero_ns))
 
     def since(self, zero_ns: int) -> Callable[[], int]:
-        """See `Clock`."""
         return self.base.since((self.zero_ns or 0) + zero_ns)
 
     def wait(self, event: threading.Event, timeout_s: float | None) -> bool:
-        """See `Clock`."""
         return self.base.wait(event, timeout_s)
 
     def spawn(self, name: str, call: Callable[[], object]) -> Task:
-        """See `Clock`."""
         return self.base.spawn(name, call)
 
     def taking_part(self, name: str) -> AbstractContextManager[None]:
-        """See `Clock`."""
         return self.base.taking_part(name)

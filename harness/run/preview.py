@@ -36,7 +36,7 @@ def warnings(resolved: ResolvedPlan) -> list[str]:
     of_cells = [resolved.target.warnings(each.plan) for each in resolved.cells]
     notes += dict.fromkeys(chain.from_iterable(of_cells))
     notes += chain(_unhealed(resolved), _of_nemeses(resolved))
-    longest_s = _longest_s(plan)
+    longest_s = max((float(step["latest_s"] or 0) for step in _times(plan)), default=0.0)
     if longest_s > load.duration_s:
         notes.append(
             f"workload.duration_s: the schedule may take {longest_s:g} s if every wait runs out, "
@@ -71,14 +71,6 @@ def _of_nemeses(resolved: ResolvedPlan) -> Iterator[str]:
                 yield f"{dotted(('faults', each.step.id))}: {sentence}"
 
 
-def _longest_s(plan: Plan) -> float:
-    longest_s = 0.0
-    for step in plan.faults:
-        longest_s = max(longest_s, step.at_s or 0.0)
-        longest_s += (step.within_s if step.when else 0.0) + step.after_s
-    return longest_s
-
-
 _COLUMNS: Final = 48
 """The width of a chart's time axis."""
 
@@ -91,7 +83,8 @@ def dry_run(resolved: ResolvedPlan) -> dict[str, Any]:
     holds replicas led.
     """
     plan, outline = resolved.plan, resolved.provider.outline(resolved.order)
-    met: dict[str, tuple[str, ...]] = {}
+    no_image = resolved.provider.simulated or resolved.provider.named_by == "cluster"
+    met, system = dict[str, tuple[str, ...]](), plan.target.system
     cells = [
         {"name": each.name, "changes": dict(each.overrides)}
         for each in resolved.cells
@@ -102,7 +95,7 @@ def dry_run(resolved: ResolvedPlan) -> dict[str, Any]:
     return {
         "plan": plan.document(),
         **({"cells": cells} if cells else {}),
-        "image": image_of(plan) if _ours(resolved) else None,
+        "image": None if no_image else plan.target.image or f"{system} {plan.target.version}",
         "nodes": [
             {
                 "name": each.name,
@@ -127,16 +120,6 @@ def _measures(resolved: ResolvedPlan) -> dict[str, str]:
     names = [each if isinstance(each, str) else each.name for each in checks]
     about = {name: getdoc(registry.plugins("checkers")[name]) or "" for name in names}
     return {name: re.split(r"[.:](?:\s|$)", text, maxsplit=1)[0] for name, text in about.items()}
-
-
-def _ours(resolved: ResolvedPlan) -> bool:
-    """Whether nodes are made of an image."""
-    return not (resolved.provider.simulated or resolved.provider.named_by == "cluster")
-
-
-def image_of(plan: Plan) -> str:
-    """The image that a plan names, or its system and version."""
-    return plan.target.image or f"{plan.target.system} {plan.target.version}"
 
 
 def _times(plan: Plan) -> Iterator[dict[str, float | None]]:

@@ -21,7 +21,7 @@ OTHER_WORDS = re.compile(
 )
 """What pydantic says, how it names forms, and our own words for what we have no words for."""
 
-WRONG: tuple[Any, ...] = ("a b\n", "", -1, 10**30, 2.5, float("nan"), True, [], [[]], {"x": {}})
+WRONG: tuple[Any, ...] = ("a b\n", -1, float("nan"), True, [[]], {"x": {}})
 
 
 class Sample(BaseModel):

@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from harness import registry
 from harness.errors import PlanError
-from harness.faults import selectors
 from harness.faults.records import ProtocolRecord, from_document, to_document
 from harness.plan import parse_plan
-from harness.protocols import Act, Node, Situation
-from harness.protocols.vocabulary import Choice
 from harness.run.resolving import resolve
-from tests.fixtures.dry_run import DryRunNode
-
-ROLES = {"b": "broker", "c": "controller", "k": "client"}
-NODES: list[Node] = [
-    DryRunNode(name, frozenset({ROLES[name[0]]}), f"198.18.0.{n}")
-    for n, name in enumerate(["b1", "b2", "b3", "c1", "k1", "k2"], start=11)
-]
-
-
-def acts(nodes: str, **options: Any) -> list[Act]:
-    def select(text: str) -> Sequence[Node]:
-        choice = Choice(
-            roles={node.name: node.roles for node in NODES}, situation=Situation(time_ns=0)
-        )
-        return [node for node in NODES if node.name in selectors.select(text, choice)]
-
-    made = registry.make("nemeses", "protocol", options, key="nemesis")
-    found: list[Act] = made.acts(select(nodes), select)
-    return found
+from tests.fixtures.chosen_acts import acts
 
 
 def record(**options: Any) -> ProtocolRecord:
-    (act,) = acts("node:b1", **options)
+    (act,) = acts("protocol", "node:b1", **options)
     assert isinstance(act.record, ProtocolRecord)
     return act.record
 
@@ -46,17 +25,13 @@ def record(**options: Any) -> ProtocolRecord:
     ("options", "why"),
     [
         ({"met_share": 0}, "met_share is more than 0"),
-        ({"met_share": 1.1}, "met_share is more than 0"),
         ({"first_count": -1}, "first_count is 0"),
         ({"act": "delay", "delay_ms": -1}, "delay_ms is from 0"),
         ({"delay_ms": 10}, "delay_ms is of a delay"),
         ({"act": "error"}, "code names the error"),
-        ({"code": "X"}, "code names the error"),
         ({"act": "duplicate", "side": "answer"}, "requests are sent twice"),
         ({"topic": "a,b"}, "one word each"),
-        ({"path": "/a,b"}, "one word each"),
         ({"path": "a"}, "path begins with /"),
-        ({"path": "/a/"}, "path begins with /"),
         ({"peers": "role:"}, "role:"),
         ({"act": "mangle"}, "count"),
     ],
@@ -88,7 +63,7 @@ def test_who_asks_is_anybody_a_selector_or_whoever_is_no_node_of_the_system() ->
 
 
 def test_peers_that_there_are_not_are_not_anybody() -> None:
-    assert acts("node:b1", peers="role:observer") == []
+    assert acts("protocol", "node:b1", peers="role:observer") == []
 
 
 def test_its_selectors_are_those_of_nodes() -> None:
@@ -102,8 +77,6 @@ def test_its_selectors_are_those_of_nodes() -> None:
 
 
 def test_a_record_comes_back_from_the_journal() -> None:
-    from dataclasses import replace
-
     for options in ({}, {"act": "delay", "delay_ms": 9}, {"peers": "clients", "met_share": 0.5}):
         made = replace(record(**options), fault="x")
         document = to_document(made)
@@ -122,12 +95,8 @@ def plan(version: str = "4.3.1", **options: Any) -> Any:
     ("version", "options", "key", "why"),
     [
         ("4.3.1", {"api": "Produced"}, "api", "no API 'Produced'; did you mean 'Produce'"),
-        ("4.3.1", {"api": ["Produce", "x"]}, "api", "no API 'x'"),
         ("4.3.1", {"api": "LeaderAndIsr"}, "api", "4.3.1 in kraft mode does not have the API"),
         ("2.8.2", {"api": "DescribeTransactions"}, "api", "2.8.2 in zookeeper mode does not have"),
-        ("0.10.2.2", {"api": "EndTxn"}, "api", "does not have the API EndTxn"),
-        ("3.6.2", {"api": "AssignReplicasToDirs"}, "api", "does not have the API"),
-        ("4.3.1", {"api": "Produce", "code": "NOPE"}, "code", "no error 'NOPE'"),
         (
             "4.3.1",
             {"api": "Produce", "code": "NOT_ENOUGH_REPLICA"},
@@ -139,12 +108,6 @@ def plan(version: str = "4.3.1", **options: Any) -> Any:
             {"api": "Produce", "code": "ILLEGAL_GENERATION"},
             "code",
             "the response to Produce does not carry ILLEGAL_GENERATION",
-        ),
-        (
-            "4.3.1",
-            {"api": "OffsetCommit", "code": "CORRUPT_MESSAGE"},
-            "code",
-            "the response to OffsetCommit does not carry CORRUPT_MESSAGE",
         ),
         (
             "4.3.1",
@@ -173,9 +136,7 @@ def test_what_a_version_lacks_is_refused(
 @pytest.mark.parametrize(
     ("version", "options"),
     [
-        ("4.3.1", {"api": "Produce"}),
         ("4.3.1", {}),
-        ("4.3.1", {"api": ["AlterPartition", "Vote"]}),
         ("2.8.2", {"api": "LeaderAndIsr"}),
         ("0.8.2.2", {"api": "Produce", "act": "drop"}),
         ("3.9.2", {"api": "EndTxn", "act": "error", "code": "INVALID_TXN_STATE"}),

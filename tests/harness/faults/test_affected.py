@@ -91,7 +91,3 @@ def test_a_fault_that_began_twice_affects_what_it_did_the_second_time(tmp_path: 
     for chosen in (["n1"], ["n2"]):
         journalled(path, chosen, acts("pause", chosen))
     assert affected_nodes(path) == {"f": {"n2"}}
-
-
-def test_without_a_journal_nothing_is_known(tmp_path: Path) -> None:
-    assert affected_nodes(tmp_path / "faults.jsonl") == {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -18,6 +18,14 @@ from harness.protocols import Act, Completed, Lever, Node, Proof, UndoRecord
 from tests.fixtures.dry_run import DryRunNode
 
 NAMES = ("b1", "b2", "b3")
+
+
+def begun(folder: Path, fault: str, levers: dict[str, Lever[Any]], **how: Any) -> Faults:
+    """The faults of a run, whose journal has the step of this one; its clock ticks seconds."""
+    ticks = count(0, 10**9)
+    faults = Faults(levers, Journal(folder / "faults.jsonl", lambda: next(ticks)), **how)
+    faults.journal.write("step", fault=fault, nemesis="n", nodes=["b1"], met=None, why="")
+    return faults
 
 
 @dataclass
@@ -58,11 +66,8 @@ def test_a_fault_must_meet_the_system_through_one_act_of_each_lever(
     proven: bool,
     touched: int | None,
 ) -> None:
-    ticks = count()
-    journal = Journal(tmp_path / "faults.jsonl", lambda: next(ticks))
     levers = {"net": Counting("net", net), "shaping": Counting("shaping", shaping)}
-    faults = Faults(levers, journal)
-    journal.write("step", fault="cut", nemesis="n", nodes=["b1", "b2"], met=None, why="")
+    faults = begun(tmp_path, "cut", {**levers})
     acts = [Act(name, UndoRecord(node=node)) for name, one in levers.items() for node in one.met]
     faults.inject("cut", "n", acts)
     faults.heal("cut")
@@ -72,10 +77,7 @@ def test_a_fault_must_meet_the_system_through_one_act_of_each_lever(
 
 
 def test_a_fault_without_acts_is_unproven_and_says_so(tmp_path: Path) -> None:
-    ticks = count()
-    journal = Journal(tmp_path / "faults.jsonl", lambda: next(ticks))
-    journal.write("step", fault="cut", nemesis="n", nodes=["b1"], met=None, why="")
-    faults = Faults({}, journal)
+    faults = begun(tmp_path, "cut", {})
     faults.inject("cut", "n", [])
     faults.heal("cut")
     (window,) = windows(tmp_path / "faults.jsonl")
@@ -99,11 +101,7 @@ class Refusing(Counting):
 def test_a_fault_none_of_whose_acts_was_applied_never_came_into_force(
     tmp_path: Path, refused: tuple[str, ...], from_s: float | None
 ) -> None:
-    ticks = count(0, 10**9)
-    journal = Journal(tmp_path / "faults.jsonl", lambda: next(ticks))
-    lever = Refusing("net", {"b1": None, "b2": None}, refused)
-    faults = Faults({"net": lever}, journal)
-    journal.write("step", fault="cut", nemesis="n", nodes=["b1", "b2"], met=None, why="")
+    faults = begun(tmp_path, "cut", {"net": Refusing("net", {"b1": None, "b2": None}, refused)})
     faults.inject("cut", "n", [Act("net", UndoRecord(node=node)) for node in ("b1", "b2")])
     (window,) = windows(tmp_path / "faults.jsonl")
     assert (window.begun_s, window.from_s) == (1.0, from_s)
@@ -121,13 +119,11 @@ class Unseen(DryRunNode):
 
 
 def test_a_probe_that_cannot_look_leaves_the_fault_unproven(tmp_path: Path) -> None:
-    node, ticks = Unseen("b1", frozenset({"broker"}), "198.18.0.11"), count()
-    journal = Journal(tmp_path / "faults.jsonl", lambda: next(ticks))
-    faults = Faults({"pause": PauseLever({"b1": node})}, journal)
+    node = Unseen("b1", frozenset({"broker"}), "198.18.0.11")
+    faults = begun(tmp_path, "still", {"pause": PauseLever({"b1": node})})
     record = PauseRecord(node="b1", pid=7)
     with pytest.raises(HarnessFailure):
         faults.levers["pause"].probe(replace(record, fault="still"), applied=True)
-    journal.write("step", fault="still", nemesis="pause", nodes=["b1"], met=None, why="")
     faults.inject("still", "pause", [Act("pause", record)])
     faults.heal("still")
     (window,) = windows(tmp_path / "faults.jsonl")
@@ -158,8 +154,8 @@ class Raising(Counting):
 def test_an_error_of_a_library_ends_neither_the_undo_nor_the_others(
     tmp_path: Path, probes: bool
 ) -> None:
-    lever, ticks = Raising("net", dict.fromkeys(NAMES, 1), probes=probes), count()
-    faults = Faults({"net": lever}, Journal(tmp_path / "faults.jsonl", lambda: next(ticks)))
+    lever = Raising("net", dict.fromkeys(NAMES, 1), probes=probes)
+    faults = begun(tmp_path, "b1", {"net": lever})
     for name in NAMES:
         faults.journal.write("step", fault=name, nemesis="n", nodes=[name], met=None, why="")
         faults.inject(name, "n", [Act("net", UndoRecord(node=name))])
@@ -190,8 +186,7 @@ def test_a_record_of_another_lever_is_refused_before_anything_is_journalled(
 
 def test_the_fault_and_the_seed_are_in_every_record(tmp_path: Path) -> None:
     lever = Counting("net", {"b1": None, "b2": None})
-    journal = Journal(tmp_path / "faults.jsonl", lambda: 0)
-    faults = Faults({"net": lever}, journal, seed=7)
+    faults = begun(tmp_path, "cut", {"net": lever}, seed=7)
     faults.inject("cut", "n", [Act("net", UndoRecord(node=node)) for node in ("b1", "b2")])
     intents = [entry for entry in entries(tmp_path / "faults.jsonl") if entry["type"] == "intent"]
     assert [entry["token"] for entry in intents] == [

@@ -61,13 +61,11 @@ def test_a_window_has_its_times_and_its_proof(journal: Journal, path: Path) -> N
     assert window.evidence == ["seen", "seen"]
 
 
-def test_one_false_proof_makes_it_unproven(journal: Journal, path: Path) -> None:
-    _play(journal, proofs=(True, False))
-    assert windows(path)[0].proven is False
-
-
-def test_no_proof_at_all_is_unproven(journal: Journal, path: Path) -> None:
-    _play(journal, proofs=())
+@pytest.mark.parametrize("proofs", [(True, False), ()])
+def test_a_false_proof_or_none_makes_it_unproven(
+    journal: Journal, path: Path, proofs: tuple[bool, ...]
+) -> None:
+    _play(journal, proofs=proofs)
     assert windows(path)[0].proven is False
 
 

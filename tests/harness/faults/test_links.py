@@ -16,13 +16,6 @@ def sees(grudge: Grudge, nodes: list[str]) -> dict[str, set[str]]:
     return {a: {b for b in nodes if frozenset((a, b)) not in cut} for a in nodes}
 
 
-def test_isolated_nodes_are_alone() -> None:
-    assert links.isolate(["b1", "b2"], ["b1", "b2", "c1"]) == {
-        "b1": ["b2", "c1"],
-        "b2": ["b1", "c1"],
-    }
-
-
 def test_halves_see_their_own_side_and_rules_stand_at_the_chosen() -> None:
     grudge = links.halves(["b2", "b3"], ["b1", "b2", "b3", "c1"])
     assert grudge == {"b2": ["b1", "c1"], "b3": ["b1", "c1"], "b1": [], "c1": []}
@@ -48,11 +41,6 @@ def test_in_a_ring_each_sees_a_majority_and_no_two_the_same(count: int) -> None:
 def test_a_ring_with_an_odd_majority_is_the_smallest(count: int) -> None:
     seen = sees(links.ring(NAMES[:count]), NAMES[:count])
     assert {len(view) for view in seen.values()} == {count // 2 + 1}
-
-
-@pytest.mark.parametrize("count", range(3))
-def test_too_few_nodes_make_no_ring(count: int) -> None:
-    assert not any(links.ring(NAMES[:count]).values())
 
 
 def test_groups_leave_alone_who_is_in_none_and_who_is_in_two() -> None:

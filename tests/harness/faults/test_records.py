@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from harness.errors import HistoryError
-from harness.faults.journal import OpenActs, entries, open_acts
+from harness.faults.journal import entries, open_acts
 from harness.faults.records import (
     RECORD_TYPES,
     ClockRecord,
@@ -220,20 +219,3 @@ def test_two_acts_of_one_number_are_both_open(tmp_path: Path) -> None:
     path = tmp_path / "faults.jsonl"
     path.write_text(f"{json.dumps(INTENT)}\n" * 2)
     assert len(open_acts(path).acts) == 2
-
-
-def test_without_a_journal_nothing_is_open(tmp_path: Path) -> None:
-    assert open_acts(tmp_path / "faults.jsonl") == OpenActs()
-
-
-def test_an_error_names_no_file_by_itself() -> None:
-    with pytest.raises(HistoryError) as refused:
-        from_document(PauseRecord, {"node": "b1"})
-    assert refused.value.file is None
-
-
-def test_every_field_of_a_record_is_data() -> None:
-    """Nothing that a record holds is a command, a host path or a device."""
-    for record_type in RECORD_TYPES.values():
-        names = {each.name for each in fields(record_type)}
-        assert names.isdisjoint({"command", "argv", "path", "device", "script"})

@@ -29,22 +29,18 @@ def test_the_experiment_of_2013_balances() -> None:
 
 
 @pytest.mark.parametrize(
-    ("slip", "words"),
+    "slip",
     [
-        ({"survivors": 467}, "are not consistent: acknowledged + unacknowledged_found is 988"),
-        ({"acknowledged": 1001, "survivors": 482}, "1001 acknowledged are more than 1000"),
-        ({"lost": 988, "survivors": 0}, "988 lost are more than 987 acknowledged"),
-        (
-            {"unacknowledged_found": 14, "survivors": 481},
-            "14 found unacknowledged are more than the 13",
-        ),
+        {"survivors": 467},
+        {"acknowledged": 1001, "survivors": 482},
+        {"lost": 988, "survivors": 0},
+        {"unacknowledged_found": 14, "survivors": 481},
     ],
 )
-def test_inconsistent_totals_are_refused(slip: dict[str, int], words: str) -> None:
-    with pytest.raises(PlanError) as refused:
+def test_inconsistent_totals_are_refused(slip: dict[str, int]) -> None:
+    with pytest.raises(PlanError, match="the totals are not consistent") as refused:
         plan(figures=FIGURES | slip)
     assert refused.value.key == "reference.0.figures"
-    assert words in refused.value.what
 
 
 @pytest.mark.parametrize(

@@ -176,11 +176,13 @@ def test_an_interrupted_run_keeps_the_records_of_all_cells(tmp_path: Path) -> No
 
 @dataclass(frozen=True)
 class OneFails(Memory):
-    """The client of one cell takes nothing but raises an error of the harness' own."""
+    """The clients of plans whose name ends so take nothing, and raise an error of the harness."""
+
+    of: str = ": early"
 
     def client(self, cluster: Cluster, plan: MemoryPlan) -> Client:
         client = super().client(cluster, plan)
-        if plan.name.endswith(": early"):
+        if plan.name.endswith(self.of):
             client.poll = _refuse  # type: ignore[method-assign]
         return client
 
@@ -207,18 +209,8 @@ def test_a_cell_that_fails_leaves_the_others_alone(tmp_path: Path) -> None:
     assert not document["eligible"]
 
 
-@dataclass(frozen=True)
-class AllFail(Memory):
-    """The clients of all cells do."""
-
-    def client(self, cluster: Cluster, plan: MemoryPlan) -> Client:
-        client = super().client(cluster, plan)
-        client.poll = _refuse  # type: ignore[method-assign]
-        return client
-
-
 def test_a_run_all_of_whose_cells_fail_has_failed(tmp_path: Path) -> None:
-    rundir = run_of_cells(tmp_path, plan=replace(resolved_cells(), target=AllFail()))
+    rundir = run_of_cells(tmp_path, plan=replace(resolved_cells(), target=OneFails(of="")))
     metadata = rundir.read_json(rundir.run)
     assert (metadata["state"], metadata["error"]) == ("failed", "this client is broken")
     assert judge_run(rundir)["verdict"] == "unknown"

@@ -57,22 +57,18 @@ def run(folder: Path, workload: Any, client: VirtualClient | None = None) -> int
         ).attempted
 
 
-@pytest.mark.parametrize("after", [0, 7])
 @pytest.mark.parametrize(
     ("op", "why"),
     [
         (None, "should be a valid tuple"),
-        ("apend", "should be a valid tuple"),
         (("append", 7), "partition Field required"),
         (invoke("apend", 999, 0), "the model 'log' has the functions append"),
         (invoke(["append"], 999, 0), "f should be a valid string"),  # type: ignore[arg-type]
         (invoke("append", 999), "in the partition none: the partitions are 0 to 2"),
         (invoke("append", 999, 3), "in the partition 3: the partitions are 0 to 2"),
-        (invoke("append", 999, -1), "in the partition -1: the partitions are 0 to 2"),
         (invoke("append", None, 0), "of the value none in the partition 0: a write has a value"),
         (("append", 999, None, None, NULL), "partition should be a valid integer"),
         (invoke("append", "v", 0), "value should be a valid integer"),  # type: ignore[arg-type]
-        (invoke("append", 0.5, 0), "value should be a valid integer"),  # type: ignore[arg-type]
         (invoke("append", 2**63, 0), "value should be less than 9223372036854775808"),
         (invoke("append", -1, 0), "unique in the run, of 0 to 999999999999999999"),
         (invoke("append", 10**18, 0), "unique in the run, of 0 to 999999999999999999"),
@@ -80,12 +76,15 @@ def run(folder: Path, workload: Any, client: VirtualClient | None = None) -> int
     ],
 )
 def test_an_operation_that_cannot_be_is_refused_with_its_workload(
-    tmp_path: Path, op: object, why: str, after: int
+    tmp_path: Path, op: object, why: str
 ) -> None:
-    with pytest.raises(HarnessFailure) as refused:
-        run(tmp_path, Odd(op, after))
-    assert refused.value.what.startswith("the workload 'append': a script ")
-    assert why in refused.value.what
+    for after in (0, 7):
+        folder = tmp_path / str(after)
+        folder.mkdir()
+        with pytest.raises(HarnessFailure) as refused:
+            run(folder, Odd(op, after))
+        assert refused.value.what.startswith("the workload 'append': a script ")
+        assert why in refused.value.what
 
 
 @pytest.mark.parametrize(
@@ -142,10 +141,8 @@ def test_what_a_script_raises_is_its_own(tmp_path: Path) -> None:
     ("ended", "why"),
     [
         (None, "should be a valid tuple"),
-        (True, "should be a valid tuple"),
         ((OK,), "offset Field required"),
         (completion("okay"), "type should be 'ok', 'fail' or 'info'"),
-        (completion("invoke"), "type should be 'ok', 'fail' or 'info'"),
         (completion(OK, offset="7"), "offset should be a valid integer"),  # type: ignore[arg-type]
         (completion(OK, node=7), "node should be a valid string"),  # type: ignore[arg-type]
         (completion(OK, error=ValueError("x")), "error should be a valid string"),  # type: ignore[arg-type]

@@ -293,11 +293,6 @@ def test_a_fault_with_a_length_is_healed_while_later_steps_are_waited_for(stage:
     assert at(pulls, "undo", "waits") == pytest.approx(40, abs=TICK_S)
 
 
-def test_a_fault_with_a_length_is_healed_after_the_last_step_too(stage: Stage) -> None:
-    pulls = stage(kill("one", at_s=2, for_s=3), ends_s=40).run()
-    assert at(pulls, "undo", "one") == pytest.approx(5, abs=2 * TICK_S)
-
-
 @pytest.mark.parametrize(("probe_s", "held_s"), [(0, 5), (1, 5), (4, 7)])
 def test_a_length_is_counted_from_when_the_acts_were_applied(
     stage: Stage, probe_s: float, held_s: float

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.errors import PlanError
-from harness.plan import load_plan, parse_plan
+from harness.plan import parse_plan
 from harness.run.preview import warnings
 from harness.run.resolving import resolve
-
-PLANS = sorted((Path(__file__).parents[3] / "plans").rglob("*.toml"))
 
 STEP = {"id": "x", "at_s": 1, "for_s": 3}
 KILL = {**STEP, "nemesis": "kill"}
@@ -40,11 +37,8 @@ def refused(document: dict[str, Any]) -> PlanError:
     ("step", "key", "what"),
     [
         ({**KILL, "nodes": "broker(7)"}, "nodes", "'broker(7)' is not a node of this cluster"),
-        ({**KILL, "nodes": "broker(0)"}, "nodes", "'broker(0)' is not a node of this cluster"),
-        ({**KILL, "nodes": "broker(1) + broker(7)"}, "nodes", "'broker(7)' is not a node"),
         ({**KILL, "nodes": "all - leader(99)"}, "nodes", "'leader(99)' is not a node"),
         ({**KILL, "nodes": "leader - leader"}, "nodes", "is never a node of this cluster"),
-        ({**CUT, "peers": "broker(7)"}, "peers", "'broker(7)' is not a node of this cluster"),
         ({**CUT, "nodes": "all", "groups": ["broker(1)", "broker(9)"]}, "groups.1", "'broker(9)'"),
         ({**CUT, "groups": ["broker(1)", "broker(2)"]}, "nodes", "would affect nothing"),
         ({**CUT, "form": "ring"}, "nodes", "partition of 'leader' would affect nothing"),
@@ -56,8 +50,6 @@ def refused(document: dict[str, Any]) -> PlanError:
             "lossy of 'node:b1' would affect nothing",
         ),
         ({"id": "x", "nemesis": "kill", "when": "isr(9) == [leader]"}, "when", "no partition 9"),
-        ({"id": "x", "nemesis": "kill", "when": "leader(1) moved"}, "when", "no partition 1"),
-        ({"id": "x", "nemesis": "kill", "when": "isr == 9"}, "when", "'isr == 9' never holds"),
         ({"id": "x", "nemesis": "kill", "when": "isr > 3"}, "when", "a partition has 3 replicas"),
         (
             {**STEP, "nemesis": "stress", "at_most_s": 2},
@@ -79,14 +71,6 @@ def test_a_fault_that_cannot_be_is_refused_at_its_key(
     assert what in error.what
 
 
-@pytest.mark.parametrize(
-    ("system", "nodes"), [("zookeeper", "server(9)"), ("memory", "replica(9)")]
-)
-def test_so_it_is_in_the_words_of_other_systems(system: str, nodes: str) -> None:
-    error = refused(plan(system, faults=[{**KILL, "nodes": nodes}]))
-    assert (error.key, error.what) == ("faults.x.nodes", f"{nodes!r} is not a node of this cluster")
-
-
 def test_a_family_that_the_seed_never_draws_is_refused_too() -> None:
     families = [{"nemesis": "kill"}, {"nemesis": "partition", "form": "ring", "nodes": "leader"}]
     error = refused(plan(mix={"families": families}, workload={"duration_s": 1}))
@@ -96,18 +80,14 @@ def test_a_family_that_the_seed_never_draws_is_refused_too() -> None:
 @pytest.mark.parametrize(
     "step",
     [
-        {**KILL, "nodes": "broker(3)"},
         {**KILL, "nodes": "out-of-isr(0)"},
         {**KILL, "nodes": "leader - broker(1)"},
         {**KILL, "nodes": "broker(1) & follower(0)"},
         {**KILL, "nodes": "all - random"},
-        {**CUT, "form": "ring", "nodes": "role:broker"},
-        {**CUT, "form": "halves", "nodes": "random"},
         {**CUT, "nodes": "leader", "peers": "isr(0)"},
         {**CUT, "nodes": "node:b1", "peers": "clients"},
         {**CUT, "nodes": "controller", "peers": "leader"},
         {"id": "x", "nemesis": "kill", "when": "isr < 1"},
-        {"id": "x", "nemesis": "kill", "when": "isr == 3"},
         {**STEP, "nemesis": "clock", "form": "jump", "limit_s": 2},
         {"id": "x", "at_s": 1, "nemesis": "stress", "at_most_s": 2},
     ],
@@ -115,14 +95,6 @@ def test_a_family_that_the_seed_never_draws_is_refused_too() -> None:
 def test_what_may_be_is_accepted(step: dict[str, Any]) -> None:
     """It depends on who leads when the fault begins, or on what is drawn."""
     resolve(parse_plan(plan(faults=[step])))
-
-
-def test_nodes_of_an_earlier_step_are_known_when_it_begins() -> None:
-    steps = [
-        {**KILL, "id": "first", "nodes": "one"},
-        {**KILL, "at_s": 9, "nodes": "all - same:first"},
-    ]
-    resolve(parse_plan(plan(faults=steps)))
 
 
 def test_a_cell_may_have_more_partitions() -> None:
@@ -133,18 +105,13 @@ def test_a_cell_may_have_more_partitions() -> None:
     refused(plan(faults=[step]))
 
 
-@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
-def test_shipped_plans_have_faults_that_meet_something(path: Path) -> None:
-    resolve(load_plan(path))
-
-
 def warned(*faults: dict[str, Any], **keys: Any) -> list[str]:
     found = warnings(resolve(parse_plan(plan(faults=list(faults), **keys))))
     return [each for each in found if each.startswith("faults.")]
 
 
 KEPT = {"id": "kept", "at_s": 1, "nemesis": "kill"}
-HEALS_ALL, HEALS_IT = {"id": "h", "after_s": 1, "heal": "all"}, {"id": "h", "heal": ["kept"]}
+HEALS_IT = {"id": "h", "heal": ["kept"]}
 
 
 @pytest.mark.parametrize(
@@ -152,16 +119,13 @@ HEALS_ALL, HEALS_IT = {"id": "h", "after_s": 1, "heal": "all"}, {"id": "h", "hea
     [
         ([KEPT], [0]),
         ([{**KEPT, "for_s": 2}], []),
-        ([KEPT, HEALS_ALL], []),
         ([KEPT, HEALS_IT], []),
         ([{**KILL, "id": "x"}, {"id": "h", "heal": ["x"]}, {**KEPT, "at_s": 9}], [2]),
         ([{**KEPT, "id": "a"}, KEPT, HEALS_IT], [0]),
         ([{**KEPT, "nemesis": "stress", "at_most_s": 2}], []),
         ([{**KEPT, "nemesis": "stress", "at_most_s": 900}], [0]),
         ([{**KEPT, "nemesis": "membership", "form": "elect", "nodes": "all"}], []),
-        ([{**KEPT, "nemesis": "membership", "form": "move"}], [0]),
         ([{**KEPT, "nemesis": "client", "replaced": "at-once"}], []),
-        ([{**KEPT, "nemesis": "client"}], [0]),
     ],
 )
 def test_a_fault_that_nothing_heals_is_a_warning(
@@ -187,10 +151,8 @@ RACKS["target"]["racks"] = ["a", "b", "c"]
         ({"nodes": "rack:a"}, "rack:a"),
         ({"nodes": "all"}, "rack:a, rack:b, rack:c"),
         ({"nodes": "rack:a", "peers": "role:broker"}, "rack:a"),
-        ({"nodes": "rack:a", "peers": "all - rack:a"}, None),
         ({"nodes": "rack:a", "form": "halves"}, None),
         ({"nodes": "rack:a", "peers": "clients"}, None),
-        ({"nodes": "node:b1 + node:c2"}, None),
         ({"nodes": "leader + controller"}, None),
     ],
 )

@@ -9,7 +9,6 @@ import pytest
 from harness.errors import PlanError
 from harness.plan import parse_plan
 from harness.run.resolving import resolve
-from tests.fixtures.bare_target import BareTarget
 
 CUT = {"id": "cut", "at_s": 1, "nemesis": "partition"}
 MIX = {"families": [{"nemesis": "kill", "weight": 1000}, {"nemesis": "kill", "weight": 0.001}]}
@@ -30,8 +29,6 @@ def resolved(document: dict[str, Any]) -> None:
     [
         ("kafka", {"nodes": "leeder"}, "nodes", "'leeder' is not a selector", "'leader'"),
         ("memory", {"nodes": "broker(1)"}, "nodes", "'broker(1)' is not a selector", "replica(N)"),
-        ("memory", {"nodes": "isr(0)"}, "nodes", "of memory", "follower(N)"),
-        ("kafka", {"nodes": "replica(1)"}, "nodes", "of kafka", "broker(N)"),
         ("memory", {"peers": "broker(1)"}, "peers", "'broker(1)' is not a selector", "replica(N)"),
         ("kafka", {"groups": ["all", "folower(0)"]}, "groups.1", "'folower(0)'", "'follower(0)'"),
     ],
@@ -61,22 +58,6 @@ def test_a_condition_of_another_system_is_refused_at_its_key(
     assert hint in (refused.value.hint or "")
 
 
-def test_both_systems_offer_their_own_words() -> None:
-    for system, nodes, when in (
-        ("memory", "followers + leader(0) - replica(3)", "fully replicated"),
-        ("kafka", "isr(0) + broker(1) - out-of-isr(0)", "isr(0) < 2"),
-    ):
-        steps = [{**CUT, "nodes": nodes}, {"id": "later", "when": when, "heal": "all"}]
-        resolved(plan(system, faults=steps))
-
-
-def test_a_family_that_the_seed_never_draws_is_refused_too() -> None:
-    families = [MIX["families"][0], {**MIX["families"][1], "nodes": "replica(1)"}]
-    with pytest.raises(PlanError, match="'replica\\(1\\)' is not a selector of kafka") as refused:
-        resolved(plan("kafka", mix={"families": families}))
-    assert refused.value.key == "mix.families.1.nodes"
-
-
 RACKS = {"system": "kafka", "version": "4.3.1", "racks": ["a", "b"]}
 OLD = {"system": "kafka", "version": "2.0.0"}
 
@@ -86,9 +67,7 @@ OLD = {"system": "kafka", "version": "2.0.0"}
     [
         ("memory", {}, "node:n9", "it has the nodes n1, n2, n3, c1"),
         ("kafka", {}, "all - node:b4", "it has the nodes b1, b2, b3, c1, c2, c3"),
-        ("memory", {}, "role:broker", "it has the roles replica, controller"),
         ("kafka", {}, "role:brokers", "did you mean 'role:broker'? it has the roles broker, "),
-        ("kafka", {}, "role:client", "it has the roles broker, controller"),
         ("kafka", {"target": OLD}, "role:controller", "it has the roles zookeeper, broker"),
         ("kafka", {}, "rack:a", "it has no racks"),
         ("kafka", {"target": RACKS}, "rack:z", "it has the racks a, b"),
@@ -134,8 +113,3 @@ def test_an_earlier_step_that_is_not_there_is_refused_in_options_too() -> None:
     assert refused.value.key == "faults.cut.peers"
     before = {"id": "before", "at_s": 0, "nemesis": "kill", "nodes": "one"}
     resolved(plan("memory", faults=[before, step]))
-
-
-def test_a_target_without_words_has_those_of_the_core() -> None:
-    words = BareTarget().vocabulary()
-    assert (words.owner, words.words, words.conditions) == ("bare", {}, ())
