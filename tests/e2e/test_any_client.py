@@ -78,6 +78,7 @@ def test_an_honest_client_is_valid_under_safe_settings(tmp_path: Path) -> None:
     assert not client_processes(reported["run_id"])
 
 
+@pytest.mark.full
 def test_a_client_that_acknowledges_before_it_sends_is_found(tmp_path: Path) -> None:
     reported = result(ROOT / "plans/clients/lose.toml", LIAR, tmp_path, *SHORT)
     assert reported["verdict"] == "invalid", reported["reason"]

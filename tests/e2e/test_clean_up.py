@@ -76,6 +76,7 @@ def test_ctrl_c_undoes_everything_and_keeps_what_was_recorded(tmp_path: Path) ->
     assert list(tmp_path.glob("*/history/part-*.parquet"))
 
 
+@pytest.mark.full
 def test_ctrl_c_while_the_cluster_starts_undoes_everything(tmp_path: Path) -> None:
     before = snapshot(tmp_path)
     run = started(tmp_path)
@@ -115,6 +116,7 @@ def test_clean_removes_what_a_killed_run_left_and_leaves_a_live_one_alone(
     assert not mentioned(run_id, clean()["removed"])
 
 
+@pytest.mark.full
 def test_the_next_run_removes_what_a_killed_run_left_and_reports_it(tmp_path: Path) -> None:
     dead_out, next_out = tmp_path / "dead", tmp_path / "next"
     dead_out.mkdir()

@@ -229,6 +229,7 @@ def test_a_client_of_the_users_is_judged_on_a_project_of_theirs(
     assert bool(judged["counts"]["lost"]) == bool(code)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("untouched")
 def test_a_run_that_is_killed_in_mid_fault_is_undone_by_clean(
     theirs: TheirProject, tmp_path: Path

@@ -12,6 +12,7 @@ from tests.fixtures.command_line import ackloss
 ROOT = Path(__file__).parents[2]
 SMALL = ["--set", "target.controllers=1", "--set", "target.brokers=3"]
 
+FULL = pytest.mark.full
 pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 
 
@@ -24,8 +25,8 @@ def words_of(out: Path, *changes: str) -> list[str]:
     ("change", "exit_code", "words"),
     [
         ('topic.settings."min.insync.replicas"=0', 4, "refuses a setting of the topic"),
-        ('target.settings."num.io.threads"=0', 6, "num.io.threads"),
-        ('target.features."no.such.feature"=1', 4, "no.such.feature"),
+        pytest.param('target.settings."num.io.threads"=0', 6, "num.io.threads", marks=FULL),
+        pytest.param('target.features."no.such.feature"=1', 4, "no.such.feature", marks=FULL),
     ],
 )
 def test_a_setting_that_the_cluster_rejects_ends_the_run(

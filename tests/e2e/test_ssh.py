@@ -203,6 +203,7 @@ def assert_proven(found: dict[str, object]) -> None:
     assert all(fault["proven"] for fault in faults), faults
 
 
+@pytest.mark.full
 def test_a_host_lets_us_in_again_by_itself_when_the_harness_dies_in_a_cut(
     hosts: Hosts, before: dict[str, object], tmp_path: Path
 ) -> None:

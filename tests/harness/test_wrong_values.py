@@ -118,47 +118,43 @@ def refusals(read: Callable[[object], object]) -> list[PlanError]:
     return errors
 
 
-def plans() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Every key of the plans of every target, two tables deep."""
-    for system in registry.usable("targets"):
-        for name, field in registry.plugins("targets")[system].plan.model_fields.items():
-            yield system, (field.alias or name,)
-            below = field.annotation
-            if isinstance(below, type) and issubclass(below, BaseModel):
-                for key, inner in below.model_fields.items():
-                    yield system, (name, inner.alias or key)
+def keys_of(system: str) -> Iterator[tuple[str, ...]]:
+    """Every key of the plans of a target, two tables deep."""
+    for name, field in registry.plugins("targets")[system].plan.model_fields.items():
+        yield (field.alias or name,)
+        below = field.annotation
+        if isinstance(below, type) and issubclass(below, BaseModel):
+            for key, inner in below.model_fields.items():
+                yield name, inner.alias or key
 
 
-@pytest.mark.parametrize(("system", "keys"), list(plans()))
-def test_no_key_of_a_plan_is_refused_in_words_of_pydantics(
-    system: str, keys: tuple[str, ...]
-) -> None:
-    def read(value: object) -> None:
-        document: dict[str, Any] = {"schema": 1, "name": "x", "target": {"system": system}}
-        place = document
-        for key in keys[:-1]:
-            place = place.setdefault(key, {})
-        place[keys[-1]] = value
-        parse_plan(document, file="plan.toml")
+@pytest.mark.parametrize("system", registry.usable("targets"))
+def test_no_key_of_a_plan_is_refused_in_words_of_pydantics(system: str) -> None:
+    for keys in keys_of(system):
 
-    errors = refusals(read)
-    assert errors
-    assert all(error.key for error in errors)
-    assert not [str(error) for error in errors if OTHER_WORDS.search(str(error))]
+        def read(value: object, keys: tuple[str, ...] = keys) -> None:
+            document: dict[str, Any] = {"schema": 1, "name": "x", "target": {"system": system}}
+            place = document
+            for key in keys[:-1]:
+                place = place.setdefault(key, {})
+            place[keys[-1]] = value
+            parse_plan(document, file="plan.toml")
 
-
-def options() -> Iterator[tuple[str, str, str]]:
-    for kind in ("nemeses", "workloads", "checkers", "clusters"):
-        for name, plugin in registry.plugins(kind).items():
-            for field in fields(plugin):
-                yield kind, name, field.name
+        errors = refusals(read)
+        assert errors, keys
+        assert all(error.key for error in errors), keys
+        assert not [str(error) for error in errors if OTHER_WORDS.search(str(error))]
 
 
-@pytest.mark.parametrize(("kind", "name", "option"), list(options()))
-def test_no_option_of_a_plug_in_is_refused_in_words_of_pydantics(
-    kind: str, name: str, option: str
-) -> None:
-    errors = refusals(lambda value: registry.make(kind, name, {option: value}, key="table.name"))
-    assert errors
-    assert all((error.key or "").startswith("table") for error in errors)
-    assert not [str(error) for error in errors if OTHER_WORDS.search(str(error))]
+def of_plug_in(kind: str, name: str, option: str) -> Callable[[object], object]:
+    return lambda value: registry.make(kind, name, {option: value}, key="table.name")
+
+
+@pytest.mark.parametrize("kind", ["nemeses", "workloads", "checkers", "clusters"])
+def test_no_option_of_a_plug_in_is_refused_in_words_of_pydantics(kind: str) -> None:
+    for name, plugin in registry.plugins(kind).items():
+        for field in fields(plugin):
+            errors = refusals(of_plug_in(kind, name, field.name))
+            assert errors, (name, field.name)
+            assert all((error.key or "").startswith("table") for error in errors)
+            assert not [str(error) for error in errors if OTHER_WORDS.search(str(error))]

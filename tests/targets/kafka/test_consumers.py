@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pytest
 from confluent_kafka import KafkaError
 
 from targets.kafka.reading import HARMLESS
@@ -46,15 +45,15 @@ def test_the_harmless_ones_are_those_of_connections() -> None:
     assert names == {"_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT"}
 
 
-@pytest.mark.parametrize("name", sorted(CODES))
-def test_what_each_code_ends(name: str) -> None:
-    code, of_all, of_one = CODES[name], reading(), reading()
-    _take(Event(code, None), of_all) if code != EOF else None
-    _take(Event(code, 0), of_one)
-    ended = f"{KafkaError(code).name()}: reported"
-    assert of_all.errors == ({} if code in HARMLESS or code == EOF else {0: ended, 1: ended})
-    assert of_one.errors == ({} if code == EOF else {0: ended})
-    assert of_one.position == {0: 4 if code == EOF else 0, 1: 2}
+def test_what_each_code_ends() -> None:
+    for code in CODES.values():
+        of_all, of_one = reading(), reading()
+        _take(Event(code, None), of_all) if code != EOF else None
+        _take(Event(code, 0), of_one)
+        ended = f"{KafkaError(code).name()}: reported"
+        assert of_all.errors == ({} if code in HARMLESS or code == EOF else {0: ended, 1: ended})
+        assert of_one.errors == ({} if code == EOF else {0: ended})
+        assert of_one.position == {0: 4 if code == EOF else 0, 1: 2}
 
 
 def test_a_fatal_error_is_never_harmless() -> None:

@@ -73,12 +73,11 @@ def test_every_code_of_this_librdkafka_was_looked_at() -> None:
     assert REFUSED_BEFORE_APPEND.items() <= CODES.items()
 
 
-@pytest.mark.parametrize("name", sorted(CODES))
-def test_what_each_code_proves(name: str) -> None:
-    code = CODES[name]
-    only = FAIL if name in REFUSED_BEFORE_APPEND else INFO
-    assert outcome(code, REFUSED).type == (OK if code == 0 else only)
-    assert outcome(code, {}).type == (OK if code == 0 else INFO)
+def test_what_each_code_proves() -> None:
+    for name, code in CODES.items():
+        only = FAIL if name in REFUSED_BEFORE_APPEND else INFO
+        assert outcome(code, REFUSED).type == (OK if code == 0 else only), name
+        assert outcome(code, {}).type == (OK if code == 0 else INFO), name
 
 
 def test_an_unknown_code_proves_nothing() -> None:
