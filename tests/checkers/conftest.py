@@ -1,4 +1,4 @@
-"""What the loss checker says of many hand-made runs, in one Spark job."""
+"""What the loss checker says of many hand-made runs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark import SparkContext
 
-from checkers.judging.many_runs import check_runs
+from checkers.judging.one_run import judge_run
 from harness.history.run_folder import RunDir
 from tests.fixtures.hand_made import Made
 
@@ -29,17 +28,13 @@ Judge = Callable[[dict[str, Made]], dict[str, Judged]]
 
 
 @pytest.fixture(scope="session")
-def judge(spark: SparkContext, tmp_path_factory: pytest.TempPathFactory) -> Judge:
-    """Builds runs by name and judges all of them in one Spark job."""
+def judge(tmp_path_factory: pytest.TempPathFactory) -> Judge:
+    """Builds runs by name and judges all of them."""
 
     def judged(runs: dict[str, Made]) -> dict[str, Judged]:
         parent = tmp_path_factory.mktemp("runs")
         rundirs = [made.build(parent, name) for name, made in runs.items()]
-        documents = check_runs(rundirs)
-        return {
-            rundir.run_id: Judged(document, _findings(rundir))
-            for rundir, document in zip(rundirs, documents, strict=True)
-        }
+        return {rundir.run_id: Judged(judge_run(rundir), _findings(rundir)) for rundir in rundirs}
 
     return judged
 

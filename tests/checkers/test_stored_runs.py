@@ -6,17 +6,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from pyspark import SparkContext
 
-from checkers.judging.many_runs import check_runs
+from checkers.judging.one_run import judge_run
 from harness.history.run_folder import RunDir
 
 STORED = Path(__file__).parents[1] / "histories" / "runs"
 
-pytestmark = pytest.mark.spark
 
-
-def test_real_runs_are_judged_as_they_were(spark: SparkContext, tmp_path: Path) -> None:
+def test_real_runs_are_judged_as_they_were(tmp_path: Path) -> None:
     shutil.copytree(STORED, tmp_path, dirs_exist_ok=True)
     names = (
         "unclean-election-loses",
@@ -25,7 +22,7 @@ def test_real_runs_are_judged_as_they_were(spark: SparkContext, tmp_path: Path) 
         "transactions-torn",
         "fenced-java-consumer",
     )
-    lossy, duplicated, java, torn, fenced = check_runs([RunDir(tmp_path / name) for name in names])
+    lossy, duplicated, java, torn, fenced = (judge_run(RunDir(tmp_path / name)) for name in names)
 
     assert lossy["verdict"] == "invalid"
     assert (lossy["counts"]["acknowledged"], lossy["counts"]["lost"]) == (3400, 2019)
@@ -67,15 +64,13 @@ def test_real_runs_are_judged_as_they_were(spark: SparkContext, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("removed", ["history/part-0000[1-5]*", "reads/part-*", "reads/ends*"])
-def test_nothing_is_valid_or_lost_for_want_of_files(
-    spark: SparkContext, tmp_path: Path, removed: str
-) -> None:
+def test_nothing_is_valid_or_lost_for_want_of_files(tmp_path: Path, removed: str) -> None:
     """Once judged "all 1,380 acknowledged writes were found", and 100 % lost."""
     run = RunDir(tmp_path / "unclean-election-loses")
     shutil.copytree(STORED / run.run_id, run.path)
     for path in run.path.glob(removed):
         path.unlink()
-    (document,) = check_runs([run])
+    document = judge_run(run)
     assert not document["complete"]
     assert document["gaps"] or removed.startswith("reads/ends")
     assert "incomplete" in document["doubts"]

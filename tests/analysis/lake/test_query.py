@@ -148,6 +148,7 @@ def test_duckdb_reads_the_files_that_delta_names(lake: StoredLake) -> None:
     assert by_nemesis == [["", 9, 9]]
 
 
+@pytest.mark.full
 @pytest.mark.spark
 def test_spark_makes_no_warehouse_in_the_current_folder(path: Path, tmp_path: Path) -> None:
     current, temporary = tmp_path / "current", tmp_path / "temporary"

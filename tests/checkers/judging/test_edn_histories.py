@@ -102,8 +102,7 @@ def test_a_folder_without_a_history_is_bad_input(tmp_path: Path) -> None:
         check_histories([tmp_path], checker="kafka")
 
 
-@pytest.mark.spark
-def test_the_command_line_reads_a_store(spark: object, tmp_path: Path) -> None:
+def test_the_command_line_reads_a_store(tmp_path: Path) -> None:
     for run in ("queue/20240101T00Z", "queue/20240102T00Z"):
         written(tmp_path / "store" / run, "kafka")
     (tmp_path / "store/queue/latest").symlink_to("20240102T00Z")

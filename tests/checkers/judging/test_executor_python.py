@@ -49,6 +49,7 @@ def test_a_python_without_pyarrow_is_named(
     assert ", ".join(NEEDS) in (caught.value.hint or "")
 
 
+@pytest.mark.full
 def test_the_version_that_an_executor_has_is_named(
     run: RunDir, spark: SparkContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -200,8 +200,7 @@ def test_a_final_read_begins_after_every_add_has_completed(name: str, tmp_path: 
     assert (reads["value"].to_pylist() if facts.reads and len(reads) else []) == values
 
 
-@pytest.mark.spark
-def test_without_a_final_read_nothing_is_lost(spark: object, tmp_path: Path) -> None:
+def test_without_a_final_read_nothing_is_lost(tmp_path: Path) -> None:
     file = tmp_path / "early.jsonl"
     file.write_bytes(lines(*FINAL["the-last-is-info"][0]))
     (document,) = check_histories([file])
@@ -225,8 +224,7 @@ def test_large_files_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.Mo
     assert history["index"].to_pylist() == list(range(10))
 
 
-@pytest.mark.spark
-def test_bad_files_do_not_keep_the_others_from_being_judged(spark: object, tmp_path: Path) -> None:
+def test_bad_files_do_not_keep_the_others_from_being_judged(tmp_path: Path) -> None:
     names = ("good", "bad", "unread")
     files = [tmp_path / f"{name}.jsonl" for name in names]
     files[0].write_bytes(lines(*add(1), *read(1, 2)))
@@ -248,16 +246,14 @@ def test_bad_files_do_not_keep_the_others_from_being_judged(spark: object, tmp_p
         check_histories(files)
 
 
-@pytest.mark.spark
-def test_a_history_of_reads_alone(spark: object, tmp_path: Path) -> None:
+def test_a_history_of_reads_alone(tmp_path: Path) -> None:
     file = tmp_path / "reads.jsonl"
     file.write_bytes(lines(*read(4, 5)))
     (document,) = check_histories([file])
     assert (document["verdict"], document["counts"]["unexpected"]) == ("invalid", 2)
 
 
-@pytest.mark.spark
-def test_histories_of_the_same_name_are_distinguished(spark: object, tmp_path: Path) -> None:
+def test_histories_of_the_same_name_are_distinguished(tmp_path: Path) -> None:
     files = [tmp_path / folder / "same.jsonl" for folder in ("a", "b")]
     for file in files:
         file.parent.mkdir()
@@ -266,8 +262,7 @@ def test_histories_of_the_same_name_are_distinguished(spark: object, tmp_path: P
     assert [document["verdict"] for document in check_histories(files)] == ["valid", "invalid"]
 
 
-@pytest.mark.spark
-def test_an_option_of_the_checker(spark: object, tmp_path: Path) -> None:
+def test_an_option_of_the_checker(tmp_path: Path) -> None:
     file = tmp_path / "twice.jsonl"
     file.write_bytes(lines(*add(1), *read(1, 1)))
     (plain,) = check_histories([file])

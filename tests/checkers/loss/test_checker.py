@@ -9,8 +9,6 @@ import pytest
 from tests.checkers.conftest import Judge, Judged
 from tests.fixtures.hand_made import E, Made, R, W
 
-pytestmark = pytest.mark.spark
-
 LOG = tuple(W(value, offset=value) for value in range(4))
 SEEN = {"type": "proof", "fault": "cut", "proven": True, "evidence": ["seen"]}
 CUT = (

@@ -13,8 +13,6 @@ import pytest
 
 from checkers.judging.many_runs import check_histories
 
-pytestmark = pytest.mark.spark
-
 ANSWERS = Path(__file__).parents[2] / "histories" / "jepsen-set.jsonl"
 CASES = [orjson.loads(line) for line in ANSWERS.read_bytes().splitlines()]
 SAME = {
@@ -26,7 +24,7 @@ SAME = {
 
 
 @pytest.fixture(scope="module")
-def documents(spark: object, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("histories")
     files = []
     for case in CASES:

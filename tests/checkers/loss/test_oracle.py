@@ -18,7 +18,7 @@ from tests.checkers.conftest import Judge, Judged
 from tests.fixtures.budget import examples
 from tests.fixtures.hand_made import E, Made, R, W
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.slow
 
 EXAMPLES = examples(120)
 PARTITIONS = 3
