@@ -12,7 +12,6 @@ from harness.faults.own_traffic import NoAnswer
 from harness.plan import parse_plan
 from harness.run.resolving import resolve
 from targets.kafka import brokers
-from targets.kafka.configuration import assignment
 from targets.kafka.target import Kafka
 from tests.fixtures.dry_run import DryRunNode
 
@@ -94,21 +93,6 @@ def test_a_broker_that_does_not_answer_says_nothing_of_any_cell(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert observed(monkeypatch, NoAnswer("gone"))[0] == [None, None]
-
-
-@pytest.mark.parametrize(
-    ("topic", "placed"),
-    [
-        ({"first_leader": 2}, {0: [2, 3, 1], 1: [3, 1, 2]}),
-        ({"first_leader": 3, "leaders": "one"}, {0: [3, 1, 2], 1: [3, 1, 2]}),
-        ({}, {0: [1, 2, 3], 1: [2, 3, 1]}),
-    ],
-)
-def test_a_plan_says_which_broker_leads_first(
-    topic: dict[str, Any], placed: dict[int, list[int]]
-) -> None:
-    plan: Any = parse_plan({"schema": 1, "name": "x", "topic": {"partitions": 2, **topic}})
-    assert assignment(plan) == placed
 
 
 def test_a_first_leader_that_does_not_exist_is_refused() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from harness.run.load import run_workload
 from harness.run.recorder import Recorder
 from targets.kafka.configuration import BROKER_PORT
 from targets.kafka.target import Kafka
+from tests.fixtures.dry_run import DryRunNode
 from tests.fixtures.fake_kafka import fake_kafka, own_host, record_set
 from tests.fixtures.producing import WRITERS
 
@@ -42,18 +44,6 @@ class Keyed:
             yield invoke(APPEND, value, value % partitions, key)
 
 
-@dataclass
-class Node:
-    address: str
-    name: str = "b1"
-    roles: frozenset[str] = frozenset({"broker"})
-
-
-@dataclass
-class Nodes:
-    nodes: dict[str, Any]
-
-
 @pytest.mark.parametrize("library", BY_NAME)
 def test_what_was_written_with_a_key_is_found_by_it(library: str, tmp_path: Path) -> None:
     plan = parse_plan(
@@ -71,7 +61,8 @@ def test_what_was_written_with_a_key_is_found_by_it(library: str, tmp_path: Path
     rundir.write_json(rundir.run, reported)
     rundir.faults.touch()
     with fake_kafka(host=own_host(), port=BROKER_PORT, partitions=2) as fake:
-        cluster: Any = Nodes({"b1": Node(fake.host)})
+        node = DryRunNode("b1", frozenset({"broker"}), fake.host)
+        cluster: Any = SimpleNamespace(nodes={"b1": node})
         with Recorder(rundir.history, run_id="r") as recorder:
             run_workload(
                 Keyed(),

@@ -14,26 +14,22 @@ from targets.kafka.configuration import assignment, of_commits
 
 
 @pytest.mark.parametrize(
-    ("leaders", "brokers", "replicas", "placed"),
+    ("brokers", "topic", "placed"),
     [
-        ("one", 3, 3, {0: [1, 2, 3], 1: [1, 2, 3]}),
-        ("spread", 3, 3, {0: [1, 2, 3], 1: [2, 3, 1]}),
-        ("spread", 3, 2, {0: [1, 2], 1: [2, 3]}),
-        ("spread", 1, 1, {0: [1], 1: [1]}),
+        (3, {"leaders": "one"}, {0: [1, 2, 3], 1: [1, 2, 3]}),
+        (3, {"leaders": "spread"}, {0: [1, 2, 3], 1: [2, 3, 1]}),
+        (3, {"leaders": "spread", "replication_factor": 2}, {0: [1, 2], 1: [2, 3]}),
+        (1, {"leaders": "spread", "replication_factor": 1}, {0: [1], 1: [1]}),
+        (3, {"first_leader": 2}, {0: [2, 3, 1], 1: [3, 1, 2]}),
+        (3, {"first_leader": 3, "leaders": "one"}, {0: [3, 1, 2], 1: [3, 1, 2]}),
+        (3, {}, {0: [1, 2, 3], 1: [2, 3, 1]}),
     ],
 )
 def test_the_first_replica_leads(
-    leaders: str, brokers: int, replicas: int, placed: dict[int, list[int]]
+    brokers: int, topic: dict[str, Any], placed: dict[int, list[int]]
 ) -> None:
-    topic: dict[str, Any] = {
-        "partitions": 2,
-        "replication_factor": replicas,
-        "leaders": leaders,
-    }
-    plan = parse_plan(
-        {"schema": 1, "name": "x", "target": {"version": "2.8.2", "brokers": brokers}}
-        | {"topic": topic}
-    )
+    target, topic = {"brokers": brokers}, {"partitions": 2, **topic}
+    plan: Any = parse_plan({"schema": 1, "name": "x", "target": target, "topic": topic})
     assert assignment(plan) == placed
 
 

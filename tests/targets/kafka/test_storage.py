@@ -76,37 +76,37 @@ def test_the_checkpoint_is_read_and_an_empty_one_says_nothing() -> None:
     assert recovery_points(b"") == {}
 
 
-def test_without_a_recovery_point_everything_may_go() -> None:
-    (change,) = cut({FIRST: SEGMENT})
-    assert (change.how, change.path, change.size_bytes) == ("resize", FIRST, 0)
-    assert change.summary == "cut at offset 0, its end was 9, checkpointed up to 0"
-
-
-def test_nothing_below_the_recovery_point_goes() -> None:
-    (change,) = cut({FIRST: SEGMENT, CHECKPOINT: synced(5)})
-    left = SEGMENT[: change.size_bytes]
-    assert [b.last for b in batches(left)] == [0, 2, 4]
-    assert len(left) == sum(b.size_bytes for b in batches(left))
+@pytest.mark.parametrize(
+    ("checkpoint", "options", "how", "left"),
+    [
+        (None, {}, "resize", []),
+        (5, {}, "resize", [0, 1, 3]),
+        (5, {"keep_share": 0.5}, "resize", [0, 1, 3, 5, 6]),
+        (5, {"tail": "zeros"}, "zero", [0, 1, 3]),
+    ],
+    ids=["everything may go", "what is below stays", "a share survives", "zeros"],
+)
+def test_what_is_above_the_recovery_point_goes(
+    checkpoint: int | None, options: dict[str, Any], how: str, left: list[int]
+) -> None:
+    files = {FIRST: SEGMENT, **({CHECKPOINT: synced(checkpoint)} if checkpoint else {})}
+    (change,) = cut(files, **options)
+    assert (change.how, change.path) == (how, FIRST)
+    kept = batches(SEGMENT[: change.size_bytes])
+    assert [b.first for b in kept] == left
+    assert change.size_bytes == sum(b.size_bytes for b in kept)
+    if checkpoint is None:
+        assert change.summary == "cut at offset 0, its end was 9, checkpointed up to 0"
 
 
 def test_a_log_that_was_fsynced_whole_is_left_alone() -> None:
     assert cut({FIRST: SEGMENT, CHECKPOINT: synced(9)}) == []
 
 
-def test_a_share_of_what_was_not_fsynced_may_survive() -> None:
-    (change,) = cut({FIRST: SEGMENT, CHECKPOINT: synced(5)}, keep_share=0.5)
-    assert [b.first for b in batches(SEGMENT[: change.size_bytes])] == [0, 1, 3, 5, 6]
-
-
 def test_a_torn_tail_is_the_beginning_of_a_batch() -> None:
     (change,) = cut({FIRST: SEGMENT, CHECKPOINT: synced(5)}, tail="torn")
     assert change.how == "resize"
     assert 268 < change.size_bytes < 346
-
-
-def test_a_tail_of_zeros_begins_at_the_cut() -> None:
-    (change,) = cut({FIRST: SEGMENT, CHECKPOINT: synced(5)}, tail="zeros")
-    assert (change.how, change.size_bytes) == ("zero", 268)
 
 
 def test_later_segments_go_with_their_indexes() -> None:

@@ -28,6 +28,7 @@ from targets.kafka.record_sets import (
     records,
     walk,
 )
+from tests.fixtures.budget import budget
 from tests.fixtures.fake_kafka import flipped, record_set
 
 SEGMENT = (Path(__file__).parents[1] / "segment.log").read_bytes()
@@ -138,7 +139,7 @@ BATCHES = st.sampled_from([0, 1, 2]).flatmap(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=budget(60, 300))
 @given(st.lists(BATCHES, max_size=5), st.integers(0, 3))
 def test_every_format_and_codec_is_read_as_kafka_python_reads_it(
     batches: list[Batch], gap: int
@@ -148,7 +149,7 @@ def test_every_format_and_codec_is_read_as_kafka_python_reads_it(
     assert by_kafka_python(raw) == truth
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=budget(15, 60))
 @given(
     st.lists(st.tuples(st.integers(1, 900), st.integers(0, 70)), min_size=1, max_size=12),
     st.integers(0, 5000),

@@ -108,16 +108,6 @@ def test_a_plan_overrides_defaults_and_nothing_that_ackloss_owns(version: str) -
     ]
 
 
-def test_one_server_runs_alone() -> None:
-    files = zookeeper.zookeeper_files("z1", plan_of("2.8.2"), ADDRESSES)
-    assert list(files) == ["zoo.cfg"]
-    reported = read(files["zoo.cfg"])
-    assert (reported["clientPort"], reported["tickTime"]) == ("2181", "500")
-    assert reported["dataDir"] == "/var/lib/ackloss/data"
-    assert reported["admin.enableServer"] == "false"
-    assert not [key for key in reported if key.startswith("server.")]
-
-
 def test_three_servers_know_each_other_and_their_own_number() -> None:
     files = zookeeper.zookeeper_files("z2", plan_of("2.8.2", zookeepers=3), ADDRESSES)
     assert files["data/myid"] == b"2"
