@@ -111,14 +111,10 @@ def changes_of(choice: Choice, base: Document) -> dict[str, tuple[str | None, st
     for key, value in choice.set.items():
         parts = dotted_parts(key)
         own = keys.get(dotted(tuple(parts)), before.get(parts[-1]))
-        pair = None if own is None else _text(own), _text(value)
+        pair = None if own is None else label(own), label(value)
         if pair[0] != pair[1]:
             changed[parts[-1]] = pair
     return changed
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class Budget(Section):
@@ -266,7 +262,7 @@ class Campaign:
         return int.from_bytes(hashlib.sha256(source).digest()[:4], "big")
 
 
-def label(value: Scalar) -> Label:
+def label(value: object) -> Label:
     """A value of an axis as text."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 

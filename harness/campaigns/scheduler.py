@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Final
+from typing import Final, NamedTuple
 
 import psutil
 
@@ -181,18 +181,11 @@ def rounds_ahead(rounds: int) -> int:
     return min(max(_AHEAD_AT_LEAST, rounds // 10), _AHEAD_AT_MOST)
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """One run to be executed, of one cell or of several that share it."""
 
-    cell: Cell
+    cells: Group
     repetition: int
-    others: Group = ()
-
-    @property
-    def cells(self) -> Group:
-        """Every cell of the run."""
-        return (self.cell, *self.others)
 
 
 @dataclass
@@ -216,15 +209,15 @@ class Order:
             self.groups, key=lambda group: not any(cell.name in self.first for cell in group)
         )
         self._left = [
-            Task(cells[0], n, tuple(cells[1:]))
+            Task(cells, n)
             for n in range(rounds)
             for group in ordered
             if (
-                cells := [
+                cells := tuple(
                     cell
                     for cell in group
                     if n < cell.repetitions and (cell.name, n) not in self.finished
-                ]
+                )
             )
         ]
 
@@ -240,7 +233,7 @@ class Order:
         workers_with = Counter(elsewhere)
 
         def cost(place: int) -> tuple[bool, int, int]:
-            wanted = self.cluster_of[self._left[place].cell.name]
+            wanted = self.cluster_of[self._left[place].cells[0].name]
             if wanted is None:
                 return True, 0, place
             return wanted != kept, workers_with[wanted], place
@@ -422,11 +415,11 @@ class Scheduler:
                     repetition=task.repetition,
                     run_id=run_id,
                     worker=worker.number,
-                    shared=assignment.run_id if task.others else None,
+                    shared=assignment.run_id if names else None,
                 )
             )
         worker.task, worker.begun_s, worker.judged = task, self.now_s(), False
-        worker.cluster_key = self._keys[task.cell.name]
+        worker.cluster_key = self._keys[task.cells[0].name]
         self._begun += len(task.cells)
         with suppress(BrokenPipeError):  # noticed when the worker's pipe is read
             worker.pipe.send(assignment)
@@ -481,13 +474,13 @@ class Scheduler:
         elif task is not None and len(again) < len(task.cells):
             self._failures += 1
         if task is not None and again:
-            self._order.put_back(Task(again[0], task.repetition, tuple(again[1:])))
+            self._order.put_back(Task(tuple(again), task.repetition))
 
     def _check_limits(self) -> None:
         for worker in list(self._workers):
             if worker.task is None:
                 continue
-            limit_s = self.campaign.plan.limit_s or limit_of(worker.task.cell.resolved.plan)
+            limit_s = self.campaign.plan.limit_s or limit_of(worker.task.cells[0].resolved.plan)
             if self.now_s() - worker.begun_s > limit_s:
                 self._receive_rest(worker)  # ending another one may have taken a while
             if worker.task is not None and self.now_s() - worker.begun_s > limit_s:

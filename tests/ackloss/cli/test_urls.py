@@ -151,7 +151,7 @@ def test_an_archive_that_is_denied_costs_no_run(
         denial.__exit__(None, None, None)
     assert done.exit_code == 5, done.output
     (said,) = (line for line in done.stdout.splitlines() if DENIED in line)
-    assert said.startswith(f"1 judged run was not copied to {place} ({place}/runs/")
+    assert said.startswith(f"judged runs that were not copied to {place}: 1 ({place}/runs/")
     (finished,) = map(folder.run, (each.name for each in folder.runs.iterdir()))
     assert finished.result.is_file()
     assert ackloss(*resume).exit_code == 0

@@ -28,8 +28,8 @@ def in_groups(groups: list[Group], **how: Any) -> Order:
 def taken(order: Order, kept: str | None = None) -> list[tuple[str, int]]:
     found = []
     while (task := order.next(kept, [])) is not None:
-        found.append((task.cell.name, task.repetition))
-        kept = order.cluster_of[task.cell.name]  # type: ignore[assignment]
+        found.append((task.cells[0].name, task.repetition))
+        kept = order.cluster_of[task.cells[0].name]  # type: ignore[assignment]
     return found
 
 
@@ -67,7 +67,7 @@ def test_finished_runs_are_left_out_and_a_broken_one_comes_first() -> None:
     assert len(left) == 2
     task = left.next("same", [])
     assert task is not None
-    assert (task.cell.name, task.repetition) == ("a=y", 0)
+    assert (task.cells[0].name, task.repetition) == ("a=y", 0)
     left.put_back(task)
     assert taken(left) == [("a=y", 0), ("a=x", 1)]
 
@@ -80,20 +80,20 @@ def test_a_worker_keeps_its_cluster_for_five_rounds() -> None:
 
 def test_a_worker_keeps_its_cluster_while_another_worker_is_slow() -> None:
     left = order(cells(x=9, y=9), cluster_of={"a=x": "1", "a=y": "2"})
-    assert left.next("1", ["2"]) == Task(left.groups[0][0], 0)  # type: ignore[index]
+    assert left.next("1", ["2"]) == Task(left.groups[0], 0)  # type: ignore[index]
     found = []
-    while (task := left.next("2", ["1"])) is not None and task.cell.name == "a=y":
+    while (task := left.next("2", ["1"])) is not None and task.cells[0].name == "a=y":
         found.append(task.repetition)
     assert found == [0, 1, 2, 3, 4, 5]
     assert task is not None
-    assert (task.cell.name, task.repetition) == ("a=x", 1)
+    assert (task.cells[0].name, task.repetition) == ("a=x", 1)
 
 
 def test_a_new_worker_takes_a_cell_whose_cluster_no_other_has() -> None:
     clusters = {"a=x": "1", "a=y": "1", "a=z": "2"}
     task = order(cells(x=1, y=1, z=1), cluster_of=clusters).next(None, ["1"])
     assert task is not None
-    assert task.cell.name == "a=z"
+    assert task.cells[0].name == "a=z"
 
 
 def test_with_more_clusters_than_workers_a_cluster_serves_five_rounds_before_the_next() -> None:
@@ -116,7 +116,7 @@ def test_cells_that_share_a_run_are_one_task_for_each_repetition() -> None:
     left = in_groups([(x, y), (z,)])
     assert len(left) == 4
     found = [left.next("same", []) for _ in range(4)]
-    assert found == [Task(x, 0, (y,)), Task(z, 0), Task(x, 1), Task(z, 1)]
+    assert found == [Task((x, y), 0), Task((z,), 0), Task((x,), 1), Task((z,), 1)]
     assert left.next("same", []) is None
 
 
@@ -124,10 +124,10 @@ def test_of_a_shared_run_only_missing_cells_are_repeated() -> None:
     x, y, z = cells(x=2, y=2, z=2)
     finished = {("a=x", 0), ("a=x", 1), ("a=z", 1)}
     left = in_groups([(x, y, z)], finished=finished)
-    assert [left.next(None, []) for _ in range(2)] == [Task(y, 0, (z,)), Task(y, 1)]
+    assert [left.next(None, []) for _ in range(2)] == [Task((y, z), 0), Task((y,), 1)]
 
 
 def test_a_cell_that_lost_before_brings_those_that_share_its_run() -> None:
     x, y, z = cells(x=1, y=1, z=1)
     task = in_groups([(x,), (y, z)], first={"a=z"}).next(None, [])
-    assert task == Task(y, 0, (z,))
+    assert task == Task((y, z), 0)

@@ -159,7 +159,7 @@ def test_a_cell_that_its_version_does_not_support_is_never_run(tmp_path: Path) -
     assert [cell.repetitions for cell in given.cells] == [3, 0, 3, 3]
     assert estimate(given, workers=1).runs == 9
     order = Order([(cell,) for cell in given.possible], {cell.name: 1 for cell in given.possible})
-    names = {order.next(None, []).cell.name for _ in range(len(order))}  # type: ignore[union-attr]
+    names = {order.next(None, []).cells[0].name for _ in range(len(order))}  # type: ignore[union-attr]
     assert names == {cell.name for cell in given.cells} - {OLD_SAFE}
 
 
