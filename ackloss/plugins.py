@@ -21,7 +21,7 @@ documented where it is defined:
     harness.protocols.clusters  the nodes that a target wants, for a kind of cluster
     harness.clusters.memory     simulated nodes, for a target that runs on them
     harness.servers             the base of systems that are a server on each node
-    harness.machine.scratch     a temporary folder that `ackloss clean` removes after a crash
+    harness.machine.files     a temporary folder that `ackloss clean` removes after a crash
     harness.errors              what a plug-in may raise
 """
 
@@ -31,12 +31,12 @@ import importlib
 from typing import TYPE_CHECKING, Any, Generic
 
 from harness.clusters.memory.cluster import MemoryCluster as MemoryCluster
+from harness.clusters.memory.cluster import RunsSimulated as RunsSimulated
+from harness.clusters.memory.cluster import simulated_of as simulated_of
 from harness.clusters.memory.node import Disk as Disk
 from harness.clusters.memory.node import File as File
 from harness.clusters.memory.node import MemoryNode as MemoryNode
 from harness.clusters.memory.node import Process as Process
-from harness.clusters.memory.provider import RunsSimulated as RunsSimulated
-from harness.clusters.memory.provider import simulated_of as simulated_of
 from harness.clusters.memory.simulation import Host as Host
 from harness.clusters.memory.simulation import Refused as Refused
 from harness.errors import AcklossError as AcklossError
@@ -81,7 +81,7 @@ from harness.levers.process import kept_dead_by as kept_dead_by
 from harness.levers.protocol import ProtocolLever as ProtocolLever
 from harness.levers.protocol import Requests as Requests
 from harness.levers.proxied import with_proxy as with_proxy
-from harness.machine.scratch import scratch as scratch
+from harness.machine.files import scratch as scratch
 from harness.models import MODELS as MODELS
 from harness.models import Model as Model
 from harness.models import micro_ops as micro_ops

@@ -27,7 +27,7 @@ import ackloss
 from ackloss.cli import main
 from harness import registry
 from harness.faults.records import RECORD_TYPES
-from harness.machine.scratch import remove_abandoned
+from harness.machine.files import remove_abandoned
 from harness.models import MODELS
 from tests.fixtures.toy import ROOT, TOY, entry_points, install
 

@@ -15,7 +15,7 @@ from ackloss.cli.options import PathOrUrl, key_and_value
 from ackloss.cli.output import Output, with_output
 from ackloss.cli.results import merged_exit_code, print_verdict
 from harness.errors import AcklossError
-from harness.machine.scratch import scratch
+from harness.machine.files import scratch
 from harness.urls import is_url
 
 if TYPE_CHECKING:

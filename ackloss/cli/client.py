@@ -13,7 +13,7 @@ import rich_click as click
 
 from ackloss.cli.output import Output, with_output
 from harness.errors import EnvironmentFailure, PlanError
-from harness.machine.scratch import scratch
+from harness.machine.files import scratch
 
 if TYPE_CHECKING:
     from harness.protocols import Completion, Invoke

@@ -35,7 +35,7 @@ from harness.history.documents import (
     read_run,
 )
 from harness.history.run_folder import CELLS, RunDir, parts_of
-from harness.machine.scratch import scratch
+from harness.machine.files import scratch
 from harness.plan import Plan
 from harness.protocols import UNKNOWN
 from harness.run.cells import CellPlan

@@ -42,7 +42,7 @@ from harness.errors import AcklossError, HarnessFailure, HistoryError
 from harness.history.outside import histories
 from harness.history.remote_run import RemoteRun
 from harness.history.run_folder import RunDir
-from harness.machine.scratch import scratch
+from harness.machine.files import scratch
 from harness.storage import environment
 
 Stored = RunDir | RemoteRun

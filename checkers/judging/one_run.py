@@ -39,7 +39,7 @@ from harness.history.gaps import gaps_of_files
 from harness.history.outside import run_id_of
 from harness.history.rows import Rows
 from harness.history.run_folder import SCHEMA_VERSION, RunDir, cell_id
-from harness.machine.scratch import scratch
+from harness.machine.files import scratch
 from harness.models import LOG, MODELS
 from harness.protocols import (
     DONE,

@@ -36,7 +36,7 @@ from pyspark.java_gateway import launch_gateway
 
 from checkers.judging.many_runs import WorkerDied
 from harness.errors import EnvironmentFailure, HarnessFailure, PlanError
-from harness.machine.scratch import scratch
+from harness.machine.files import scratch
 from harness.registry import GROUP, PACKAGES
 
 NEEDS: Final = ("numpy", "pyarrow", "orjson", "pydantic")

@@ -22,7 +22,7 @@ from harness.campaigns.journal import COPY_AGAIN, Progress, read_progress
 from harness.errors import EnvironmentFailure, HistoryError
 from harness.history.documents import read_run
 from harness.history.run_folder import CELLS, Inside, RunDir, parts_of, write_atomically
-from harness.machine.scratch import scratch
+from harness.machine.files import scratch
 from harness.urls import is_url
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from harness.errors import AcklossError, HarnessFailure, Interrupted
 from harness.history.documents import CampaignOf
 from harness.history.run_folder import RunDir, cell_id, new_run_id
 from harness.machine import state
-from harness.machine.scratch import scratch
+from harness.machine.files import scratch
 from harness.plan import parse_plan
 from harness.protocols import FAILED, Provider, RunCluster
 from harness.run.client_process import ClientCommand

@@ -15,7 +15,7 @@ from harness.errors import AcklossError
 from harness.faults.journal import open_acts
 from harness.machine import state
 from harness.machine.client_processes import end_client_processes
-from harness.machine.scratch import remove_abandoned
+from harness.machine.files import remove_abandoned
 from harness.protocols import Provider
 
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from harness.errors import HistoryError
 from harness.history.manifest import is_evidence
 from harness.history.run_folder import CELLS, RunDir
-from harness.machine.scratch import scratch
+from harness.machine.files import scratch
 from harness.protocols import DONE
 from harness.storage import Folder
 

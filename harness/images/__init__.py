@@ -3,8 +3,8 @@
     recipe    what an image is made of, as data; its tag is the recipe's hash
     building  builds an image: a base (by mmdebstrap, or the user's own), packages, jars
     maven     the jars of a version, fetched by the ordinary Maven client
-    oneoff    runs one command in a throw-away container of an image and returns its files
-    faketime  the libfaketime library of the infrastructure image
+    oneoff    runs one command in a throw-away container of an image and returns its files, such as
+              the libfaketime library of the infrastructure image
     daemon    the Docker daemon of this machine
     keeping   what is made once per machine: its locks, its place, progress messages
 

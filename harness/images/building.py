@@ -19,7 +19,7 @@ from harness.images import maven
 from harness.images.daemon import connect
 from harness.images.keeping import Say, alone, quietly, step
 from harness.images.recipe import DEBIAN, INFRA, MMDEBSTRAP, Recipe, made_base
-from harness.machine.scratch import scratch
+from harness.machine.files import scratch
 from harness.machine.user_config import user_config
 from harness.protocols import ImageRef
 

@@ -17,7 +17,7 @@ from typing import Final
 from harness.errors import EnvironmentFailure, PlanError
 from harness.images.keeping import Say, kept, step
 from harness.images.recipe import FILES
-from harness.machine.scratch import scratch
+from harness.machine.files import scratch
 from harness.protocols import ImageRef
 
 _COMPILE_S: Final = 60

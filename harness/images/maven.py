@@ -13,7 +13,7 @@ from harness.errors import EnvironmentFailure, PlanError
 from harness.images.java import BRIEF
 from harness.images.keeping import Say, alone, quietly, step
 from harness.images.recipe import Recipe
-from harness.machine.scratch import scratch
+from harness.machine.files import scratch
 from harness.machine.state import cache_dir
 
 _LIMIT_S = 900

@@ -17,10 +17,12 @@ from docker.errors import APIError, NotFound
 
 from harness.errors import EnvironmentFailure
 from harness.images.daemon import LABEL, RUN_LABEL, connect
+from harness.images.keeping import kept
 from harness.images.recipe import FILES
 from harness.machine import state
 from harness.machine.files import packed, unpacked
 from harness.machine.state import cache_dir
+from harness.protocols import ImageRef
 
 _STOP_S = 60
 
@@ -125,3 +127,27 @@ def _create(
         ),
     )
     return str(created["Id"])
+
+
+# libfaketime, copied once out of the infrastructure image, for nodes of any image.
+
+_NAME = "libfaketimeMT.so.1"
+_COPY_S = 30
+
+
+def libfaketime(infra_image_id: str) -> bytes:
+    """The library's content, from the cache after the first time. Raises EnvironmentFailure."""
+
+    def read() -> bytes:
+        # to a fixed path first: its own depends on the machine's architecture
+        copy = ["sh", "-c", f"cp /usr/lib/*/faketime/{_NAME} {FILES}"]
+        with one_off(infra_image_id, copy) as copying:
+            copying.wait(limit_s=_COPY_S)
+            content = copying.read(f"{FILES}/{_NAME}")
+            if content is None:
+                why = copying.output().strip()[:200]
+                raise EnvironmentFailure(f"the infrastructure image has no libfaketime: {why}")
+            return content
+
+    image = ImageRef(reference="infra", id=infra_image_id)
+    return kept(image, _NAME, "", read).read_bytes()

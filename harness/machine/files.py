@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import secrets
+import shutil
+import stat
 import tarfile
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -78,3 +82,38 @@ def replace_state(path: Path, content: bytes) -> None:
             file=str(path),
             hint="set ACKLOSS_STATE to a writable folder",
         ) from error
+
+
+# Temporary folders named after their process, so that those of a dead process can be removed.
+
+_NAME = re.compile(r"ackloss-(\d+)-\w+")
+
+
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """A temporary folder of this process, removed at the end of its context."""
+    return tempfile.TemporaryDirectory(prefix=f"ackloss-{os.getpid()}-")
+
+
+def remove_abandoned(*, dry_run: bool) -> list[str]:
+    """Remove this user's temporary folders whose process is dead; returns a line for each."""
+    import psutil  # an executor of Spark makes temporary folders, and has none
+
+    removed = []
+    for path in sorted(Path(tempfile.gettempdir()).glob("ackloss-*")):
+        match = _NAME.fullmatch(path.name)
+        if match is None or not _is_our_folder(path):
+            continue
+        if not psutil.pid_exists(int(match[1])):
+            removed.append(f"temporary folder {path}")
+            if not dry_run:
+                shutil.rmtree(path, ignore_errors=True)
+    return removed
+
+
+def _is_our_folder(path: Path) -> bool:
+    """Whether it is a folder of this user; not one that its process has removed meanwhile."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from harness import registry
-from harness.clusters.cluster_file import kind_in
+from harness.clusters.external import kind_in
 from harness.errors import Mistakes, PlanError, nearest
 from harness.faults import selectors
 from harness.faults.injection import missing_levers

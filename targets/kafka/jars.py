@@ -17,7 +17,7 @@ from harness.images import maven
 from harness.images.java import jar, java_here
 from harness.images.keeping import Say
 from harness.images.recipe import FILES
-from harness.machine.scratch import scratch
+from harness.machine.files import scratch
 from harness.protocols import Distribution, ImageRef
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import (

@@ -11,9 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from harness import registry
-from harness.clusters.memory.cluster import MemoryCluster
+from harness.clusters.memory.cluster import MemoryCluster, RunsSimulated, simulated_of
 from harness.clusters.memory.node import MemoryNode
-from harness.clusters.memory.provider import RunsSimulated, simulated_of
 from harness.errors import PlanError, nearest
 from harness.history import READS
 from harness.models import GROUP, LOG, REGISTER, SET, TRANSACTION

@@ -20,9 +20,9 @@ from harness.clusters.ssh.cluster import SshCluster
 from harness.clusters.ssh.host import hosts_of
 from harness.clusters.ssh.inventory import read_inventory
 from harness.history.run_folder import new_run_id
-from harness.images import faketime
 from harness.images.building import infra_image
 from harness.images.daemon import connect
+from harness.images.oneoff import libfaketime
 from harness.levers import prepared
 from harness.machine import state
 from harness.protocols import BOUNDED_DISK, OWN_DISK, NodeSpec
@@ -69,7 +69,7 @@ def _in_docker(
         cluster = DockerCluster(run_id, connect(), image.id)
         try:
             addresses = cluster.create_network(list(ROLES))
-            library = partial(faketime.library, image.id)
+            library = partial(libfaketime, image.id)
             nodes = _specs(addresses, talk, beside)
             specs = [prepared(each, needs, library) for each in nodes]
             cluster.start_pods(specs, image.id, addresses)

@@ -16,8 +16,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from harness.clusters.cluster_file import Reached, access_of, read_cluster_file
-from harness.clusters.external import External, system_of
+from harness.clusters.external import External, Reached, access_of, read_cluster_file, system_of
 from harness.errors import AcklossError, EnvironmentFailure, PlanError, nearest
 from harness.machine import reach
 from harness.protocols import Access, Finding, GuestTarget, Order, RunCluster, Status

@@ -30,8 +30,8 @@ from docker.types import IPAMConfig, IPAMPool, LogConfig
 from harness.clusters.docker.pod import BESIDE_PID_FILE, PID_FILE, DockerNode, infra_host_config
 from harness.clusters.docker.removal import BESIDE_SUFFIX, INFRA_SUFFIX, remove_run
 from harness.errors import EnvironmentFailure
-from harness.images import faketime
 from harness.images.daemon import LABEL, RUN_LABEL
+from harness.images.oneoff import libfaketime
 from harness.images.recipe import INFRA_MB
 from harness.levers import all_levers, prepared
 from harness.machine import loop_disks
@@ -284,6 +284,6 @@ class PodsOfRun(DockerCluster, RunCluster):
         target, plan = self.order.target, self.order.plan
         addresses = self.create_network(target.names(plan))
         specs = specs_of(self.order, self.ingredients, addresses)
-        library = partial(faketime.library, self.infra_image)
+        library = partial(libfaketime, self.infra_image)
         specs = [prepared(spec, self.order.needs, library) for spec in specs]
         self.start_pods(specs, self.ingredients.image.id, addresses)

@@ -16,16 +16,14 @@ from typing import Any, Final, TypeVar
 
 from harness.clusters.ssh import equipment, scripts
 from harness.clusters.ssh.equipment import Installation
-from harness.clusters.ssh.host import Host, hosts_of
+from harness.clusters.ssh.host import Host, SshNode, hosts_of
 from harness.clusters.ssh.inventory import KIND, read_inventory
-from harness.clusters.ssh.node import SshNode
 from harness.clusters.ssh.scripts import UPLOADS
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
 from harness.levers import all_levers, prepared
 from harness.levers.power import PowerLever
 from harness.machine import reach
-from harness.machine.files import packed
-from harness.machine.scratch import scratch
+from harness.machine.files import packed, scratch
 from harness.protocols import (
     ImageRef,
     Ingredients,

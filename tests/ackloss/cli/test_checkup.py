@@ -13,7 +13,7 @@ import pytest
 from ackloss.cli import checkup as common
 from harness.clusters.docker import checkup as doctor
 from harness.clusters.docker.provider import Docker
-from harness.clusters.memory.provider import Memory
+from harness.clusters.memory.cluster import Memory
 from harness.clusters.ssh.provider import Ssh
 from harness.errors import EnvironmentFailure
 from harness.machine import loop_disks

@@ -16,7 +16,7 @@ from harness.faults.records import ClockRecord
 from harness.history.run_folder import new_run_id
 from harness.images.building import infra_image
 from harness.images.daemon import connect
-from harness.images.faketime import library
+from harness.images.oneoff import libfaketime
 from harness.levers.clock import ClockLever, prepared
 from harness.levers.commands import poll_until
 from harness.machine import state
@@ -42,7 +42,7 @@ def pods(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
     """b1 and b2 are prepared, b3 has all the files but not the library in its process, b4 none."""
     run_id, image = new_run_id(), infra_image()
     plain = NodeSpec(name="b4", roles=ROLES, argv=["perl", "-e", TELL])
-    whole = prepared(plain, library(image.id))
+    whole = prepared(plain, libfaketime(image.id))
     specs = [
         replace(whole, name="b1"),
         replace(whole, name="b2"),

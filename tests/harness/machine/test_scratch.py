@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.machine.scratch import remove_abandoned, scratch
+from harness.machine.files import remove_abandoned, scratch
 
 KILLED = """
 import os, signal
-from harness.machine.scratch import scratch
+from harness.machine.files import scratch
 held = scratch()
 print(held.name, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)

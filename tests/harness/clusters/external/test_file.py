@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.clusters.cluster_file import access_of, read_cluster_file
-from harness.clusters.external import ClusterFile, External
+from harness.clusters.external import ClusterFile, External, access_of, read_cluster_file
 from harness.errors import EnvironmentFailure, PlanError
 from harness.machine import reach
 from harness.run.resolving import cluster_provider
