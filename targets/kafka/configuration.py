@@ -4,14 +4,14 @@ plan may not touch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from harness.errors import Mistakes, PlanError
-from harness.protocols import NODE_DATA, STORED
+from harness.protocols import NODE_DATA, STORED, Ingredients, NodeSpec
 from targets.kafka.definitions import Level, why_not, why_refused
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.versions import ZOOKEEPER, metadata_of
+from targets.kafka.versions import DEFAULT_VERSION, ZOOKEEPER, metadata_of, release_line
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
@@ -57,10 +57,38 @@ def rack_of(name: str, plan: KafkaPlan) -> str | None:
     return racks[(int(name[1:]) - 1) % len(racks)] if racks else None
 
 
-def with_rack(roles: frozenset[str], name: str, plan: KafkaPlan) -> frozenset[str]:
-    """A node's roles, and as one of them its rack."""
+def node_spec(
+    name: str,
+    roles: frozenset[str],
+    plan: KafkaPlan,
+    made: Ingredients,
+    main: str,
+    files: Mapping[str, bytes],
+    *,
+    ports: Sequence[int],
+    flags: Sequence[str] = (),
+) -> NodeSpec:
+    """A node with its process, whose main class is `main` and whose configuration is the first of
+    its files; its rack is one of its roles."""
+    release = release_line(made.image.version or plan.target.version or DEFAULT_VERSION)
     rack = rack_of(name, plan)
-    return roles | {f"rack:{rack}"} if rack else roles
+    return NodeSpec(
+        name=name,
+        roles=roles | {f"rack:{rack}"} if rack else roles,
+        argv=release.process(
+            main,
+            config=f"{NODE_DATA}/{next(iter(files))}",
+            log_config=f"{NODE_DATA}/{release.log_file}",
+            log_folder=f"{NODE_DATA}/{LOGS}",
+            heap_mb=plan.target.memory_mb // 2,
+            archive=next(iter(made.mounts.values()), None),
+            flags=flags,
+        ),
+        files={**files, release.log_file: release.log_config.encode(), f"{LOGS}/server.log": b""},
+        mounts=made.mounts,
+        memory_mb=plan.target.memory_mb,
+        ports=ports,
+    )
 
 
 def properties(values: Mapping[str, Any]) -> bytes:

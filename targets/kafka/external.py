@@ -30,7 +30,7 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 from kafka import errors as theirs
 
-from harness.errors import EnvironmentFailure, HarnessFailure, Mistakes, PlanError, nearest
+from harness.errors import EnvironmentFailure, HarnessFailure, PlanError, nearest
 from harness.faults.own_traffic import NoAnswer
 from harness.models import LOG
 from harness.protocols import (
@@ -58,7 +58,7 @@ from targets.kafka.brokers import (
 from targets.kafka.clients import library_of
 from targets.kafka.clients.kafka_python import KafkaPython
 from targets.kafka.clients.librdkafka import Librdkafka
-from targets.kafka.configuration import check_settings, text
+from targets.kafka.configuration import text
 from targets.kafka.effective import OURS, shortened
 from targets.kafka.log import KafkaLog
 from targets.kafka.plan import KafkaPlan
@@ -451,16 +451,6 @@ class KafkaGuest(KafkaLog, GuestTarget[KafkaPlan]):
             name = str(topic.get("name", "run"))
             made["topic"] = {**topic, "name": f"{PREFIX}{name[:32]}-{secrets.token_hex(6)}"}
         return made, [f"{key} is ignored: it is the cluster's own" for key in ignored]
-
-    def check(self, plan: KafkaPlan) -> None:
-        mistakes = Mistakes()
-        with mistakes.noted():
-            check_settings(plan.target.settings, where="target.settings")
-        with mistakes.noted():
-            check_settings(plan.topic.settings, where="topic.settings", level="topic")
-        with mistakes.noted():
-            library_of(plan).check(plan)
-        mistakes.refuse()
 
     def objects(self, plan: KafkaPlan) -> tuple[str, ...]:
         return (in_words(plan.topic.name),)

@@ -25,7 +25,6 @@ from harness.faults.own_traffic import NoAnswer
 from harness.images.keeping import Say
 from harness.images.recipe import FILES
 from harness.protocols import (
-    NODE_DATA,
     STORED,
     Cluster,
     ImageRef,
@@ -41,14 +40,13 @@ from targets.kafka.configuration import (
     BROKER_PORT,
     CONTROLLER_PORT,
     DATA,
-    LOGS,
     assignment,
     node_ids,
+    node_spec,
     of_commits,
     properties,
     rack_of,
     text,
-    with_rack,
 )
 from targets.kafka.jars import is_jars
 from targets.kafka.plan import KafkaPlan
@@ -137,31 +135,21 @@ def specs(plan: KafkaPlan, made: Ingredients, addresses: Mapping[str, str]) -> l
     bootstrap = {f"{STORED}/{release.bootstrap}": made.files.get(_BOOTSTRAP, b"")}
     only_controllers = release.bootstrap == FIRST_SNAPSHOT
     snapshot = _first_snapshot(plan, made.image, release, cluster_id, directories, addresses)
-    argv = release.process(
-        release.broker_class,
-        config=f"{NODE_DATA}/server.properties",
-        log_config=f"{NODE_DATA}/{release.log_file}",
-        log_folder=f"{NODE_DATA}/{LOGS}",
-        heap_mb=plan.target.memory_mb // 2,
-        archive=next(iter(made.mounts.values()), None),
-    )
     return [
-        NodeSpec(
-            name=name,
-            roles=with_rack(roles(name, plan), name, plan),
-            argv=argv,
-            files={
+        node_spec(
+            name,
+            roles(name, plan),
+            plan,
+            made,
+            release.broker_class,
+            {
                 "server.properties": server_properties(name, plan, addresses),
-                release.log_file: release.log_config.encode(),
-                f"{LOGS}/server.log": b"",
                 f"{STORED}/meta.properties": _META.format(
                     cluster=cluster_id, number=number, directory=directories[name]
                 ).encode(),
                 **({} if only_controllers and not is_controller(name, plan) else bootstrap),
                 **(snapshot if is_controller(name, plan) else {}),
             },
-            mounts=made.mounts,
-            memory_mb=plan.target.memory_mb,
             ports=[_PORTS[role] for role in sorted(roles(name, plan))],
         )
         for name, number in node_ids(plan).items()

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from harness.errors import Mistakes
 from harness.protocols import Cluster, End, Promises, Range, Target, Vocabulary
 from harness.protocols.systems import JSON
 from targets.kafka import promises
 from targets.kafka.clients import ANY_CLIENT, library_of
 from targets.kafka.clients.library import READERS
+from targets.kafka.configuration import check_settings
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.reading import Source, read_from, read_ranges_from
 from targets.kafka.vocabulary import VOCABULARY
@@ -31,6 +33,22 @@ class KafkaLog(Target[KafkaPlan]):
     @abstractmethod
     def source(self, cluster: Cluster, plan: KafkaPlan) -> AbstractContextManager[Source]:
         """What the final read reads."""
+
+    def check(self, plan: KafkaPlan) -> None:
+        """Refuse settings that a plan may not touch, and what clients cannot do."""
+        mistakes = Mistakes()
+        with mistakes.noted():
+            check_settings(plan.target.settings, where="target.settings")
+        with mistakes.noted():
+            check_settings(plan.topic.settings, where="topic.settings", level="topic")
+        for check in self.checks(plan):
+            with mistakes.noted():
+                check(plan)
+        mistakes.refuse()
+
+    def checks(self, plan: KafkaPlan) -> Sequence[Callable[[KafkaPlan], None]]:
+        """What else is checked, each raising PlanError."""
+        return [library_of(plan).check]
 
     def vocabulary(self) -> Vocabulary:
         return VOCABULARY

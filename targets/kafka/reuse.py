@@ -30,72 +30,51 @@ from targets.kafka.plan import KafkaPlan
 from targets.kafka.transactions.settings import topic_plans
 from targets.kafka.versions import KRAFT, metadata_of, reports_settings
 
-# Kafka's own topics on a cluster with KRaft that is kept: they stay from run to run.
-#
-# A broker that was cut off or killed leads none of their partitions any more, while the leaders
-# of a run's topic are the same brokers in every run. So after a run those lead again that did at
-# first: else no fault of a later run would meet a leader of the topic that coordinates groups or
-# transactions, too.
-
 OWN_TOPICS: Final = (OFFSETS_TOPIC, "__transaction_state")
 _WITHIN_S: Final = 30.0
 
 
 def restore_leaders(cluster: Cluster, plan: KafkaPlan) -> None:
-    """Wait until the topics that exist are fully replicated, then have their preferred leaders
-    elected, which led when they were made.
+    """Have those brokers lead Kafka's own topics again that led them when they were made, once they
+    are fully replicated. They stay from run to run, and a broker that was cut off or killed leads
+    none of their partitions any more: no fault of a later run would meet a leader of the run's
+    topic that coordinates groups or transactions, too.
 
     Raises TimeoutError if replicas stay out of sync, HarnessFailure if an election is refused.
     """
-    deadline = time.monotonic() + _WITHIN_S
+    deadline, first = time.monotonic() + _WITHIN_S, with_role(cluster, "broker")[0]
     for name in OWN_TOPICS:
-        if (own := _existing(cluster, plan, name)) is not None:
-            brokers.await_whole(cluster, own, observe, deadline)
-            every = range(own.topic.partitions)
-            if refused := mode_of(own).leadership(cluster.nodes, own).elect(every):
-                number, why = next(iter(refused.items()))
-                raise HarnessFailure(f"{name}, partition {number}: no election: {why}")
-
-
-def _existing(cluster: Cluster, plan: KafkaPlan, name: str) -> KafkaPlan | None:
-    """The plan with this topic for its own, as it is; `None`: there is none."""
-    own = plan.with_topic(name=name)
-    first = with_role(cluster, "broker")[0]
-    view = observe(first, own, timeout_s=brokers.ASK_S)
-    if view is None:
-        raise HarnessFailure(f"{first.name} does not say whether there is {name}")
-    if not view.partitions:
-        return None
-    replicas = len(view.partitions[0].replicas)
-    return own.with_topic(partitions=len(view.partitions), replication_factor=replicas)
+        own = plan.with_topic(name=name)
+        if (view := observe(first, own, timeout_s=brokers.ASK_S)) is None:
+            raise HarnessFailure(f"{first.name} does not say whether there is {name}")
+        if not view.partitions:
+            continue
+        count, replicas = len(view.partitions), len(view.partitions[0].replicas)
+        own = own.with_topic(partitions=count, replication_factor=replicas)
+        brokers.await_whole(cluster, own, observe, deadline)
+        if refused := mode_of(own).leadership(cluster.nodes, own).elect(range(count)):
+            number, why = next(iter(refused.items()))
+            raise HarnessFailure(f"{name}, partition {number}: no election: {why}")
 
 
 def cluster_key(plan: KafkaPlan, clients: Sequence[str]) -> str | None:
     """What a cluster is made of: everything of the plan's target, nodes of clients (their names),
     and proxies. Null: it serves one run."""
-    if not _can_be_kept(plan):
+    target = plan.target
+    if (
+        text(target.settings.get("delete.topic.enable")) == "false"
+        or (target.combined and target.controllers > 1)
+        or (metadata_of(plan) != KRAFT and _makes_topics(plan))
+        or not reports_settings(plan)
+    ):
         return None
-    body = {
-        **plan.target.model_dump(mode="json"),
-        "clients": clients,
-        "proxied": proxied(plan),
-    }
+    body = {**target.model_dump(mode="json"), "clients": clients, "proxied": proxied(plan)}
     return orjson.dumps(body, option=orjson.OPT_SORT_KEYS).decode()
 
 
-def _can_be_kept(plan: KafkaPlan) -> bool:
-    if text(plan.target.settings.get("delete.topic.enable")) == "false":
-        return False
-    if plan.target.combined and plan.target.controllers > 1:
-        return False
-    if metadata_of(plan) != KRAFT and not _is_plain(plan):
-        return False
-    return reports_settings(plan)
-
-
-def _is_plain(plan: KafkaPlan) -> bool:
-    """Whether its runs have no groups and no transactions, for which Kafka makes topics."""
-    return promises.model_of(plan.workload.name) == LOG.name
+def _makes_topics(plan: KafkaPlan) -> bool:
+    """Whether Kafka makes topics for its runs: of groups and of transactions."""
+    return promises.model_of(plan.workload.name) != LOG.name
 
 
 def forget(cluster: Cluster, plans: Sequence[KafkaPlan]) -> None:
@@ -105,20 +84,14 @@ def forget(cluster: Cluster, plans: Sequence[KafkaPlan]) -> None:
     Raises HarnessFailure if a topic remains or a replica fetcher has died, TimeoutError if one of
     Kafka's own topics stays incomplete.
     """
-    _refuse_dead_fetchers(cluster)
-    names = [each.topic.name for plan in plans for each in topic_plans(plan)]
-    mode_of(plans[0]).forget(cluster, names)
-    if not _is_plain(plans[0]):
-        restore_leaders(cluster, plans[0])
-    for node in cluster.nodes.values():
-        folder = f"{NODE_DATA}/{LOGS}"
-        node.admin(["find", folder, "-type", "f", "-exec", "truncate", "-s", "0", "{}", "+"])
-
-
-def _refuse_dead_fetchers(cluster: Cluster) -> None:
-    """Raise HarnessFailure if a broker has logged the death of a replica fetcher in this run."""
+    folder = f"{NODE_DATA}/{LOGS}"
     for node in with_role(cluster, "broker"):
-        log = f"{NODE_DATA}/{LOGS}/server.log"
-        died = node.admin(["grep", "-m1", r"ReplicaFetcher.*Error due to", log])
+        died = node.admin(["grep", "-m1", r"ReplicaFetcher.*Error due to", f"{folder}/server.log"])
         if died.exit_code == 0:
             raise HarnessFailure(f"{node.name} no longer replicates: {died.output.strip():.200}")
+    names = [each.topic.name for plan in plans for each in topic_plans(plan)]
+    mode_of(plans[0]).forget(cluster, names)
+    if _makes_topics(plans[0]):
+        restore_leaders(cluster, plans[0])
+    for node in cluster.nodes.values():
+        node.admin(["find", folder, "-type", "f", "-exec", "truncate", "-s", "0", "{}", "+"])

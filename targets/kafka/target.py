@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from harness.errors import Mistakes, PlanError
+from harness.errors import PlanError
 from harness.levers.protocol import ProtocolLever
 from harness.models import GROUP, LOG, TRANSACTION
 from harness.plan.model import OwnKey
@@ -43,7 +43,7 @@ from targets.kafka import (
 )
 from targets.kafka.clients import LIBRARIES, library_of
 from targets.kafka.clients.library import bootstrap
-from targets.kafka.configuration import LOGS, OFFSETS_TOPIC, check_settings, node_ids
+from targets.kafka.configuration import LOGS, OFFSETS_TOPIC, node_ids
 from targets.kafka.definitions import PLACES, canonical
 from targets.kafka.external import KafkaGuest
 from targets.kafka.groups import group
@@ -111,25 +111,9 @@ class Kafka(KafkaLog):
 
     # --- what a plan may ask
 
-    def check(self, plan: KafkaPlan) -> None:
-        """Refuse settings that a plan may not touch, and unsupported versions."""
-        mistakes = Mistakes()
-        with mistakes.noted():
-            check_settings(plan.target.settings, where="target.settings")
-        with mistakes.noted():
-            check_settings(plan.topic.settings, where="topic.settings", level="topic")
-        with mistakes.noted():
-            library = library_of(plan)
-            (library.check if transactions_of(plan) is None else check_transactions)(plan)
-        with mistakes.noted():
-            if plan.target.version is None and plan.target.image is None:
-                hint = 'such as version = "4.4.0"'
-                raise PlanError("is missing", key="target.version", hint=hint)
-            release_line_of(plan)
-            for check in (proxy.check, check_flushes, check_group):
-                with mistakes.noted():
-                    check(plan)
-        mistakes.refuse()
+    def checks(self, plan: KafkaPlan) -> Sequence[Callable[[KafkaPlan], None]]:
+        clients = library_of(plan).check if transactions_of(plan) is None else check_transactions
+        return [clients, _check_version, proxy.check, check_flushes, check_group]
 
     def check_version(self, version: str, *, key: str) -> None:
         release_line(version, key=key)
@@ -373,3 +357,9 @@ class Kafka(KafkaLog):
             ("topic", "min.insync.replicas"),
             ("topic", "unclean.leader.election.enable"),
         )
+
+
+def _check_version(plan: KafkaPlan) -> None:
+    if plan.target.version is None and plan.target.image is None:
+        raise PlanError("is missing", key="target.version", hint='such as version = "4.4.0"')
+    release_line_of(plan)

@@ -18,7 +18,6 @@ from harness.errors import HarnessFailure, PlanError
 from harness.faults.own_traffic import NoAnswer
 from harness.plan import number_of
 from harness.protocols import (
-    NODE_DATA,
     Cluster,
     ImageRef,
     Ingredients,
@@ -33,13 +32,12 @@ from targets.kafka.brokers import LEADERS_S, Leadership, broker_name
 from targets.kafka.configuration import (
     BROKER_PORT,
     DATA,
-    LOGS,
     assignment,
     node_ids,
+    node_spec,
     properties,
     rack_of,
     text,
-    with_rack,
 )
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import DEFAULT_VERSION, ZOOKEEPER, ReleaseLine, release_line, version_of
@@ -99,39 +97,32 @@ def ingredients(plan: KafkaPlan, image: ImageRef, say: Callable[[str], None]) ->
 def specs(plan: KafkaPlan, made: Ingredients, addresses: Mapping[str, str]) -> list[NodeSpec]:
     """Every node with its files."""
     version = made.image.version or plan.target.version or DEFAULT_VERSION
-    return [
-        _spec(name, plan, made, version, addresses)
-        for name in sorted(node_ids(plan), key=lambda name: (name[0] != "z", name))
-    ]
-
-
-def _spec(
-    name: str, plan: KafkaPlan, made: Ingredients, version: str, addresses: Mapping[str, str]
-) -> NodeSpec:
     release = release_line(version)
-    if name.startswith("z"):
-        role, main, config = "zookeeper", release.zookeeper_class, "zoo.cfg"
-        files = zookeeper_files(name, plan, addresses)
-    else:
-        role, main, config = "broker", release.broker_class, "server.properties"
-        files = {config: server_properties(name, plan, release, version, addresses)}
-    ports = {"zookeeper": PORTS, "broker": (BROKER_PORT,)}[role]
-    return NodeSpec(
-        name=name,
-        roles=with_rack(frozenset({role}), name, plan),
-        argv=release.process(
-            main,
-            config=f"{NODE_DATA}/{config}",
-            log_config=f"{NODE_DATA}/{release.log_file}",
-            log_folder=f"{NODE_DATA}/{LOGS}",
-            heap_mb=plan.target.memory_mb // 2,
-            flags=_NO_LOG4J_BEANS if role == "zookeeper" else (),
-        ),
-        files={**files, release.log_file: release.log_config.encode(), f"{LOGS}/server.log": b""},
-        mounts=made.mounts,
-        memory_mb=plan.target.memory_mb,
-        ports=ports,
-    )
+    servers, brokers = ([n for n in node_ids(plan) if n[0] == kind] for kind in "zb")
+    return [
+        node_spec(
+            name,
+            frozenset({"zookeeper"}),
+            plan,
+            made,
+            release.zookeeper_class,
+            zookeeper_files(name, plan, addresses),
+            ports=PORTS,
+            flags=_NO_LOG4J_BEANS,
+        )
+        for name in servers
+    ] + [
+        node_spec(
+            name,
+            frozenset({"broker"}),
+            plan,
+            made,
+            release.broker_class,
+            {"server.properties": server_properties(name, plan, release, version, addresses)},
+            ports=(BROKER_PORT,),
+        )
+        for name in brokers
+    ]
 
 
 def server_properties(
