@@ -96,7 +96,7 @@ def broker_and_proxy(folder: Path) -> Iterator[tuple[str, str, int]]:
     proxy = ["java", "-XX:+UseSerialGC", "-Xmx64m", "-cp", f"{classes}:{libs}/*", "Proxy"]
     with (
         process([*java, "kafka.Kafka", str(config)], folder / "broker.log"),
-        process([*proxy, str(data), "KafkaWire", pair], folder / "proxy.log"),
+        process([*proxy, str(data), "KafkaMessages", pair], folder / "proxy.log"),
     ):
         direct, proxied = (f"127.0.0.1:{ports[name]}" for name in ("direct", "proxied"))
         yield direct, proxied, ports["behind"]

@@ -197,9 +197,9 @@ def _version(plan: KafkaPlan) -> str:
 
 OURS: Final = tuple(sorted(Path(__file__).parent.glob("java/Kafka*.java")))
 """The sources of what it must know of Kafka."""
-WIRE: Final = "KafkaWire"
-
-_READS: Final = "KafkaMessages.java"
+WIRE: Final = "KafkaMessages"
+"""The class that reads all messages; without it, of older versions, the one that reads headers."""
+_HEADERS: Final = "KafkaWire"
 _LOOPBACK: Final = "127.0.0.1"
 
 
@@ -208,9 +208,15 @@ def proxy_files(plan: KafkaPlan, image: ImageRef, say: Say) -> dict[str, bytes]:
     if not proxied(plan):
         return {}
     found = sorted([*SOURCES.glob("*.java"), *OURS])
-    if number_of(image.version or DEFAULT_VERSION) < number_of(ERRORS_SINCE):
-        found = [source for source in found if source.name != _READS]
+    if _wire(image) != WIRE:
+        found = [source for source in found if source.stem != WIRE]
     return {JAR: compiled(image, JAR, found, say, needed_by="faults")}
+
+
+def _wire(image: ImageRef) -> str:
+    return (
+        WIRE if number_of(image.version or DEFAULT_VERSION) >= number_of(ERRORS_SINCE) else _HEADERS
+    )
 
 
 def with_proxies(
@@ -229,7 +235,7 @@ def with_proxies(
             spec,
             ingredients.files.get(JAR, b""),
             java=java,
-            wire=WIRE,
+            wire=_wire(ingredients.image),
             ports=ports_of_roles(spec.roles),
             to=_LOOPBACK if everywhere else addresses[spec.name],
         )

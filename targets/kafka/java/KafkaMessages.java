@@ -18,7 +18,7 @@ import org.apache.kafka.common.requests.ResponseHeader;
  * version. By reflection where signatures differ between versions (ByteBuffer until 3.9, Readable
  * from 4.0 on).
  */
-public final class KafkaMessages implements KafkaWire.Messages {
+public final class KafkaMessages extends KafkaWire {
     private static final Method PARSE = method(AbstractRequest.class, "parseRequest", 3);
 
     /** Have the schemas of all messages loaded beforehand: the first one takes a second. */

@@ -3,29 +3,9 @@ import java.nio.charset.StandardCharsets;
 
 /**
  * Kafka's headers: API key, version, correlation id, client id. So much is alike in every version;
- * what is behind them, KafkaMessages knows, where it was compiled (Kafka 3.0 and later).
+ * what is behind them, KafkaMessages knows, from Kafka 3.0 on.
  */
-public final class KafkaWire implements Wire {
-    /** What is behind the headers. */
-    interface Messages {
-        boolean concerns(Request request, byte[] frame, String subject);
-
-        byte[] refusal(Request request, byte[] frame, int code);
-
-        byte[] failed(Request request, byte[] answer, int code);
-    }
-
-    private final Messages messages = messages();
-
-    private static Messages messages() {
-        try {
-            Class<?> found = Class.forName("KafkaMessages");
-            return (Messages) found.getDeclaredConstructor().newInstance();
-        } catch (ReflectiveOperationException absent) {
-            return null;
-        }
-    }
-
+public class KafkaWire implements Wire {
     @Override
     public Request request(byte[] frame, long nth) {
         if (frame.length < 10) return null;
@@ -46,16 +26,16 @@ public final class KafkaWire implements Wire {
 
     @Override
     public boolean concerns(Request request, byte[] frame, String subject) {
-        return messages != null && messages.concerns(request, frame, subject);
+        return false;
     }
 
     @Override
     public byte[] refusal(Request request, byte[] frame, int code) {
-        return messages == null ? null : messages.refusal(request, frame, code);
+        return null;
     }
 
     @Override
     public byte[] failed(Request request, byte[] answer, int code) {
-        return messages == null ? answer : messages.failed(request, answer, code);
+        return answer;
     }
 }
