@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from harness.faults import links
 from harness.faults.records import CLIENTS, NetRecord, Peer, ShapingRecord
@@ -68,7 +68,7 @@ class Lossy(Nemesis):
             raise ValueError("jitter_ms and reorder_share need delay_ms")
 
     @property
-    def _netem(self) -> dict[str, float]:
+    def _netem(self) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in _NETEM}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -101,25 +101,17 @@ class Lossy(Nemesis):
 
     def _shape(self, node: str) -> ShapingRecord:
         """What one node sends is limited, or goes through netem."""
-        return ShapingRecord(
-            node=node,
-            kind="netem" if self._netem else "tbf",
-            rate_kbit=self.rate_kbit or 0,
-            delay_ms=self.delay_ms or 0.0,
-            jitter_ms=self.jitter_ms or 0.0,
-            duplicate_share=self.duplicate_share or 0.0,
-            corrupt_share=self.corrupt_share or 0.0,
-            reorder_share=self.reorder_share or 0.0,
-        )
+        if not self._netem:
+            return ShapingRecord(node=node, kind="tbf", rate_kbit=self.rate_kbit or 0)
+        return ShapingRecord(node=node, kind="netem", **self._netem)
 
     def _record(self, node: str, peers: Sequence[Peer]) -> NetRecord:
         """The rules of one node: a share is dropped, or TCP is reset."""
-        share = 1.0 if self.reset else self.share or _SHARE
-        return links.net_record(
-            node,
-            peers,
+        return NetRecord(
+            node=node,
+            peers=tuple(peers),
             ports=self.ports,
             direction=self.direction,
-            share=share,
-            reset=self.reset,
+            action="reset" if self.reset else "drop",
+            share=1.0 if self.reset else self.share or _SHARE,
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from harness.faults import links, selectors
-from harness.faults.records import CLIENTS, Peer
+from harness.faults.records import CLIENTS, NetRecord, Peer
 from harness.protocols import CLIENT_ROLE, Act, Nemesis, Node, Select
 
 
@@ -97,7 +97,10 @@ class Partition(Nemesis):
         return self.clients or self.peers == CLIENTS
 
     def _cut(self, node: str, peers: Sequence[Peer]) -> Act:
-        return Act("net", links.net_record(node, peers, ports=self.ports, direction=self.direction))
+        record = NetRecord(
+            node=node, peers=tuple(peers), ports=self.ports, direction=self.direction
+        )
+        return Act("net", record)
 
     def _grudge(self, nodes: Sequence[Node], select: Select) -> links.Grudge:
         chosen = [node.name for node in nodes]

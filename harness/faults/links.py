@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from harness.faults import selectors
-from harness.faults.records import CLIENTS, Direction, NetRecord, Peer
+from harness.faults.records import CLIENTS, Peer
 from harness.protocols import Node
 
 Grudge = dict[str, list[str]]
@@ -59,26 +59,6 @@ def ring(nodes: Sequence[str]) -> Grudge:
         if min(j - i, len(nodes) - (j - i)) > reach:
             grudge[first].append(second)
     return grudge
-
-
-def net_record(
-    node: str,
-    peers: Sequence[Peer],
-    *,
-    ports: Sequence[int],
-    direction: Direction,
-    share: float = 1.0,
-    reset: bool = False,
-) -> NetRecord:
-    """The record of a node whose packets from and to its peers are dropped, or reset."""
-    return NetRecord(
-        node=node,
-        peers=tuple(peers),
-        ports=tuple(ports),
-        direction=direction,
-        action="reset" if reset else "drop",
-        share=share,
-    )
 
 
 def peers_by_node(grudge: Grudge, addresses: Mapping[str, str]) -> dict[str, list[Peer]]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from inspect import getdoc
 from itertools import chain
 from typing import Any, Final
@@ -17,10 +18,9 @@ from harness.errors import HarnessFailure
 from harness.faults.records import to_document
 from harness.models import MODELS
 from harness.plan import FaultStep, Plan, plan_model
-from harness.protocols import CLIENT_ROLE, Act, Nemesis, NodeOutline
+from harness.protocols import Act, Nemesis, NodeOutline
 from harness.protocols.crashes import ClientNemesis, names_met
-from harness.protocols.vocabulary import Choice
-from harness.run.resolving import Here, ResolvedPlan, as_if_first_led, selecting
+from harness.run.resolving import Here, ResolvedPlan, selecting
 from harness.run.schedule import ResolvedStep
 from harness.wrong_values import dotted
 
@@ -237,12 +237,9 @@ def _acts(
     met: Mapping[str, tuple[str, ...]],
 ) -> tuple[list[Act], list[str]]:
     """What the step would do, and to which nodes."""
-    roles, vocabulary = {each.name: each.roles for each in outline}, resolved.target.vocabulary()
-    last = [name for name, own in roles.items() if CLIENT_ROLE not in own][-1]
-    situation = as_if_first_led(resolved.plan, vocabulary.members(roles), last)
-    choice = Choice(roles=roles, situation=situation, vocabulary=vocabulary, earlier=met)
+    here = Here(resolved.plan, resolved.target, resolved.provider, resolved.cells)
+    select = selecting(outline, replace(next(here.choices()), earlier=met))
     try:
-        select = selecting(outline, choice)
         nodes = select(step.nodes)
         return list(nemesis.acts(nodes, select)), [node.name for node in nodes]
     except Exception as error:

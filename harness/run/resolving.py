@@ -122,7 +122,7 @@ class Here:
             return  # what an earlier step has met is known then
         for key, text in texts.items():
             for term in selectors.numbered_terms(text):
-                if not any(selectors.select(term, choice) for choice in self._choices()):
+                if not any(selectors.select(term, choice) for choice in self.choices()):
                     partitions = max(cell.plan.partitions for cell in self.cells)
                     raise PlanError(
                         f"{term!r} is not a node of this cluster",
@@ -130,14 +130,14 @@ class Here:
                         hint=f"it has {', '.join(self.words.members(self.roles))} and {partitions} "
                         f"partition{'s' if partitions > 1 else ''}",
                     )
-        if not any(selectors.select(nodes, choice) for choice in self._choices()):
+        if not any(selectors.select(nodes, choice) for choice in self.choices()):
             raise PlanError(
                 f"{nodes!r} is never a node of this cluster",
                 key=f"{where}.nodes",
                 hint=f"the nodes are {', '.join(self.roles)}",
             )
         if nemesis.selectors and not any(
-            self._acts(nodes, nemesis, choice) for choice in self._choices()
+            self._acts(nodes, nemesis, choice) for choice in self.choices()
         ):
             raise PlanError(
                 f"{nemesis.plugin} of {nodes!r} would affect nothing",
@@ -149,7 +149,7 @@ class Here:
         """What the nemesis warns of, whatever is so when it begins."""
         if selectors.earlier_steps(nodes):
             return []
-        selects = [selecting(self.outline, choice) for choice in self._choices()]
+        selects = [selecting(self.outline, choice) for choice in self.choices()]
         of_each = [nemesis.warnings(select(nodes), select) for select in selects]
         return of_each[0] if all(of_each) else []
 
@@ -160,8 +160,8 @@ class Here:
         except Exception:  # a plug-in's mistake, which is reported when the fault begins
             return True
 
-    def _choices(self) -> Iterator[Choice]:
-        """The first is the likeliest: most are refused by none."""
+    def choices(self) -> Iterator[Choice]:
+        """What selectors may depend on: first, that the first node that holds replicas leads."""
         for number, situation in enumerate(self._situations()):
             draw = random.Random(number)
             yield Choice(roles=self.roles, situation=situation, vocabulary=self.words, draw=draw)
@@ -171,14 +171,23 @@ class Here:
         nodes = [name for name, roles in self.roles.items() if CLIENT_ROLE not in roles]
         members = self.words.members(self.roles)
         for cell, place in product(self.cells, range(len(members))):
-            controller = nodes[-1 - place % len(nodes)]
-            replicated = as_if_first_led(cell.plan, members[place:] + members[:place], controller)
-            yield replace(replicated, coordination=replicated.partitions[0])
-            alone = {
-                number: replace(view, members=(view.leader or "",))
-                for number, view in replicated.partitions.items()
-            }
-            yield replace(replicated, partitions=alone, coordination=alone[0])
+            led_by, *others = members[place:] + members[:place]
+            replicas = (led_by, *others[: cell.plan.replicas - 1])
+            for in_sync in (replicas, (led_by,)):
+                views = {
+                    p: PartitionView(
+                        partition=p,
+                        leader=led_by,
+                        leader_epoch=0,
+                        members=in_sync,
+                        replicas=replicas,
+                    )
+                    for p in range(cell.plan.partitions)
+                }
+                controller = nodes[-1 - place % len(nodes)]
+                yield Situation(
+                    time_ns=0, partitions=views, coordination=views[0], controller=controller
+                )
         yield Situation(time_ns=0)
 
 
@@ -190,19 +199,6 @@ def selecting(outline: Sequence[NodeOutline], choice: Choice) -> Select:
         return [there[name] for name in selectors.select(text, choice)]
 
     return select
-
-
-def as_if_first_led(plan: Plan, members: Sequence[str], controller: str) -> Situation:
-    """A situation in which the first of the nodes that hold replicas leads every partition, and all
-    replicas are in sync."""
-    in_sync = tuple(members[: plan.replicas])
-    view = [
-        PartitionView(
-            partition=p, leader=members[0], leader_epoch=0, members=in_sync, replicas=in_sync
-        )
-        for p in range(plan.partitions)
-    ]
-    return Situation(time_ns=0, partitions={v.partition: v for v in view}, controller=controller)
 
 
 def _resolve_step(here: Here, where: str, step: FaultStep) -> ResolvedStep:
