@@ -14,8 +14,6 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 import orjson
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     StringConstraints,
     ValidationError,
@@ -219,11 +217,7 @@ def sentences(yours: Yours) -> Iterator[str]:
 Sentence = Annotated[str, StringConstraints(min_length=1, max_length=400)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Figures(_Part):
+class Figures(Section):
     """What was counted; ackloss computes the rates."""
 
     attempted: int = Field(ge=1, description="Writes that were attempted.")
@@ -247,7 +241,7 @@ class Figures(_Part):
         return self
 
 
-class Reference(_Part):
+class Reference(Section):
     """Published figures; reports print them beside those of the plan's own runs."""
 
     source: str = Field(min_length=1, max_length=120, description="Their source; only text.")

@@ -91,10 +91,7 @@ class ClientNemesis(Nemesis):
 
 
 def names_met(nemesis: ClientNemesis, plan: Plan) -> list[str]:
-    """The word for what a nemesis affects."""
-    return consumer_names(plan) if nemesis.meets == CONSUMERS else client_names(plan)
-
-
-def client_names(plan: Plan) -> list[str]:
-    """The names of a plan's real clients, as used where nodes are named."""
+    """The names of what a nemesis may affect, as used where nodes are named."""
+    if nemesis.meets == CONSUMERS:
+        return consumer_names(plan)
     return [f"client-{number}" for number in range(1, plan.workload.clients + 1)]

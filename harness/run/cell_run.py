@@ -136,7 +136,7 @@ class Clients:
     _notes: Notes | None = None
 
     def __enter__(self) -> Clients:
-        if is_exec(self.resolved.plan):
+        if self.resolved.plan.workload.client == EXEC:
             assert self.resolved.client is not None
             self._notes = Notes(self.cluster.clock, self.resolved.client.argv)
         return self
@@ -207,11 +207,6 @@ class Clients:
             name=f"client-{number}.{start}",
             setup=setup,
         )
-
-
-def is_exec(plan: Plan) -> bool:
-    """Whether the clients of a plan are processes of the user's."""
-    return plan.workload.client == EXEC
 
 
 # The group of consumers that reads beside a run's load, from its start to what it has committed.

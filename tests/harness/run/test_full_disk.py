@@ -3,66 +3,43 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+import ackloss
+from harness.errors import EnvironmentFailure
+from harness.run import runner
 from tests.fixtures.small_disk import mounted, table
-
-ROOT = Path(__file__).parents[3]
-PLAN = ROOT / "plans/memory/log.toml"
 
 pytestmark = pytest.mark.real_time
 
 
-def started(out: Path) -> subprocess.Popen[str]:
-    words = ["run", PLAN, "--set", "cluster.real_time=true", "-q", "--out", out]
-    return subprocess.Popen(
-        [sys.executable, "-m", "ackloss", *words],
-        cwd=ROOT,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A small disk, just big enough for a run to begin."""
-    with mounted(tmp_path / "disk", "2400m") as folder:
-        yield folder
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
-def test_a_full_disk_ends_the_run_and_keeps_what_is_recorded(small_disk: Path) -> None:
-    run = started(small_disk / "runs")
-    try:
-        deadline = time.monotonic() + 120
-        while not list(small_disk.glob("runs/*/history/part-*.parquet")):
-            assert time.monotonic() < deadline
-            assert run.poll() is None, run.communicate()
-            time.sleep(0.2)
-        fill(small_disk)
-        _, errors = run.communicate(timeout=300)
-    finally:
-        run.kill()
-        run.wait()
-    assert run.returncode == 5, errors
-    assert "No space left" in errors
-    assert "Traceback" not in errors
-    parts = list(small_disk.glob("runs/*/history/part-*.parquet"))
-    assert parts
-    assert all(table(part).num_rows > 0 for part in parts)
+def test_a_full_disk_ends_the_run_and_keeps_what_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "DISK_MIN_BYTES", 0)
+    with mounted(tmp_path / "disk", "16m") as disk:
+        filling = threading.Thread(target=fill_once_begun, args=(disk,))
+        filling.start()
+        with pytest.raises(EnvironmentFailure, match="No space left") as failed:
+            ackloss.run("memory/log", set={"cluster.real_time": True}, out=disk / "runs")
+        filling.join()
+        assert failed.value.exit_code == 5
+        parts = list(disk.glob("runs/*/history/part-*.parquet"))
+        assert parts
+        assert all(table(part).num_rows > 0 for part in parts)
 
 
-def fill(folder: Path) -> None:
-    """Fill a disk, also while others write to it."""
-    with (folder / "filler").open("wb") as filler, suppress(OSError):
+def fill_once_begun(folder: Path) -> None:
+    """Fill a disk once a run has recorded something there, also while others write to it."""
+    deadline = time.monotonic() + 60
+    while not list(folder.glob("runs/*/history/part-*.parquet")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    with (folder / "filler").open("wb", buffering=0) as filler, suppress(OSError):
         while True:
-            filler.write(bytes(1 << 20))
-            filler.flush()
+            filler.write(bytes(1 << 16))

@@ -29,7 +29,7 @@ from pathlib import Path
 from harness.protocols import OK, completion, invoke
 from harness.run.recorder import Recorder
 
-recorder = Recorder(Path(sys.argv[1]), run_id="killed", period_s=0.3)
+recorder = Recorder(Path(sys.argv[1]), run_id="killed", period_s=0.1)
 n = 0
 while True:
     for process in range(1000):
