@@ -9,9 +9,8 @@ campaign folder itself.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -34,10 +33,9 @@ class Archive:
     place: Folder
     say: Callable[[str], object]
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_RUNS_AT_ONCE))
-    _asked: set[str] = field(default_factory=set)
+    _there: set[str] = field(default_factory=set)
     _judged_later: set[str] = field(default_factory=set)
-    _missing: dict[str, AcklossError | OSError | None] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _copies: dict[str, Future[None]] = field(default_factory=dict)
 
     def begin(self, progress: Progress) -> None:
         """Copy what makes it a campaign folder, and list the judged runs that are not there yet.
@@ -53,17 +51,13 @@ class Archive:
             if self._name(self.campaign.run(run).manifest) in there
         }
         self._judged_later = {run for run in copied if self._is_judged_later(run, there)}
-        self._asked = copied - self._judged_later
+        self._there = copied - self._judged_later
         self._ask_judged(progress)
 
     def add(self, run: str) -> None:
         """Copy a judged run in the background."""
-        with self._lock:
-            if run in self._asked:
-                return
-            self._asked.add(run)
-            self._missing[run] = None
-        self._pool.submit(self._copy, run)
+        if run not in self._there and run not in self._copies:
+            self._copies[run] = self._pool.submit(self._copy, run)
 
     def finish(self, progress: Progress, *, at_once: bool = False) -> list[str]:
         """Wait for all copies, with `at_once` only for those that have begun; then copy the
@@ -71,26 +65,35 @@ class Archive:
         """
         self._ask_judged(progress)  # nobody reported one that a crash had left half judged
         self._pool.shutdown(cancel_futures=at_once)
-        for run in [] if at_once else list(self._missing):
-            self._copy(run)
-            if run in self._missing:
+        errors = {
+            run: None if copy.cancelled() else copy.exception()
+            for run, copy in self._copies.items()
+            if copy.cancelled() or copy.exception()
+        }
+        missing = set(errors)
+        why = next(filter(None, errors.values()), None)
+        for run in [] if at_once else sorted(missing):
+            try:
+                self._copy(run)
+                missing.remove(run)
+            except (AcklossError, OSError) as error:
+                why = error
                 break  # the storage still does not answer: the others would wait for it, too
-        why: Exception | None = next(filter(None, self._missing.values()), None)
         try:
             runs, files = self.campaign.runs, _files(self.campaign.path)
             self.place.send(self._named(path for path in files if runs not in path.parents))
         except AcklossError as error:
             why = why or error
-        if self._missing:
+        if missing:
             because = f" ({why})" if why else ""
             self.say(
-                f"judged runs that were not copied to {self.place.place()}: {len(self._missing):,}"
+                f"judged runs that were not copied to {self.place.place()}: {len(missing):,}"
                 f"{because}; they are complete in {self.campaign.runs}, "
                 "and `ackloss campaign resume --archive` copies what is missing"
             )
         elif why is not None:
             self.say(f"the campaign's own files were not copied: {why}")
-        return sorted(self._missing)
+        return sorted(missing)
 
     def _refuse_another(
         self, there: Collection[str], documents: Mapping[str, Path], progress: Progress
@@ -127,29 +130,20 @@ class Archive:
 
     def _copy(self, run: str) -> None:
         """Copy a run, its manifest last; or what a later check wrote, the results last, and what an
-        earlier check found goes. A failure is noted."""
+        earlier check found goes."""
         rundir = self.campaign.run(run)
-        try:
-            files = self._named(_files(rundir.path))
-            last = self._named(
-                [*rundir.cells_path.glob(f"*/{rundir.manifest.name}"), rundir.manifest]
-            )
-            if run in self._judged_later:
-                for folder in rundir.with_cells():
-                    for name in (*evidence_files(folder), folder.manifest.name):
-                        files.pop(self._name(folder.path / name), None)
-                last = self._named(_results(rundir))
-            self.place.send({name: files[name] for name in files.keys() - last.keys()})
-            if run in self._judged_later:
-                self._remove_findings(rundir)
-            for name, path in last.items():
-                self.place.send({name: path})
-        except (AcklossError, OSError) as error:
-            with self._lock:
-                self._missing[run] = error
-        else:
-            with self._lock:
-                self._missing.pop(run)
+        files = self._named(_files(rundir.path))
+        last = self._named([*rundir.cells_path.glob(f"*/{rundir.manifest.name}"), rundir.manifest])
+        if run in self._judged_later:
+            for folder in rundir.with_cells():
+                for name in (*evidence_files(folder), folder.manifest.name):
+                    files.pop(self._name(folder.path / name), None)
+            last = self._named(_results(rundir))
+        self.place.send({name: files[name] for name in files.keys() - last.keys()})
+        if run in self._judged_later:
+            self._remove_findings(rundir)
+        for name, path in last.items():
+            self.place.send({name: path})
 
     def _remove_findings(self, rundir: RunDir) -> None:
         """Remove the findings at the URL that the run does not have here."""
