@@ -67,16 +67,6 @@ from reports.page import write_report
 from reports.references import LABELS, Reference, cell_rows, figures_of, references
 from reports.run_view import malformed_is_history_error
 
-# A campaign as its page shows it: its state, its cells by number, the comparisons, the failures.
-#
-# A cell's number is its place in the matrix, row by row; the figures use the same numbers.
-#
-# The data of the table of runs: small columns, so that a page with many runs opens at once. Of a
-# campaign with more than are listed, each cell has the same number at most, and the page says so.
-#
-# Names are listed once; everything else refers to them by index. The column `why` gives the reason
-# for a run's class if the counts do not show it.
-
 _AT_MOST: Final = 200
 _DOUBTFUL_AT_MOST: Final = 100
 
@@ -112,21 +102,9 @@ class Listed:
     count: int
 
 
-class PairsByKind(NamedTuple):
-    """The pairs that differ significantly, those whose difference is doubtful, and the others."""
-
-    significant: Listed
-    doubtful: Listed
-    others: Listed
-
-    @property
-    def listed(self) -> int:
-        return sum(len(kind.pairs) for kind in self)
-
-
-def pairs_by_kind(comparisons: Iterable[Comparison], finding: PrimaryFinding) -> PairsByKind:
-    """The pairs to list. Significant and doubtful ones have a limit each, so that neither hides the
-    other; the others have what is left."""
+def pairs_by_kind(comparisons: Iterable[Comparison], finding: PrimaryFinding) -> list[Listed]:
+    """The pairs that differ significantly, those whose difference is doubtful, and the others. The
+    first two have a limit each, so that neither hides the other; the others have what is left."""
     significant: list[Comparison] = []
     doubtful: list[Comparison] = []
     others: list[Comparison] = []
@@ -135,12 +113,11 @@ def pairs_by_kind(comparisons: Iterable[Comparison], finding: PrimaryFinding) ->
         kind.append(each)
     room = max(0, _AT_MOST - len(significant) - len(doubtful))
     limited = ((significant, _AT_MOST), (doubtful, _DOUBTFUL_AT_MOST), (others, room))
-    return PairsByKind(*(_listed(pairs, most, finding) for pairs, most in limited))
-
-
-def _listed(pairs: Sequence[Comparison], most: int, finding: PrimaryFinding) -> Listed:
-    ordered = sorted(pairs, key=lambda each: -abs(each.difference or 0.0))
-    return Listed([_pair(each, finding) for each in ordered[:most]], len(pairs))
+    found = []
+    for pairs, most in limited:
+        pairs.sort(key=lambda each: -abs(each.difference or 0.0))
+        found.append(Listed([_pair(each, finding) for each in pairs[:most]], len(pairs)))
+    return found
 
 
 def _pair(each: Comparison, finding: PrimaryFinding) -> ComparedPair:
@@ -188,8 +165,7 @@ SHADES: Final = 10
 _FAILURES_AT_MOST: Final = 50
 
 
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     """The progress of the campaign, in the pill of the page and its sentence."""
 
     icon: str
@@ -198,34 +174,9 @@ class State:
 
 
 @dataclass(frozen=True)
-class AxisSummary:
-    """The pairs of cells that differ in one axis alone, counted."""
-
-    axis: str
-    significant: int
-    doubtful: int
-    pairs: int
-
-
-@dataclass(frozen=True)
-class Failure:
-    """An error of the harness, some of the runs that failed with it, and their number."""
-
-    sentence: str
-    runs: tuple[str, ...]
-    count: int
-
-
-class Found(NamedTuple):
-    """So many of so many writes."""
-
-    part: int
-    whole: int
-
-
-@dataclass(frozen=True)
 class CampaignView:
-    """The contents of a campaign's page."""
+    """The contents of a campaign's page. A cell's number is its place in the matrix, row by row;
+    the figures use the same numbers."""
 
     folder: CampaignDir
     document: CampaignDocument
@@ -301,10 +252,6 @@ class CampaignView:
     def conclusions(self) -> Conclusions:
         return conclusions(self.document)
 
-    @property
-    def cautions(self) -> list[str]:
-        return list(self.conclusions.cautions)
-
     @cached_property
     def numbers(self) -> dict[int, int]:
         """The number of a cell by its place in the document."""
@@ -316,20 +263,17 @@ class CampaignView:
         return [(self.numbers[at], self.document.cells[at]) for at in self.table.in_order]
 
     @property
-    def unacknowledged(self) -> list[tuple[int, CampaignCell, Found]]:
+    def unacknowledged(self) -> list[tuple[int, CampaignCell, int, int]]:
         """The cells with how many writes of their conclusive runs were found without an
-        acknowledgement; none where no such write was found."""
-        found: dict[str, Found] = {}
+        acknowledgement, of how many; none where no such write was found."""
+        found, others = Counter[str](), Counter[str]()
         for row in self.rows:
             if row["conclusive"]:
-                part, whole = found.get(row["cell"], Found(0, 0))
-                others = (row["attempted"] or 0) - (row["acknowledged"] or 0)
-                found[row["cell"]] = Found(
-                    part + (row["unacknowledged_found"] or 0), whole + others
-                )
-        if not any(each.part for each in found.values()):
+                found[row["cell"]] += row["unacknowledged_found"] or 0
+                others[row["cell"]] += (row["attempted"] or 0) - (row["acknowledged"] or 0)
+        if not any(found.values()):
             return []
-        return [(n, cell, found.get(cell.name, Found(0, 0))) for n, cell in self.cells]
+        return [(n, cell, found[cell.name], others[cell.name]) for n, cell in self.cells]
 
     @property
     def measures(self) -> dict[str, tuple[str, str]]:
@@ -395,25 +339,21 @@ class CampaignView:
         return min(max(round(share * SHADES), 1), SHADES - 1)
 
     @property
-    def failures(self) -> list[Failure]:
-        """The errors of the harness, the most frequent first."""
+    def failures(self) -> list[tuple[str, list[str]]]:
+        """The errors of the harness, the most frequent first, with the runs that failed so."""
         by_sentence: dict[str, list[str]] = {}
         for row in self.rows:
             if row["class"] == HARNESS_FAILURE:
                 by_sentence.setdefault(str(row["reason"]), []).append(row["run_id"])
-        ordered = sorted(by_sentence.items(), key=lambda each: -len(each[1]))
-        return [
-            Failure(sentence, tuple(runs[:5]), len(runs))
-            for sentence, runs in ordered[:_FAILURES_AT_MOST]
-        ]
+        return sorted(by_sentence.items(), key=lambda each: -len(each[1]))[:_FAILURES_AT_MOST]
 
     @cached_property
-    def compared(self) -> PairsByKind:
+    def compared(self) -> list[Listed]:
         return pairs_by_kind(self.document.comparisons, self.finding)
 
     @property
-    def by_axis(self) -> Iterator[AxisSummary]:
-        """The comparisons counted by axis."""
+    def by_axis(self) -> Iterator[tuple[str, int, int, int]]:
+        """Each axis, how many of its pairs differ significantly or doubtfully, and all of them."""
         pairs, significant, doubtful = Counter[str](), Counter[str](), Counter[str]()
         for each in self.document.comparisons:
             axis = str(each.axis)
@@ -422,7 +362,7 @@ class CampaignView:
             doubtful[axis] += each.doubtful
         for axis in self.document.axes:
             if pairs[axis]:
-                yield AxisSummary(axis, significant[axis], doubtful[axis], pairs[axis])
+                yield axis, significant[axis], doubtful[axis], pairs[axis]
 
 
 _LISTED: Final = 1_000
@@ -471,7 +411,8 @@ def _is_plain(row: RunRow) -> bool:
 
 def run_table(view: CampaignView, listed: Listing) -> Mapping[str, Any]:
     """The data of the table: `runs` has a list for each column, in the order of the runs; `all` is
-    the number of runs, listed or not."""
+    the number of runs, listed or not. Names are listed once; everything else refers to them by
+    index. The column `why` gives the reason for a run's class if the counts do not show it."""
     names = [cell.name for _, cell in view.cells]
     cell_of = {name: at for at, name in enumerate(names)}
     class_of = {name: at for at, name in enumerate(view.classes)}
