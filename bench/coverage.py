@@ -22,7 +22,14 @@ from scipy.stats import binom
 
 from analysis.statistics.contrasts import ALPHA, difference, exact_test
 from analysis.statistics.resampling import mean_estimate, ratio_estimate, spread
-from analysis.statistics.shares import CLOPPER_PEARSON, WILSON, Estimate, Share, share_estimate
+from analysis.statistics.shares import (
+    CLOPPER_PEARSON,
+    CONFIDENCE,
+    WILSON,
+    Estimate,
+    Share,
+    bounds,
+)
 
 CAMPAIGNS: Final = 2_000
 SHARES: Final = (0.02, 0.1, 0.5)
@@ -45,7 +52,8 @@ def holds(estimate: Estimate, truth: float) -> bool:
 
 @lru_cache(maxsize=1_000)
 def _share(part: int, whole: int, method: str) -> Estimate:
-    return share_estimate(Share(part, whole), method=method)
+    low, high = bounds(Share(part, whole), method=method, confidence=CONFIDENCE)
+    return Estimate(low=low, high=high)
 
 
 def reckoned(share: float, runs: int, method: str) -> float:

@@ -83,11 +83,7 @@ class CellStatistics:
 
 def cell_of(key: Key, outcomes: Iterable[Outcome]) -> CellStatistics:
     """The statistics of these runs."""
-    return summary(key, sample_of(outcomes))
-
-
-def summary(key: Key, sample: Sample) -> CellStatistics:
-    """The statistics of a sample."""
+    sample = sample_of(outcomes)
     none = sample.why_no_rate
     return CellStatistics(
         key=dict(key),

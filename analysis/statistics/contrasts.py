@@ -217,16 +217,3 @@ def score(one: Any, other: Any, ones: Share, others: Share, margin: float) -> Fl
     error = np.sqrt(at_one * (1 - at_one) / n_one + at_other * (1 - at_other) / n_other)
     score: Floats = (one / n_one - other / n_other + margin) / error
     return score
-
-
-def runs_needed_equivalent(
-    share: float, *, margin: float = MARGIN, power: float = 0.8, alpha: float = ALPHA
-) -> int:
-    """Runs of each cell with which `equivalence` holds with this power, if both have this share:
-    the normal approximation, plus 1 / margin runs because the test is exact, and at least the
-    number that two shares of 0 or 1 need."""
-    quantiles = scipy.stats.norm.ppf([1 - alpha, (1 + power) / 2])
-    # At least the variance at half a margin, so that a share of 0 or 1 needs no special case.
-    spread = 2 * max(share * (1 - share), margin / 2 * (1 - margin / 2))
-    edge = math.ceil(math.log(alpha) / math.log(1 - margin))
-    return max(edge, math.ceil(spread * float(quantiles.sum()) ** 2 / margin**2 + 1 / margin))

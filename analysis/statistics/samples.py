@@ -49,7 +49,7 @@ from analysis.statistics.pairs import Shared, SharedResult
 from analysis.statistics.resampling import Floats, Spread, ratio_estimate, spread
 from analysis.statistics.shares import Estimate, Share, chosen_by_outcome, share_estimate
 from harness.history.documents import RunResult
-from harness.protocols import DOUBTS, INVALID, OUTCOME_DOUBTS, VALID, Number
+from harness.protocols import DOUBTS, INVALID, VALID, Number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,19 +67,8 @@ Outcome = RunResult | FailedRun
 
 
 def is_eligible(outcome: Outcome) -> bool:
-    """Whether a run may count, decided without its losses.
-
-    A result without the field `eligible` comes from an earlier ackloss. Such a run is eligible if
-    it is complete, no doubt but one about its outcome was recorded, and every fault is proven. If
-    doubts were not recorded either, the run is not eligible until `ackloss check` judges it again.
-    """
-    if isinstance(outcome, FailedRun):
-        return False
-    if outcome.eligible is not None:
-        return outcome.eligible
-    if not outcome.complete or outcome.doubts is None or set(outcome.doubts) - OUTCOME_DOUBTS:
-        return False
-    return all(fault.proven for fault in outcome.faults)
+    """Whether a run may count, decided without its losses."""
+    return isinstance(outcome, RunResult) and bool(outcome.eligible)
 
 
 def is_conclusive(outcome: Outcome) -> bool:
@@ -227,18 +216,12 @@ def verdict_class(outcome: Outcome) -> str:
     doubts = set(outcome.doubts or ())
     if outcome.verdict == INVALID:
         # Even if the run failed later: no later event can undo a counter-example.
-        return _invalid(outcome)
+        return LOSS if of_result(outcome).is_in(outcome.counter_examples or ()) else WRONG
     if DOUBTS.failed in doubts:
         return HARNESS_FAILURE
     if outcome.verdict == VALID:
         return NONE
     return VACUOUS if doubts == {DOUBTS.vacuous} else UNKNOWN
-
-
-def _invalid(result: RunResult) -> str:
-    if result.counter_examples is not None:
-        return LOSS if of_result(result).is_in(result.counter_examples) else WRONG
-    return LOSS if result.counts.lost > result.counts.deleted else WRONG
 
 
 def sample_of(

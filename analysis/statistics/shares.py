@@ -51,14 +51,12 @@ class Share:
         return self.part / self.whole if self.whole else None
 
 
-def share_estimate(
-    share: Share, *, method: str = CLOPPER_PEARSON, confidence: float = CONFIDENCE
-) -> Estimate:
-    """A share with its interval, by Clopper-Pearson or Wilson."""
+def share_estimate(share: Share) -> Estimate:
+    """A share with its interval, by Clopper-Pearson."""
     if not share.whole:
         return Estimate(why=NONE_CONCLUSIVE)
-    low, high = bounds(share, method=method, confidence=confidence)
-    return Estimate(estimate=share.value, low=low, high=high, method=method)
+    low, high = bounds(share, method=CLOPPER_PEARSON, confidence=CONFIDENCE)
+    return Estimate(estimate=share.value, low=low, high=high, method=CLOPPER_PEARSON)
 
 
 @lru_cache(maxsize=10_000)

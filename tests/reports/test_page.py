@@ -358,7 +358,8 @@ def test_a_run_without_its_documents_is_rejected(tmp_path: Path) -> None:
         ("result.json", b'{"schema": 9}'),
         (
             "result.json",
-            b'{"schema": 1, "verdict": "invalid", "counts": {"acknowledged": 0, "lost": 5}}',
+            b'{"schema": 1, "verdict": "invalid", "counts": {"acknowledged": 0, "lost": 5}, '
+            b'"checks": [{"name": "loss", "verdict": "", "details": {"confirmed": {"lost": 5}}}]}',
         ),
         ("run.json", b'{"schema": 1, "versions": [1], "nodes": 3}'),
         ("run.json", b"not JSON"),

@@ -48,16 +48,6 @@ def test_each_run_is_of_one_class(ended: Outcome, expected: str) -> None:
     assert sample_of([ended]).verdicts == {name: int(name == expected) for name in CLASSES}
 
 
-def test_documents_without_doubts_and_counter_examples() -> None:
-    def old(document: dict[str, Any]) -> Outcome:
-        later = ("doubts", "counter_examples")
-        return outcome({key: value for key, value in document.items() if key not in later})
-
-    assert verdict_class(old(result_documents.lossy())) == "loss"
-    assert verdict_class(old(result_documents.run("invalid", lost=3, deleted=3))) == "wrong"
-    assert verdict_class(old(result_documents.run("unknown"))) == "unknown"
-
-
 MIXED = [
     *([lossy(200, unacknowledged=4)] * 6),
     *([lossy(400)] * 6),

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from analysis.statistics.cells import cell_of
 from analysis.statistics.comparisons import comparisons_of
 from analysis.statistics.samples import Outcome, is_conclusive, is_eligible, sample_of
-from tests.fixtures import result_documents
-from tests.fixtures.synthetic_results import FAILED, lossy, outcome, run
+from tests.fixtures.synthetic_results import FAILED, lossy, run
 
 DOUBTS = (
     "failed", "interrupted", "vacuous", "incomplete", "starved", "deleted", "not_yet_visible",
@@ -21,23 +20,9 @@ DOUBTS = (
 )  # fmt: skip
 
 
-def old_run(*args: Any, without: tuple[str, ...] = (), **more: Any) -> Outcome:
-    """The result of a run by an ackloss that did not write `eligible`."""
-    later, document = ("eligible", *without), result_documents.run(*args, **more)
-    return outcome({key: value for key, value in document.items() if key not in later})
-
-
-def old_lossy(**more: Any) -> Outcome:
-    """The same with loss."""
-    return old_run("invalid", lost=100, **more)
-
-
 @pytest.mark.parametrize("doubt", DOUBTS)
-@pytest.mark.parametrize("recorded", [True, False])
-def test_a_doubt_excludes_a_lossless_run_and_its_lossy_twin(doubt: str, recorded: bool) -> None:
+def test_a_doubt_excludes_a_lossless_run_and_its_lossy_twin(doubt: str) -> None:
     lossless, lost = run("unknown", doubts=(doubt,)), lossy(doubts=(doubt,))
-    if not recorded:
-        lossless, lost = old_run("unknown", doubts=(doubt,)), old_lossy(doubts=(doubt,))
     assert not is_conclusive(lossless)
     assert not is_conclusive(lost)
     sample = sample_of([lossless, lost])
@@ -48,26 +33,16 @@ def test_a_doubt_excludes_a_lossless_run_and_its_lossy_twin(doubt: str, recorded
 def test_a_run_without_a_doubt_counts_with_any_verdict(ended: dict[str, Any]) -> None:
     verdict = "invalid" if ended else "valid"
     assert is_conclusive(run(verdict, **ended))
-    assert is_conclusive(old_run(verdict, **ended))
 
 
 def test_a_run_with_an_unproven_fault_does_not_count_with_any_verdict() -> None:
     for ended in (run(proven=False), lossy(proven=False)):
-        assert not is_eligible(ended)
-    for ended in (old_run(proven=False), old_lossy(proven=False)):
         assert not is_eligible(ended)
 
 
 def test_a_recorded_eligibility_decides() -> None:
     assert not is_conclusive(run(eligible=False))
     assert is_eligible(lossy(doubts=("not_yet_visible",), eligible=True))
-
-
-def test_results_of_earlier_versions() -> None:
-    assert is_eligible(old_lossy(doubts=("not_yet_visible",)))
-    assert not is_eligible(old_run(without=("complete",)))
-    assert not is_eligible(old_run(without=("doubts",))), "doubts were not recorded"
-    assert not is_eligible(FAILED)
 
 
 def test_bounds_cover_all_runs_that_do_not_count_for_any_reason() -> None:

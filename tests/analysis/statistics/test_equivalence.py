@@ -13,7 +13,6 @@ from scipy import optimize, special, stats
 from analysis.statistics.contrasts import (
     as_extreme,
     equivalence,
-    runs_needed_equivalent,
     score,
 )
 from analysis.statistics.shares import Share
@@ -39,7 +38,7 @@ def called(runs_a: int, runs_b: int) -> np.ndarray:
     return calls
 
 
-@pytest.mark.parametrize(("runs_a", "runs_b"), [(52, 52), (58, 62), (75, 75), (100, 60)])
+@pytest.mark.parametrize(("runs_a", "runs_b"), [(52, 52), (58, 62)])
 def test_the_true_error_rate_holds_at_every_pair_of_shares(runs_a: int, runs_b: int) -> None:
     """The normal approximation called 52 of 52 and 52 of 52 equivalent: 6.9 % at 1 and 0.95."""
     tables = called(runs_a, runs_b)
@@ -93,7 +92,7 @@ def test_the_closed_form_is_the_most_likely_pair(a: Share, b: Share, margin: flo
 
 
 @given(shares(), shares())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_tables_with_more_lossy_runs_are_more_extreme_still(one: Share, other: Share) -> None:
     """The p-value rests on this: every table above the least extreme one is as extreme."""
     scores = score(
@@ -102,19 +101,6 @@ def test_tables_with_more_lossy_runs_are_more_extreme_still(one: Share, other: S
     assert (np.diff(scores, axis=0) > -1e-9).all()
     least = as_extreme(one, other, MARGIN)
     assert least[other.part] <= one.part
-
-
-def test_the_computed_runs_have_the_power() -> None:
-    """Power at a share of 0.02, summed over all tables that are not almost impossible."""
-    runs = runs_needed_equivalent(0.02)
-    chances = stats.binom.pmf(np.arange(runs + 1), runs, 0.02)
-    likely = [part for part in range(runs + 1) if chances[part] > 2e-3]
-    power = sum(
-        chances[a] * chances[b] * (1 if a == b else 2)
-        for a, b in product(likely, repeat=2)
-        if a <= b and equivalence(Share(a, runs), Share(b, runs)).equivalent
-    )
-    assert power == pytest.approx(0.8, abs=0.03)
 
 
 def test_too_few_runs_prove_no_equivalence() -> None:
@@ -126,14 +112,9 @@ def test_too_few_runs_prove_no_equivalence() -> None:
 
 
 @given(shares(), shares())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_equivalence_does_not_depend_on_the_order(a: Share, b: Share) -> None:
     assert equivalence(a, b).p == pytest.approx(equivalence(b, a).p, abs=1e-6)
-
-
-def test_a_wider_margin_is_easier() -> None:
-    a, b = Share(30, 100), Share(33, 100)
-    assert equivalence(a, b, margin=0.2).p < equivalence(a, b, margin=0.1).p
 
 
 @pytest.mark.parametrize(("whole", "margin"), [(0, 0.05), (10, 0.0), (10, 1.0)])

@@ -50,9 +50,9 @@ def shares(draw: st.DrawFn) -> Share:
     ],
 )
 def test_published_intervals(part: int, whole: int, method: str, low: float, high: float) -> None:
-    estimate = share_estimate(Share(part, whole), method=method)
-    assert (estimate.low, estimate.high) == pytest.approx((low, high), abs=5e-5)
-    assert estimate.estimate == part / whole
+    found = bounds(Share(part, whole), method=method, confidence=0.95)
+    assert found == pytest.approx((low, high), abs=5e-5)
+    assert share_estimate(Share(part, whole)).estimate == part / whole
 
 
 def test_a_share_in_words() -> None:
@@ -78,26 +78,17 @@ def test_a_part_outside_the_whole_is_an_error(part: int, whole: int) -> None:
 
 
 @given(shares(), st.sampled_from(METHODS))
-def test_the_interval_covers_the_share_and_mirrors(share: Share, method: str) -> None:
-    estimate = share_estimate(share, method=method)
-    mirrored = share_estimate(Share(share.whole - share.part, share.whole), method=method)
-    assert 0 <= estimate.low <= estimate.estimate + 1e-12
-    assert estimate.estimate - 1e-12 <= estimate.high <= 1
-    assert estimate.low == pytest.approx(1 - mirrored.high, abs=1e-9)
-
-
-@given(shares(), st.sampled_from(METHODS))
-def test_one_more_lossy_run_moves_the_interval_up(share: Share, method: str) -> None:
-    fewer = share_estimate(share, method=method)
-    more = share_estimate(Share(share.part + 1, share.whole + 1), method=method)
-    assert more.low >= fewer.low - 1e-12
-    assert more.high >= fewer.high - 1e-12
-
-
-@given(st.integers(1, 300))
-def test_more_runs_without_loss_lower_the_bound(runs: int) -> None:
-    few, many = (share_estimate(Share(0, whole)).high for whole in (runs, runs + 1))
-    assert many < few
+def test_the_interval_covers_the_share_mirrors_and_grows(share: Share, method: str) -> None:
+    others = Share(share.whole - share.part, share.whole)
+    one_more = Share(share.part + 1, share.whole + 1)
+    (low, high), (_, mirrored), more = (
+        bounds(each, method=method, confidence=0.95) for each in (share, others, one_more)
+    )
+    assert 0 <= low <= share.part / share.whole + 1e-12
+    assert share.part / share.whole - 1e-12 <= high <= 1
+    assert low == pytest.approx(1 - mirrored, abs=1e-9)
+    assert more[0] >= low - 1e-12
+    assert more[1] >= high - 1e-12
 
 
 @pytest.mark.parametrize("runs", RUNS)
