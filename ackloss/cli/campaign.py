@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-_with_workers = click.option("--workers", type=click.IntRange(1, 64), help="Clusters in parallel.")
+_with_workers = click.option(
+    "--workers", "--lanes", type=click.IntRange(1, 64), help="Clusters in parallel."
+)
 
 
 _with_inventories = click.option(

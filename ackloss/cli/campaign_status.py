@@ -84,7 +84,8 @@ def print_plan(out: Output, campaign: Campaign) -> None:
     ]
     by_axis = sharing_by_axis(campaign, groups)
     head = {"schema": 1, "name": campaign.plan.name, "plan_hash": campaign.digest, "cells": cells}
-    out.document({**head, "shared": by_axis, **vars(estimated)})
+    # `lanes` is the former name of `workers`.
+    out.document({**head, "shared": by_axis, **vars(estimated), "lanes": estimated.workers})
     if not out.json:
         _print_cells(out, campaign, groups)
         _print_sharing(out, by_axis)
