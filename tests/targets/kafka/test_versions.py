@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from harness.errors import PlanError
@@ -22,38 +24,46 @@ from targets.kafka.versions import (
     spoken_by,
 )
 
+LOG4J2 = "log4j-slf4j-impl:"
+RELOAD4J = "slf4j-reload4j:1.7.36"
 PROMISED = [
-    ("0.8.0", "0.8.0", ZOOKEEPER),
-    ("0.8.1.1", "0.8.1", ZOOKEEPER),
-    ("0.8.2.2", "0.8.2", ZOOKEEPER),
-    ("0.9.0.1", "0.9", ZOOKEEPER),
-    ("0.10.0.1", "0.10", ZOOKEEPER),
-    ("0.10.2.2", "0.10", ZOOKEEPER),
-    ("0.11.0.3", "0.11, 1.0", ZOOKEEPER),
-    ("1.0.2", "0.11, 1.0", ZOOKEEPER),
-    ("1.1.1", "1.1", ZOOKEEPER),
-    ("2.0.1", "2.0 to 2.3", ZOOKEEPER),
-    ("2.3.1", "2.0 to 2.3", ZOOKEEPER),
-    ("2.8.2", "2.4 to 3.2", ZOOKEEPER),
-    ("3.2.3", "2.4 to 3.2", ZOOKEEPER),
-    ("3.3.2", "3.3 to 3.9", KRAFT),
-    ("3.9.2", "3.3 to 3.9", KRAFT),
-    ("4.0.2", "4.0, 4.1", KRAFT),
-    ("4.3.1", "4.3", KRAFT),
-    ("4.4.0", "4.x", KRAFT),
+    ("0.8.0", "0.8.0", ZOOKEEPER, ""),
+    ("0.8.1.1", "0.8.1", ZOOKEEPER, ""),
+    ("0.8.2.2", "0.8.2", ZOOKEEPER, ""),
+    ("0.9.0.1", "0.9", ZOOKEEPER, ""),
+    ("0.10.0.1", "0.10", ZOOKEEPER, ""),
+    ("0.10.2.2", "0.10", ZOOKEEPER, ""),
+    ("0.11.0.3", "0.11, 1.0", ZOOKEEPER, RELOAD4J),
+    ("1.0.2", "0.11, 1.0", ZOOKEEPER, RELOAD4J),
+    ("1.1.1", "1.1", ZOOKEEPER, RELOAD4J),
+    ("2.0.1", "2.0 to 2.3", ZOOKEEPER, RELOAD4J),
+    ("2.3.1", "2.0 to 2.3", ZOOKEEPER, RELOAD4J),
+    ("2.8.2", "2.4 to 3.2", ZOOKEEPER, RELOAD4J),
+    ("3.2.3", "2.4 to 3.2", ZOOKEEPER, RELOAD4J),
+    ("3.3.2", "3.3 to 3.9", KRAFT, RELOAD4J),
+    ("3.6.2", "3.3 to 3.9", KRAFT, RELOAD4J),
+    ("3.9.2", "3.3 to 3.9", KRAFT, RELOAD4J),
+    ("4.0.2", "4.0, 4.1", KRAFT, f"{LOG4J2}2.24.3"),
+    ("4.1.2", "4.0, 4.1", KRAFT, f"{LOG4J2}2.24.3"),
+    ("4.2.2", "4.2", KRAFT, f"{LOG4J2}2.25.3"),
+    ("4.3.1", "4.3", KRAFT, f"{LOG4J2}2.25.4"),
+    (DEFAULT_VERSION, "4.x", KRAFT, f"{LOG4J2}2.25.4"),
 ]
 MODES = {KRAFT: kraft, ZOOKEEPER: zookeeper}
 
 
-@pytest.mark.parametrize(("version", "name", "metadata"), PROMISED)
-def test_a_promised_version_has_its_era_and_its_metadata(
-    version: str, name: str, metadata: str
+@pytest.mark.parametrize(("version", "name", "metadata", "binding"), PROMISED)
+def test_a_promised_version_has_its_line(
+    version: str, name: str, metadata: str, binding: str
 ) -> None:
+    """With its metadata, and its logging binding where the jars do not bring one."""
     release = release_line(version)
     assert (release.name, release.metadata[0]) == (name, metadata)
-    plan = {"schema": 1, "name": "x", "target": {"version": version}}
-    assert metadata_of(parse_plan(plan)) == metadata
-    assert mode_of(parse_plan(plan)) == MODES[metadata]
+    plan = _plan(version)
+    assert (metadata_of(plan), mode_of(plan)) == (metadata, MODES[metadata])
+    jars = release.recipe(version).jars
+    assert any(re.fullmatch(rf"org.apache.kafka:kafka_2.\d+:{version}", jar) for jar in jars)
+    assert any(jar.endswith(binding) for jar in jars)
 
 
 def test_a_plan_chooses_where_there_is_a_choice() -> None:
@@ -81,28 +91,6 @@ def test_requests_are_those_that_a_version_has(
     plan, _, metadata = _plan(version), *spoken_by(number_of(version))[3]
     assert (metadata >= 7) == epochs
     assert (reports_settings(plan), controllers_report(plan)) == (reports, controllers)
-
-
-@pytest.mark.parametrize(
-    ("version", "name", "binding"),
-    [
-        ("3.6.2", "3.3 to 3.9", "slf4j-reload4j:1.7.36"),
-        ("3.9.2", "3.3 to 3.9", "slf4j-reload4j:1.7.36"),
-        ("4.0.2", "4.0, 4.1", "log4j-slf4j-impl:2.24.3"),
-        ("4.1.2", "4.0, 4.1", "log4j-slf4j-impl:2.24.3"),
-        ("4.2.2", "4.2", "log4j-slf4j-impl:2.25.3"),
-        ("4.3.1", "4.3", "log4j-slf4j-impl:2.25.4"),
-        (DEFAULT_VERSION, "4.x", "log4j-slf4j-impl:2.25.4"),
-    ],
-)
-def test_a_version_has_its_era_and_its_logging_binding(
-    version: str, name: str, binding: str
-) -> None:
-    release = release_line(version)
-    assert release.name == name
-    jars = release.recipe(version).jars
-    assert f"org.apache.kafka:kafka_2.13:{version}" in jars
-    assert any(jar.endswith(binding) for jar in jars)
 
 
 @pytest.mark.parametrize(

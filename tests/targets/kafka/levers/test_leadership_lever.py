@@ -108,35 +108,41 @@ def record(topic: Topic, nodes: str, form: str = "move") -> LeadershipRecord:
     return LeadershipLever(topic).capture_prior_state(made)
 
 
+def applied(
+    topic: Topic, nodes: str, form: str = "move"
+) -> tuple[LeadershipLever, LeadershipRecord]:
+    """The lever, and the record of what it has done."""
+    lever, asked = LeadershipLever(topic), record(topic, nodes, form)  # type: ignore[arg-type]
+    lever.apply(asked)
+    return lever, asked
+
+
 def test_a_move_puts_the_leader_last_elects_the_next_and_is_put_back() -> None:
     topic = three()
     before = topic.placements()
-    asked = record(topic, "b1")
-    LeadershipLever(topic).apply(asked)
+    lever, asked = applied(topic, "b1")
     assert topic.asked == [{0: "b2 b3 b1"}, [0]]
-    proof = LeadershipLever(topic).probe(asked, applied=True)
+    proof = lever.probe(asked, applied=True)
     assert proof.proven
     assert proof.evidence == [
         "partition 0: led by b1 (epoch 0, replicas b1,b2,b3) before, "
         "led by b2 (epoch 1, replicas b2,b3,b1) now"
     ]
-    assert not LeadershipLever(topic).probe(asked, applied=False).proven
+    assert not lever.probe(asked, applied=False).proven
     topic.asked.clear()
-    LeadershipLever(topic).undo(asked)
-    LeadershipLever(topic).undo(asked)
+    lever.undo(asked)
+    lever.undo(asked)
     assert topic.asked == [{0: "b1 b2 b3"}, [0]]
-    proof = LeadershipLever(topic).probe(asked, applied=False)
+    proof = lever.probe(asked, applied=False)
     assert proof.proven
     assert proof.evidence == ["partition 0: led by b1 (epoch 2, replicas b1,b2,b3) again"]
     assert topic.views == {**before, 0: replace(before[0], leader_epoch=2)}
 
 
 def test_applied_twice_it_moves_once() -> None:
-    topic = three()
-    asked = record(topic, "b1")
-    LeadershipLever(topic).apply(asked)
+    lever, asked = applied(topic := three(), "b1")
     once = topic.placements()
-    LeadershipLever(topic).apply(asked)
+    lever.apply(asked)
     assert topic.placements() == once
 
 
@@ -155,19 +161,17 @@ def test_the_leaders_of_several_nodes_go_to_one_that_was_not_chosen() -> None:
 
 def test_a_leader_that_was_not_the_preferred_one_leads_again_in_the_old_order() -> None:
     topic = Topic({0: led(0, "b2", "b1 b2 b3")})
-    asked = record(topic, "b2")
-    LeadershipLever(topic).apply(asked)
+    lever, asked = applied(topic, "b2")
     assert topic.views[0].leader == "b1"
-    LeadershipLever(topic).undo(asked)
+    lever.undo(asked)
     assert (topic.views[0].leader, topic.views[0].replicas) == ("b2", ("b1", "b2", "b3"))
-    assert LeadershipLever(topic).probe(asked, applied=False).proven
+    assert lever.probe(asked, applied=False).proven
 
 
 def test_where_no_other_replica_is_in_sync_nothing_moves_and_nothing_is_proven() -> None:
     topic = Topic({0: led(0, "b1", "b1 b2 b3", isr="b1")})
-    asked = record(topic, "b1")
-    LeadershipLever(topic).apply(asked)
-    proof = LeadershipLever(topic).probe(asked, applied=True)
+    lever, asked = applied(topic, "b1")
+    proof = lever.probe(asked, applied=True)
     assert not proof.proven
     assert proof.evidence[-1] == "no leader has changed"
     assert topic.views == {0: led(0, "b1", "b1 b2 b3", isr="b1")}
@@ -175,11 +179,10 @@ def test_where_no_other_replica_is_in_sync_nothing_moves_and_nothing_is_proven()
 
 def test_an_old_leader_that_is_out_of_sync_leaves_the_undo_unproven_but_not_failed() -> None:
     topic = three()
-    asked = record(topic, "b1")
-    LeadershipLever(topic).apply(asked)
+    lever, asked = applied(topic, "b1")
     topic.views[0] = replace(topic.views[0], members=("b2", "b3"))
-    LeadershipLever(topic).undo(asked)
-    proof = LeadershipLever(topic).probe(asked, applied=False)
+    lever.undo(asked)
+    proof = lever.probe(asked, applied=False)
     assert not proof.proven
     assert "not as before: b1 is not in the ISR" in proof.evidence[0]
     assert topic.views[0].replicas == ("b1", "b2", "b3")
@@ -187,42 +190,39 @@ def test_an_old_leader_that_is_out_of_sync_leaves_the_undo_unproven_but_not_fail
 
 def test_an_order_that_another_fault_has_made_is_left_to_that_one() -> None:
     topic = three()
-    asked = record(topic, "b1")
-    LeadershipLever(topic).apply(asked)
+    lever, asked = applied(topic, "b1")
     another = record(topic, "b2")
-    LeadershipLever(topic).apply(another)
+    lever.apply(another)
     here = topic.views[0]
-    LeadershipLever(topic).undo(asked)
+    lever.undo(asked)
     assert topic.views[0] == here
-    proof = LeadershipLever(topic).probe(asked, applied=False)
+    proof = lever.probe(asked, applied=False)
     assert not proof.proven
     assert "replicas b1,b2,b3 are not back" in proof.evidence[0]
     for latest_first in (another, asked):
-        LeadershipLever(topic).undo(latest_first)
-        assert LeadershipLever(topic).probe(latest_first, applied=False).proven
+        lever.undo(latest_first)
+        assert lever.probe(latest_first, applied=False).proven
 
 
 def test_an_election_changes_who_leads_and_no_order() -> None:
     topic = three()
     topic.lead(0, "b3")
-    asked = record(topic, "b1 b2 b3 c1", "elect")
-    LeadershipLever(topic).apply(asked)
+    lever, asked = applied(topic, "b1 b2 b3 c1", "elect")
     assert topic.asked == [[0, 1, 2]]
-    proof = LeadershipLever(topic).probe(asked, applied=True)
+    proof = lever.probe(asked, applied=True)
     assert proof.proven
     assert "led by b3 (epoch 1, replicas b1,b2,b3) before, led by b1 (epoch 2" in proof.evidence[0]
-    LeadershipLever(topic).undo(asked)
+    lever.undo(asked)
     assert topic.asked == [[0, 1, 2]]
-    assert LeadershipLever(topic).probe(asked, applied=False).proven
+    assert lever.probe(asked, applied=False).proven
     topic.views[2] = replace(topic.views[2], leader=None)
-    assert not LeadershipLever(topic).probe(asked, applied=False).proven
+    assert not lever.probe(asked, applied=False).proven
 
 
 def test_where_every_preferred_leader_led_there_was_nothing_to_elect() -> None:
     topic = three()
-    asked = record(topic, "b1 b2 b3", "elect")
-    LeadershipLever(topic).apply(asked)
-    proof = LeadershipLever(topic).probe(asked, applied=True)
+    lever, asked = applied(topic, "b1 b2 b3", "elect")
+    proof = lever.probe(asked, applied=True)
     assert not proof.proven
     assert proof.evidence[-1] == "no leader has changed"
 
@@ -237,9 +237,8 @@ def test_an_election_that_is_refused_is_named() -> None:
 def test_requests_that_do_nothing_are_found_out(form: str) -> None:
     topic = three(Deaf)
     topic.lead(1, "b1")
-    asked = record(topic, "b1 b2", form)
-    LeadershipLever(topic).apply(asked)
-    assert not LeadershipLever(topic).probe(asked, applied=True).proven
+    lever, asked = applied(topic, "b1 b2", form)
+    assert not lever.probe(asked, applied=True).proven
 
 
 @pytest.mark.parametrize(
@@ -247,9 +246,8 @@ def test_requests_that_do_nothing_are_found_out(form: str) -> None:
 )
 def test_a_node_that_leads_nothing_gives_nothing_to_move(form: str, reported: str) -> None:
     topic = Topic({0: led(0, "b1", "b1 b2")})
-    asked = record(topic, "b3", form)
-    LeadershipLever(topic).apply(asked)
-    proof = LeadershipLever(topic).probe(asked, applied=True)
+    lever, asked = applied(topic, "b3", form)
+    proof = lever.probe(asked, applied=True)
     assert not proof.proven
     assert reported in proof.evidence[0]
     assert topic.asked == []
