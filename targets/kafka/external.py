@@ -248,7 +248,7 @@ class Session:
         try:
             described = self.admin.describe_cluster()
         except theirs.KafkaError as error:
-            raise self._failure(f"does not report its brokers: {_named(error)}") from error
+            raise self.failure(f"does not report its brokers: {_named(error)}") from error
         return {int(each["broker_id"]): each for each in described["brokers"]}
 
     def ask(self, broker: int, request: Any, *, timeout_s: float) -> Any:
@@ -285,7 +285,7 @@ class Session:
             )
         except theirs.KafkaError as error:
             self._shake_hands()  # says why, where it fails
-            raise self._failure(f"does not answer kafka-python: {_named(error)}") from error
+            raise self.failure(f"does not answer kafka-python: {_named(error)}") from error
 
     def _shake_hands(self) -> None:
         """Connect to the addresses of the file, until one takes us."""
@@ -294,7 +294,7 @@ class Session:
             if (why := self._why_not(address)) is None:
                 return
             reasons.append(f"{address}: {why}")
-        raise self._failure(f"cannot be reached: {'; '.join(reasons)}", key="bootstrap")
+        raise self.failure(f"cannot be reached: {'; '.join(reasons)}", key="bootstrap")
 
     def _why_not(self, address: str) -> str | None:
         host, _, port = address.rpartition(":")
@@ -356,11 +356,12 @@ class Session:
                 return
         except KafkaException as error:
             reasons.append(error.args[0])
-        raise self._failure(
+        raise self.failure(
             f"does not answer librdkafka: {_why_silent(reasons, self._access.addresses)}"
         )
 
-    def _failure(self, what: str, *, key: str | None = None) -> EnvironmentFailure:
+    def failure(self, what: str, *, key: str | None = None) -> EnvironmentFailure:
+        """That the cluster cannot be used."""
         return EnvironmentFailure(
             f"the cluster {what}",
             file=str(self._access.file),
@@ -513,14 +514,6 @@ class KafkaGuest(KafkaLog, GuestTarget[KafkaPlan]):
             "shortened": {"producer": shortened(plan, "producer", producer)},
         }
 
-    def requested(self, plan: KafkaPlan) -> dict[str, Any]:
-        requested = {
-            "broker": plan.target.settings,
-            "topic": plan.topic.settings,
-            "producer": plan.workload.producer,
-        }
-        return {"settings": requested, "features": {}}
-
     def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
         library = library_of(plan)  # others are refused with the plan
         more = {
@@ -571,7 +564,7 @@ class KafkaGuest(KafkaLog, GuestTarget[KafkaPlan]):
             try:
                 self._delete(here)
             except theirs.KafkaError as error:
-                raise self._silent(error) from error
+                raise self.session.failure(f"does not answer: {_named(error)}") from error
         return [in_words(name) for name in sorted(here)]
 
     def ours(self) -> list[str]:
@@ -595,7 +588,7 @@ class KafkaGuest(KafkaLog, GuestTarget[KafkaPlan]):
         sentence = f"{theirs.for_code(code).__name__}{f': {why}' if why else ''}".rstrip(".")
         if code in _WRONG:
             raise PlanError(f"the cluster refuses the topic: {sentence}", key=_WRONG[code])
-        raise self._failure(f"refuses the topic {plan.topic.name}: {sentence}")
+        raise self.session.failure(f"refuses the topic {plan.topic.name}: {sentence}")
 
     def _asked_for(self, wanted: dict[str, Any]) -> tuple[Any, bool]:
         """The answer about one topic, and whether it was requested more than once."""
@@ -607,8 +600,7 @@ class KafkaGuest(KafkaLog, GuestTarget[KafkaPlan]):
                 # brokers that have just started do not all know each other
                 passes = error.retriable or isinstance(error, theirs.UnknownBrokerIdError)
                 if not passes or time.monotonic() > deadline:
-                    what = f"makes no topic: {type(error).__name__}: {error}"
-                    raise self._failure(what) from error
+                    raise self.session.failure(f"makes no topic: {_named(error)}") from error
             else:
                 return answer["topics"][0], again
             again = True
@@ -652,13 +644,7 @@ class KafkaGuest(KafkaLog, GuestTarget[KafkaPlan]):
         try:
             return {*self.session.admin.list_topics()}
         except theirs.KafkaError as error:
-            raise self._silent(error) from error
-
-    def _silent(self, error: theirs.KafkaError) -> EnvironmentFailure:
-        return self._failure(f"does not answer: {type(error).__name__}: {error}")
-
-    def _failure(self, what: str) -> EnvironmentFailure:
-        return EnvironmentFailure(f"the cluster {what}", file=str(self.access.file))
+            raise self.session.failure(f"does not answer: {_named(error)}") from error
 
 
 def _refuse_compaction(plan: KafkaPlan, topic: Values) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from harness.errors import Mistakes
 from harness.protocols import Cluster, End, Promises, Range, Target, Vocabulary
 from harness.protocols.systems import JSON
+from harness.run.cells import group_of
 from targets.kafka import promises
 from targets.kafka.clients import ANY_CLIENT, library_of
 from targets.kafka.clients.library import READERS
@@ -49,6 +50,15 @@ class KafkaLog(Target[KafkaPlan]):
     def checks(self, plan: KafkaPlan) -> Sequence[Callable[[KafkaPlan], None]]:
         """What else is checked, each raising PlanError."""
         return [library_of(plan).check]
+
+    def requested(self, plan: KafkaPlan) -> dict[str, Any]:
+        settings = {
+            "broker": plan.target.settings,
+            "topic": plan.topic.settings,
+            "producer": plan.workload.producer,
+            **({"consumer": plan.workload.consumer} if group_of(plan) is not None else {}),
+        }
+        return {"settings": settings, "features": plan.target.features}
 
     def vocabulary(self) -> Vocabulary:
         return VOCABULARY

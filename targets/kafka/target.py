@@ -29,7 +29,7 @@ from harness.protocols import (
 )
 from harness.protocols.groups import Consumers, GroupSettings, Record
 from harness.protocols.systems import EXEC, LogLines, SettingHelp
-from harness.run.cells import cell_plans, group_of, transactions_of
+from harness.run.cells import cell_plans, transactions_of
 from targets.kafka import (
     brokers,
     definitions,
@@ -262,15 +262,6 @@ class Kafka(KafkaLog):
 
     def effective(self, cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
         return effective.effective(cluster, plan)
-
-    def requested(self, plan: KafkaPlan) -> dict[str, Any]:
-        settings = {
-            "broker": plan.target.settings,
-            "topic": plan.topic.settings,
-            "producer": plan.workload.producer,
-            **({"consumer": plan.workload.consumer} if group_of(plan) is not None else {}),
-        }
-        return {"settings": settings, "features": plan.target.features}
 
     def levers(self, cluster: Cluster, plan: KafkaPlan) -> Mapping[str, Lever[Any]]:
         return own_levers(cluster, plan)
