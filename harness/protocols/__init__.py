@@ -18,226 +18,114 @@ text. There is no list to edit.
 
 from __future__ import annotations
 
-from harness.protocols.checkers import (
-    DOUBTS,
-    INVALID,
-    OUTCOME_DOUBTS,
-    UNKNOWN,
-    VALID,
-    Checker,
-    CheckResult,
-    Count,
-    Number,
-    OneShard,
-    PrimaryFinding,
-    Run,
-    Statement,
-)
-from harness.protocols.clusters import (
-    Cost,
-    NodeOutline,
-    Order,
-    Provider,
-    RunCluster,
-)
-from harness.protocols.faults import (
-    BOUNDED_DISK,
-    FAKETIME,
-    OWN_DISK,
-    Act,
-    Lever,
-    Nemesis,
-    NodeNames,
-    NodeNemesis,
-    Proof,
-    Select,
-    UndoRecord,
-)
-from harness.protocols.nodes import (
-    CLIENT_ROLE,
-    NODE_DATA,
-    STORED,
-    Access,
-    Cluster,
-    Completed,
-    Distribution,
-    End,
-    Finding,
-    ImageRef,
-    Ingredients,
-    Member,
-    Node,
-    NodeSpec,
-    NodeView,
-    OwnConnection,
-    OwnDisk,
-    PartitionView,
-    PowerLoss,
-    ProcessState,
-    Range,
-    Secret,
-    Situation,
-    Status,
-    Stored,
-    with_role,
-)
-from harness.protocols.operations import (
-    FAIL,
-    INFO,
-    OK,
-    BlockingClient,
-    Client,
-    Completion,
-    Done,
-    Expected,
-    Invoke,
-    Result,
-    Script,
-    Workload,
-    completion,
-    invoke,
-    raised,
-)
-from harness.protocols.runs import (
-    DONE,
-    FAILED,
-    MARKS,
-    NULL,
-    Bits,
-    Bools,
-    Deliveries,
-    Facts,
-    FaultWindow,
-    Gaps,
-    Int32s,
-    Ints,
-    Lists,
-    Operations,
-    PartitionEnd,
-    Promises,
-    Reads,
-    ScriptedFault,
-    Texts,
-    Writes,
-)
-from harness.protocols.systems import (
-    COMMAND,
-    EXEC,
-    JSON,
-    GuestTarget,
-    LogLines,
-    SettingHelp,
-    Target,
-    Unsupported,
-)
-from harness.protocols.vocabulary import (
-    Choice,
-    ConditionForm,
-    Since,
-    Vocabulary,
-)
+from types import ModuleType as _Module
 
-__all__ = [
-    "BOUNDED_DISK",
-    "CLIENT_ROLE",
-    "COMMAND",
-    "DONE",
-    "DOUBTS",
-    "EXEC",
-    "FAIL",
-    "FAILED",
-    "FAKETIME",
-    "INFO",
-    "INVALID",
-    "JSON",
-    "MARKS",
-    "NODE_DATA",
-    "NULL",
-    "OK",
-    "OUTCOME_DOUBTS",
-    "OWN_DISK",
-    "STORED",
-    "UNKNOWN",
-    "VALID",
-    "Access",
-    "Act",
-    "Bits",
-    "BlockingClient",
-    "Bools",
-    "CheckResult",
-    "Checker",
-    "Choice",
-    "Client",
-    "Cluster",
-    "Completed",
-    "Completion",
-    "ConditionForm",
-    "Cost",
-    "Count",
-    "Deliveries",
-    "Distribution",
-    "Done",
-    "End",
-    "Expected",
-    "Facts",
-    "FaultWindow",
-    "Finding",
-    "Gaps",
-    "GuestTarget",
-    "ImageRef",
-    "Ingredients",
-    "Int32s",
-    "Ints",
-    "Invoke",
-    "Lever",
-    "Lists",
-    "LogLines",
-    "Member",
-    "Nemesis",
-    "Node",
-    "NodeNames",
-    "NodeNemesis",
-    "NodeOutline",
-    "NodeSpec",
-    "NodeView",
-    "Number",
-    "OneShard",
-    "Operations",
-    "Order",
-    "OwnConnection",
-    "OwnDisk",
-    "PartitionEnd",
-    "PartitionView",
-    "PowerLoss",
-    "PrimaryFinding",
-    "ProcessState",
-    "Promises",
-    "Proof",
-    "Provider",
-    "Range",
-    "Reads",
-    "Result",
-    "Run",
-    "RunCluster",
-    "Script",
-    "ScriptedFault",
-    "Secret",
-    "Select",
-    "SettingHelp",
-    "Since",
-    "Situation",
-    "Statement",
-    "Status",
-    "Stored",
-    "Target",
-    "Texts",
-    "UndoRecord",
-    "Unsupported",
-    "Vocabulary",
-    "Workload",
-    "Writes",
-    "completion",
-    "invoke",
-    "raised",
-    "with_role",
+from harness.protocols.checkers import DOUBTS as DOUBTS
+from harness.protocols.checkers import INVALID as INVALID
+from harness.protocols.checkers import OUTCOME_DOUBTS as OUTCOME_DOUBTS
+from harness.protocols.checkers import UNKNOWN as UNKNOWN
+from harness.protocols.checkers import VALID as VALID
+from harness.protocols.checkers import Checker as Checker
+from harness.protocols.checkers import CheckResult as CheckResult
+from harness.protocols.checkers import Count as Count
+from harness.protocols.checkers import Number as Number
+from harness.protocols.checkers import OneShard as OneShard
+from harness.protocols.checkers import PrimaryFinding as PrimaryFinding
+from harness.protocols.checkers import Run as Run
+from harness.protocols.checkers import Statement as Statement
+from harness.protocols.clusters import Cost as Cost
+from harness.protocols.clusters import NodeOutline as NodeOutline
+from harness.protocols.clusters import Order as Order
+from harness.protocols.clusters import Provider as Provider
+from harness.protocols.clusters import RunCluster as RunCluster
+from harness.protocols.faults import BOUNDED_DISK as BOUNDED_DISK
+from harness.protocols.faults import FAKETIME as FAKETIME
+from harness.protocols.faults import OWN_DISK as OWN_DISK
+from harness.protocols.faults import Act as Act
+from harness.protocols.faults import Lever as Lever
+from harness.protocols.faults import Nemesis as Nemesis
+from harness.protocols.faults import NodeNames as NodeNames
+from harness.protocols.faults import NodeNemesis as NodeNemesis
+from harness.protocols.faults import Proof as Proof
+from harness.protocols.faults import Select as Select
+from harness.protocols.faults import UndoRecord as UndoRecord
+from harness.protocols.nodes import CLIENT_ROLE as CLIENT_ROLE
+from harness.protocols.nodes import NODE_DATA as NODE_DATA
+from harness.protocols.nodes import STORED as STORED
+from harness.protocols.nodes import Access as Access
+from harness.protocols.nodes import Cluster as Cluster
+from harness.protocols.nodes import Completed as Completed
+from harness.protocols.nodes import Distribution as Distribution
+from harness.protocols.nodes import End as End
+from harness.protocols.nodes import Finding as Finding
+from harness.protocols.nodes import ImageRef as ImageRef
+from harness.protocols.nodes import Ingredients as Ingredients
+from harness.protocols.nodes import Member as Member
+from harness.protocols.nodes import Node as Node
+from harness.protocols.nodes import NodeSpec as NodeSpec
+from harness.protocols.nodes import NodeView as NodeView
+from harness.protocols.nodes import OwnConnection as OwnConnection
+from harness.protocols.nodes import OwnDisk as OwnDisk
+from harness.protocols.nodes import PartitionView as PartitionView
+from harness.protocols.nodes import PowerLoss as PowerLoss
+from harness.protocols.nodes import ProcessState as ProcessState
+from harness.protocols.nodes import Range as Range
+from harness.protocols.nodes import Secret as Secret
+from harness.protocols.nodes import Situation as Situation
+from harness.protocols.nodes import Status as Status
+from harness.protocols.nodes import Stored as Stored
+from harness.protocols.nodes import with_role as with_role
+from harness.protocols.operations import FAIL as FAIL
+from harness.protocols.operations import INFO as INFO
+from harness.protocols.operations import OK as OK
+from harness.protocols.operations import BlockingClient as BlockingClient
+from harness.protocols.operations import Client as Client
+from harness.protocols.operations import Completion as Completion
+from harness.protocols.operations import Done as Done
+from harness.protocols.operations import Expected as Expected
+from harness.protocols.operations import Invoke as Invoke
+from harness.protocols.operations import Result as Result
+from harness.protocols.operations import Script as Script
+from harness.protocols.operations import Workload as Workload
+from harness.protocols.operations import completion as completion
+from harness.protocols.operations import invoke as invoke
+from harness.protocols.operations import raised as raised
+from harness.protocols.runs import DONE as DONE
+from harness.protocols.runs import FAILED as FAILED
+from harness.protocols.runs import MARKS as MARKS
+from harness.protocols.runs import NULL as NULL
+from harness.protocols.runs import Bits as Bits
+from harness.protocols.runs import Bools as Bools
+from harness.protocols.runs import Deliveries as Deliveries
+from harness.protocols.runs import Facts as Facts
+from harness.protocols.runs import FaultWindow as FaultWindow
+from harness.protocols.runs import Gaps as Gaps
+from harness.protocols.runs import Int32s as Int32s
+from harness.protocols.runs import Ints as Ints
+from harness.protocols.runs import Lists as Lists
+from harness.protocols.runs import Operations as Operations
+from harness.protocols.runs import PartitionEnd as PartitionEnd
+from harness.protocols.runs import Promises as Promises
+from harness.protocols.runs import Reads as Reads
+from harness.protocols.runs import ScriptedFault as ScriptedFault
+from harness.protocols.runs import Texts as Texts
+from harness.protocols.runs import Writes as Writes
+from harness.protocols.systems import COMMAND as COMMAND
+from harness.protocols.systems import EXEC as EXEC
+from harness.protocols.systems import JSON as JSON
+from harness.protocols.systems import GuestTarget as GuestTarget
+from harness.protocols.systems import LogLines as LogLines
+from harness.protocols.systems import SettingHelp as SettingHelp
+from harness.protocols.systems import Target as Target
+from harness.protocols.systems import Unsupported as Unsupported
+from harness.protocols.vocabulary import Choice as Choice
+from harness.protocols.vocabulary import ConditionForm as ConditionForm
+from harness.protocols.vocabulary import Since as Since
+from harness.protocols.vocabulary import Vocabulary as Vocabulary
+
+# Set so, and the imports written so, that every name stands here once for Python and for mypy.
+globals()["__all__"] = [
+    name
+    for name, thing in globals().items()
+    if not (name.startswith("_") or name == "annotations" or isinstance(thing, _Module))
 ]
