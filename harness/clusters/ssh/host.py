@@ -27,13 +27,6 @@ _CHUNK_BYTES: Final = 1 << 20
 _DOWN_S: Final = 60.0
 
 
-class Seen(NamedTuple):
-    """An SSH connection as the host sees it: from which address, to which port of its own."""
-
-    peer: str
-    port: int
-
-
 class Found(NamedTuple):
     """A run of which something is on a host; `alive`: its lease continues."""
 
@@ -105,13 +98,13 @@ class Host:
         return self.admin(["sh", "-c", text, "host.sh", verb, *words], timeout_s=timeout_s)
 
     @cached_property
-    def seen(self) -> Seen:
+    def seen(self) -> OwnConnection:
         """How the host sees our connection. Raises HarnessFailure."""
         with self.connection.channel('echo "$SSH_CONNECTION"') as channel:
             words = read_all(channel, b"", limit_s=10)[1].decode(errors="replace").split()
         if len(words) != 4:
             raise HarnessFailure(f"{self.where}: its SSH server does not say where we come from")
-        return Seen(words[0].removeprefix("::ffff:"), int(words[3]))
+        return OwnConnection(peer=words[0].removeprefix("::ffff:"), port=int(words[3]))
 
     def claim(self, run_id: str) -> None:
         """Have the host for this run. Raises EnvironmentFailure when another run has it."""
@@ -232,8 +225,7 @@ class SshNode(Node):
 
     @property
     def own_connection(self) -> OwnConnection:
-        seen = self.host.seen
-        return OwnConnection(peer=seen.peer, port=seen.port)
+        return self.host.seen
 
     @property
     def clients_address(self) -> str | None:
