@@ -43,7 +43,7 @@ class Ask(Protocol):
 
 
 class Connection:
-    """A connection to one node, for one question after the other; a context that ends it."""
+    """A connection to one node, for one question after the other."""
 
     def __init__(
         self, address: str, port: int, *, timeout_s: float, version: str = OLDEST_IMAGE
@@ -80,21 +80,6 @@ class Connection:
     def close(self) -> None:
         """End it."""
         self._socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def ask(
-    address: str, port: int, request: Any, *, timeout_s: float, version: str = OLDEST_IMAGE
-) -> Any:
-    """Send one request and return its decoded response. Raises NoAnswer."""
-    deadline = time.monotonic() + timeout_s
-    with Connection(address, port, timeout_s=timeout_s, version=version) as connection:
-        return connection.ask(request, timeout_s=max(0.001, deadline - time.monotonic()))
 
 
 def ask_of(nodes: Mapping[str, Node], plan: KafkaPlan) -> Ask:
@@ -137,6 +122,14 @@ class Connections:
     def __exit__(self, *_: object) -> None:
         for connection in self._kept.values():
             connection.close()
+
+
+def ask(
+    address: str, port: int, request: Any, *, timeout_s: float, version: str = OLDEST_IMAGE
+) -> Any:
+    """Send one request and return its decoded response. Raises NoAnswer."""
+    with Connections({address: address}, port, version) as connections:
+        return connections.ask(address, request, timeout_s=timeout_s)
 
 
 EARLIEST, LATEST = -2, -1
@@ -245,10 +238,8 @@ def await_none(cluster: Cluster, missing: Callable[[], str | None], deadline: fl
         time.sleep(_POLL_S)
 
 
-class Observe(Protocol):
-    """Queries a node for its own view."""
-
-    def __call__(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None: ...
+Observe = Callable[..., NodeView | None]
+"""Queries a node for its own view: see `Target.observe`."""
 
 
 def why_not_whole(nodes: Iterable[Node], plan: KafkaPlan, observe: Observe) -> str | None:

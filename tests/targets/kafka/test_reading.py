@@ -159,7 +159,7 @@ def test_a_flipped_bit_in_an_offset(reader: str, magic: int, bit: int) -> None:
     """No checksum covers it: the position jumps, or a record comes twice or out of turn."""
     before, bad, after = (one_by_one(magic, numbers(v), first=v) for v in range(3))
     with broker(stored={0: before + flipped(bad, bit) + after}, end={0: 3}) as fake:
-        _, end = only(fake, reader, timeout_s=2)
+        _, end = only(fake, reader, timeout_s=1)
     assert not end.complete
     assert end.error
 
@@ -218,7 +218,7 @@ def test_an_error_of_a_broker_is_not_passed_over(reader: str, code: int) -> None
     """OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, TOPIC_AUTHORIZATION_FAILED, a compression unknown."""
     stored = {p: record_set(2, numbers(p)) for p in range(2)}
     with broker(stored=stored, partitions=2, fetch_errors={1: code}) as fake:
-        table, (_, end) = read(fake, reader, timeout_s=3)
+        table, (_, end) = read(fake, reader, timeout_s=1)
     assert set(table["value"].to_pylist()) <= {0}
     assert not end.complete
     assert end.error
@@ -258,7 +258,7 @@ def test_where_nobody_answers_nothing_is_complete(reader: str) -> None:
 def test_a_leader_that_does_not_let_clients_in_is_an_error(reader: str) -> None:
     """It reports where the log ends, and then its connections answer nothing."""
     with broker(stored={0: record_set(2, numbers(0))}, drop_fetches=1 << 30) as fake:
-        values, end = only(fake, reader, timeout_s=2)
+        values, end = only(fake, reader, timeout_s=1)
     assert (values, end.complete, end.position) == ([], False, 0)
     assert end.error == "read up to offset 0, its end is 1"
 
@@ -320,7 +320,7 @@ def test_ranges_that_cannot_be_read_are_not_complete() -> None:
     damaged = flipped(damaged, damaged.index(b"0000000001") + 9)
     stored = {0: damaged, 1: record_set(2, numbers(5)), 2: record_set(2, numbers(6, 7))}
     with broker(stored=stored, partitions=3) as fake:
-        found, ends = in_ranges(fake, {0: [(0, 3)], 1: [(0, 4)], 2: [(1, 2)]}, timeout_s=3)
+        found, ends = in_ranges(fake, {0: [(0, 3)], 1: [(0, 4)], 2: [(1, 2)]}, timeout_s=1.5)
     assert {pair for pair in found if pair[0] != 0} <= {(1, 5), (2, 7)}
     assert [end.complete for end in ends][:2] == [False, False]
     assert ends[0].error
