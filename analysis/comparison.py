@@ -386,7 +386,13 @@ def _conclusion(comparison: CampaignComparison) -> list[str]:
     by_status: dict[str, list[str]] = {}
     for cell in cells:
         by_status.setdefault(cell.status, []).append(cell.name)
-    found = list(_wrong_order(comparison))
+    found, (baseline, current) = [], comparison.campaigns[-2:]
+    if baseline.started and current.started and baseline.started > current.started:
+        # `night-10` sorts before `night-9`.
+        found.append(
+            f"The baseline {baseline.id} began after {current.id}: if you mean the older one as "
+            "the baseline, name it first"
+        )
     result = f"No cell is shown to have {finding.noun} more often than in the baseline"
     if worse := by_status.get(REGRESSION):
         result = f"{_of(worse, cells, finding)} more often than in the baseline: {_names(worse)}"
@@ -401,7 +407,10 @@ def _conclusion(comparison: CampaignComparison) -> list[str]:
         found.append(
             f"Nothing is known of {_names(unjudged)}: one of the two has no conclusive {unit}"
         )
-    found += _only_in_one(comparison)
+    if gone := comparison.only_old:
+        found.append(f"Only the baseline has {_names(gone)}: nothing to compare")
+    if new := comparison.only_new:
+        found.append(f"Only the current campaign has {_names(new)}: nothing to compare")
     found += _new_classes(cells, finding, unit)
     found += _limits(by_status.get(NOT_SHOWN, []), cells, finding, unit)
     found.append(_causes(comparison))
@@ -411,23 +420,6 @@ def _conclusion(comparison: CampaignComparison) -> list[str]:
 def _of(names: Sequence[str], cells: Cells, finding: PrimaryFinding) -> str:
     of = counted(len(cells), "cell")
     return f"{len(names)} of {of} {has(len(names))} {finding.noun}"
-
-
-def _wrong_order(comparison: CampaignComparison) -> Iterable[str]:
-    """A night's name sorts otherwise than its date: `night-10` before `night-9`."""
-    baseline, current = comparison.campaigns[-2:]
-    if baseline.started and current.started and baseline.started > current.started:
-        yield (
-            f"The baseline {baseline.id} began after {current.id}: if you mean the older one as "
-            "the baseline, name it first"
-        )
-
-
-def _only_in_one(comparison: CampaignComparison) -> Iterable[str]:
-    if gone := comparison.only_old:
-        yield f"Only the baseline has {_names(gone)}: nothing to compare"
-    if new := comparison.only_new:
-        yield f"Only the current campaign has {_names(new)}: nothing to compare"
 
 
 def _new_classes(cells: Cells, finding: PrimaryFinding, unit: str) -> Iterable[str]:

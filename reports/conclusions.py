@@ -89,8 +89,17 @@ def cautions(document: CampaignDocument) -> Iterator[str]:
             f"conclusive {unit}s: too few to call a cell safe, or two cells equal."
         )
     yield from _others(cells, document.finding, unit)
-    yield from _spared(cells)
-    yield from _doubtful(document.comparisons, unit)
+    if spared := sum(cell.leader_not_met for cell in cells):
+        where = counted(sum(cell.leader_not_met > 0 for cell in cells), "cell")
+        yield (
+            f"In {counted(spared, 'result')} of {where} no fault, or none of a family, met a "
+            "leader: they count, and show only how the cell bears such faults of other nodes."
+        )
+    if doubted := sum(each.doubtful for each in document.comparisons):
+        yield (
+            f"{counted(doubted, 'difference')} between cells {is_(doubted)} doubtful: "
+            f"significant, but {unit}s that do not count may explain {them(doubted)}."
+        )
     yield from _similar(document.resemblance, document.finding)
     for name, versions in document.mixed_versions.items():
         yield f"Runs of one cell differ in their version of {name}: {', '.join(versions)}."
@@ -129,24 +138,6 @@ def _others(cells: Cells, finding: PrimaryFinding, unit: str) -> Iterator[str]:
                 f"{number(count)} of {number(runs)} {unit}s {one if count == 1 else many_}, more "
                 f"than {MANY * 100:.0f} % of those of {counted(len(here), 'cell')}: {meaning}."
             )
-
-
-def _spared(cells: Cells) -> Iterator[str]:
-    """Results whose leaders no fault, or none of a family of faults, met."""
-    if spared := sum(cell.leader_not_met for cell in cells):
-        where = counted(sum(cell.leader_not_met > 0 for cell in cells), "cell")
-        yield (
-            f"In {counted(spared, 'result')} of {where} no fault, or none of a family, met a "
-            "leader: they count, and show only how the cell bears such faults of other nodes."
-        )
-
-
-def _doubtful(comparisons: Iterable[Comparison], unit: str) -> Iterator[str]:
-    if doubted := sum(each.doubtful for each in comparisons):
-        yield (
-            f"{counted(doubted, 'difference')} between cells {is_(doubted)} doubtful: "
-            f"significant, but {unit}s that do not count may explain {them(doubted)}."
-        )
 
 
 def _similar(

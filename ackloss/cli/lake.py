@@ -82,8 +82,8 @@ def _built(place: Folder, given: str, ops: bool) -> Built:
     path = archive.local if archive else Path(given)
     if archive is None or path is not None:
         return add(place, CampaignDir.open(path or Path(given)), ops=ops)
-    with archived(archive, ops=ops) as (copy, copied):
-        return add(place, copy, ops=ops, copied=copied)
+    with archived(archive, ops=ops) as copied:
+        return add(place, copied.folder, ops=ops, copied=copied)
 
 
 def _changes(added: int, replaced: int) -> str:

@@ -377,8 +377,13 @@ def _notes(overview: Overview) -> list[str]:
         *_others(overview, pools),
         *_pooled(overview, [pool for pool in pools if len(pool.campaigns) > 1]),
         *_apart(overview.groups),
-        *_dependent(pools),
     ]
+    if any(pool.in_run > 1 for pool in pools):
+        found.append(
+            "Cells that shared a run met the same faults at the same time, so their results are "
+            "not independent: they must not be added up, and only the page of their campaign "
+            "compares them, as pairs"
+        )
     return [f"{sentence}." for sentence in found]
 
 
@@ -465,15 +470,6 @@ def _apart(groups: Iterable[Group]) -> Iterator[str]:
         yield (
             f"The runs of {', '.join(unknown)} are not counted with those of other campaigns: the "
             "clients are a program of the user's, which no plan names"
-        )
-
-
-def _dependent(pools: Sequence[Pool]) -> Iterator[str]:
-    if any(pool.in_run > 1 for pool in pools):
-        yield (
-            "Cells that shared a run met the same faults at the same time, so their results are "
-            "not independent: they must not be added up, and only the page of their campaign "
-            "compares them, as pairs"
         )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -49,11 +49,33 @@ _DOCUMENTS: Final = (_RUN.run.name, _RUN.result.name)
 
 @dataclass(frozen=True)
 class Copied:
-    """Of a campaign whose folder is a copy: the place that the user knows, and what copies the rest
-    of these runs, of which only the results are there."""
+    """An archive, and a folder of the same name into which those of its files are copied that the
+    lake needs: at first what says which runs there are."""
 
-    place: str
-    complete: Callable[[Collection[str]], None]
+    archive: Folder
+    folder: CampaignDir
+    names: tuple[str, ...]
+
+    @property
+    def place(self) -> str:
+        """The place that the user knows."""
+        return self.archive.place()
+
+    def begin(self) -> None:
+        """Copy what says which runs there are; an empty file stands for each other one."""
+        first = {name for name in self.names if name.endswith(_RUN.result.name)}
+        self._fetch([*_OWN, *first])
+        for name in self.names:
+            path = self.folder.path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+
+    def complete(self, runs: Collection[str]) -> None:
+        """Copy the rest of these runs."""
+        self._fetch([name for name in self.names if name.split("/")[1] in runs])
+
+    def _fetch(self, names: Collection[str]) -> None:
+        self.archive.fetch({name: self.folder.path / name for name in names})
 
 
 @dataclass(frozen=True)
@@ -290,10 +312,9 @@ def _metadata(folder: RunDir) -> StoredRun:
 
 
 @contextmanager
-def archived(archive: Folder, *, ops: bool) -> Iterator[tuple[CampaignDir, Copied]]:
-    """The folder while the context lasts, with what copies the rest of runs into it; with `ops`
-    their operations, too. Errors name the URL. Raises HistoryError for what is not an archive of a
-    campaign, and what `harness.storage` raises."""
+def archived(archive: Folder, *, ops: bool) -> Iterator[Copied]:
+    """The copy while the context lasts; with `ops` also of operations. Errors name the URL. Raises
+    HistoryError for what is not an archive of a campaign, and what `harness.storage` raises."""
     files = list(archive.files())
     if _OWN[0] not in files:
         raise HistoryError(
@@ -310,41 +331,16 @@ def archived(archive: Folder, *, ops: bool) -> Iterator[tuple[CampaignDir, Copie
             )
     with scratch() as parent:
         folder = CampaignDir(Path(parent) / _name(archive))
-        copy = _Copy(archive, folder, tuple(_needed(files, ops=ops)))
+        copy = Copied(archive, folder, tuple(_needed(files, ops=ops)))
         copy.begin()
         try:
-            yield folder, Copied(archive.place(), copy.complete)
+            yield copy
         except AcklossError as error:
-            copied, place = str(folder.path), archive.place()
+            copied, place = str(folder.path), copy.place
             error.what = error.what.replace(copied, place)
             error.file = error.file and error.file.replace(copied, place)
             error.hint = error.hint and error.hint.replace(copied, place)
             raise
-
-
-@dataclass(frozen=True)
-class _Copy:
-    """What of an archive is needed, and where it is copied to."""
-
-    archive: Folder
-    folder: CampaignDir
-    names: tuple[str, ...]
-
-    def begin(self) -> None:
-        """Copy what says which runs there are."""
-        first = {name for name in self.names if name.endswith(_RUN.result.name)}
-        self._fetch([*_OWN, *first])
-        for name in self.names:
-            path = self.folder.path / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-
-    def complete(self, runs: Collection[str]) -> None:
-        """Copy the rest of these runs."""
-        self._fetch([name for name in self.names if _run_of(name) in runs])
-
-    def _fetch(self, names: Collection[str]) -> None:
-        self.archive.fetch({name: self.folder.path / name for name in names})
 
 
 def _name(archive: Folder) -> str:
@@ -371,7 +367,3 @@ def _needed(files: Collection[str], *, ops: bool) -> Iterator[str]:
         )
         if of_lake and f"{parts[0]}/{parts[1]}/{_RUN.manifest.name}" in known:
             yield name
-
-
-def _run_of(name: str) -> str:
-    return name.split("/")[1]

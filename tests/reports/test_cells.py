@@ -227,13 +227,6 @@ def test_show_and_check_print_a_line_for_each_cell(judged: RunDir) -> None:
     assert [cell["name"] for cell in document["cells"]] == list(CELLS)
 
 
-def test_two_cells_are_compared_like_two_runs(judged: RunDir, tmp_path: Path) -> None:
-    paths = [str(judged.cell(name).path) for name in ("safe", "unclean")]
-    done = ackloss("compare", *paths, "--page", str(tmp_path / "c.html"))
-    assert done.exit_code == 0, done.stderr
-    assert "unclean-election" in (tmp_path / "c.html").read_text(encoding="utf-8")
-
-
 def test_as_expected_looks_at_each_cell(tmp_path: Path) -> None:
     run = ("run", str(PLAN), "--as-expected", "--out", str(tmp_path))
     done = ackloss(*run)

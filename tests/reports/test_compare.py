@@ -10,7 +10,6 @@ import pytest
 
 from harness.history.run_folder import RunDir
 from reports.compare import Comparison, Difference, differences, write_comparison
-from reports.page import write_report
 from tests.fixtures.synthetic_run import Story, build
 from tests.reports.test_page import Parsed
 
@@ -129,10 +128,3 @@ def test_differences_keep_their_order_and_mark_missing_values() -> None:
         Difference("plan", "y", None, "2"),
         Difference("only", "k", "v", None),
     ]
-
-
-def test_a_report_is_not_needed_to_compare(tmp_path: Path) -> None:
-    a, b = (build(tmp_path, Story(rate_per_s=10), run_id=f"run-{n}") for n in "ab")
-    write_report(a)
-    _, document = compared(a, b, tmp_path / "compare.html")
-    assert document["differences"] == []

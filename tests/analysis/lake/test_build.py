@@ -79,15 +79,6 @@ def test_a_count_that_was_not_made_is_null_and_not_0(tmp_path: Path) -> None:
     assert outcome.counts.attempted == 0, "the default of documents"
 
 
-def test_a_lost_write_changes_its_cell_and_no_other(tmp_path: Path) -> None:
-    folder = campaign(tmp_path / "c", {ON: [run()], OFF: [run()]})
-    before = lost_by_cell(lake_of(tmp_path / "lake", folder))
-    add_run(folder, OFF, 1, lossy(7))
-    after = lost_by_cell(lake_of(tmp_path / "lake", folder))
-    assert before == {ON: 0, OFF: 0}
-    assert after == {ON: 0, OFF: 7}
-
-
 def test_what_is_there_is_not_written_again(tmp_path: Path) -> None:
     folder = campaign(tmp_path / "c", RUNS_OF)
     lake_of(tmp_path / "lake", folder)

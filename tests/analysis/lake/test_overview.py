@@ -7,12 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 from deltalake import write_deltalake
 
-from analysis.lake.build import build
-from analysis.lake.delta import folder_of
 from analysis.lake.overview import Group, Overview, Pool, natural, overview_of
 from analysis.lake.schema import CELLS
 from analysis.statistics.shares import Share, share_in_words
@@ -155,16 +152,6 @@ def test_a_campaign_that_is_named_twice_counts_once(tmp_path: Path) -> None:
     assert [each.id for each in found.campaigns] == ["a"]
 
 
-def test_a_run_that_was_judged_twice_counts_once(tmp_path: Path) -> None:
-    folder = versions(tmp_path / "a", [run()] * 3)
-    lake_of(tmp_path / "lake", folder)
-    result = sorted(folder.runs.iterdir())[1] / "result.json"
-    result.write_bytes(orjson.dumps({**lossy(5), "run_id": result.parent.name}))
-    build(folder_of(tmp_path / "lake"), folder)
-    (pool,) = pools(overview(tmp_path), OLD)
-    assert (pool.lossy, pool.conclusive) == (1, 3)
-
-
 def test_a_lake_that_has_a_run_twice_is_refused(tmp_path: Path) -> None:
     """As a stranger may have written it."""
     lake = lake_of(tmp_path / "lake", versions(tmp_path / "a", [run()]))
@@ -184,12 +171,6 @@ def test_inconclusive_runs_are_never_runs_without_loss(tmp_path: Path) -> None:
     assert new.loss_rate.median is None
     assert noted(found, "7 of 9 runs do not count, and are not runs without lost writes; 1 of them")
     assert noted(found, "1 rate has no conclusive run: nothing is known there")
-
-
-def test_what_never_ran_is_absent_and_not_zero(tmp_path: Path) -> None:
-    found = overview(tmp_path, versions(tmp_path / "a", [run()]), versions(tmp_path / "b", [run()]))
-    assert only(found).versions == [OLD]
-    assert pools(found, NEW) == []
 
 
 def test_versions_are_in_their_order(tmp_path: Path) -> None:

@@ -227,9 +227,8 @@ def test_each_fault_says_whether_it_met_who_led_the_cell(
         assert list(mine["leader_met"]) == [each.met for each in cell.leaders]
 
 
-@pytest.mark.parametrize("scheme", ["", "local://"], ids=["here", "at a URL"])
 def test_a_run_whose_plan_has_cells_is_judged_again_with_them(
-    celled: CampaignDir, tmp_path: Path, scheme: str
+    celled: CampaignDir, tmp_path: Path
 ) -> None:
     """Else the campaign and the lake go on counting what was found at first."""
     folder = CampaignDir(tmp_path / "celled")
@@ -239,7 +238,7 @@ def test_a_run_whose_plan_has_cells_is_judged_again_with_them(
     assert "invalid" in set(before["verdict"])
     for reads in folder.runs.glob("*/cells/*/reads"):
         shutil.rmtree(reads)
-    done = CliRunner().invoke(main, ["check", f"{scheme}{folder.path}"])
+    done = CliRunner().invoke(main, ["check", f"local://{folder.path}"])
     assert done.exit_code == 3, done.output
     assert "no history" not in done.output
     assert campaign_document(folder).cells[0].verdicts["loss"] == 0
