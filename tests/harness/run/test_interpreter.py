@@ -7,50 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.history.parquet_writer import ParquetWriter
-from harness.plan import Plan, parse_plan
 from harness.protocols import FAIL, INFO, OK, Completion, Invoke, Script, completion, invoke
 from harness.run.load import LoadReport, run_workload
 from harness.run.recorder import Recorder
 from tests.fixtures.budget import budget
-from tests.fixtures.virtual import MS, S, VirtualClient, history, invokes
+from tests.fixtures.virtual import MS, S, VirtualClient, history, invokes, plan_for, run_load
 from tests.fixtures.waiting import wait_until
 from workloads.append import Append
 
 pytestmark = pytest.mark.slow
-
-
-def plan_for(**workload: Any) -> Plan:
-    return parse_plan(
-        {"schema": 1, "name": "t", "topic": {"partitions": 3}, "workload": workload}, file="t"
-    )
-
-
-def run_load(
-    folder: Path, client: VirtualClient, *, workload: Any = None, **asked: Any
-) -> tuple[LoadReport, pd.DataFrame]:
-    """Run in virtual time; the report and the recorded history."""
-    kwargs = {key: asked.pop(key) for key in ("stop", "before_drain") if key in asked}
-    kwargs.setdefault("stop", threading.Event())
-    with Recorder(folder, run_id="r") as recorder:
-        report = run_workload(
-            workload or Append(),
-            client,
-            plan=plan_for(**asked),
-            recorder=recorder,
-            clock=client,
-            **kwargs,
-        )
-        acknowledged = recorder.written().acknowledged
-    rows = history(folder)
-    assert acknowledged.tolist() == rows[rows.type == "ok"].value.tolist()
-    return report, rows
 
 
 def test_open_loop_keeps_its_pace(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@ that completes an operation otherwise than it should: nothing is judged of the s
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,21 +11,9 @@ from typing import Any, ClassVar
 import pytest
 
 from harness.errors import HarnessFailure
-from harness.plan import parse_plan
 from harness.protocols import NULL, OK, Completion, Invoke, completion, invoke
-from harness.run.load import run_workload
-from harness.run.recorder import Recorder
-from tests.fixtures.virtual import MS, VirtualClient
+from tests.fixtures.virtual import MS, VirtualClient, run_load
 from workloads.append import Append
-
-PLAN = parse_plan(
-    {
-        "schema": 1,
-        "name": "t",
-        "topic": {"partitions": 3},
-        "workload": {"name": "append", "processes": 2, "rate_per_s": 100, "duration_s": 1},
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -45,16 +32,8 @@ class Odd:
 
 
 def run(folder: Path, workload: Any, client: VirtualClient | None = None) -> int:
-    client = client or VirtualClient()
-    with Recorder(folder, run_id="r") as recorder:
-        return run_workload(
-            workload,
-            client,
-            plan=PLAN,
-            recorder=recorder,
-            clock=client,
-            stop=threading.Event(),
-        ).attempted
+    load = {"processes": 2, "rate_per_s": 100, "duration_s": 1}
+    return run_load(folder, client or VirtualClient(), workload=workload, **load)[0].attempted
 
 
 @pytest.mark.parametrize(

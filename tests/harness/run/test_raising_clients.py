@@ -7,35 +7,13 @@ from asyncio import CancelledError
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
 import pytest
 
 from harness.errors import HarnessFailure
-from harness.plan import parse_plan
 from harness.protocols import OK, Completion, Done, Invoke, Script, completion, invoke
-from harness.run.load import LoadReport, run_workload
-from harness.run.recorder import Recorder
-from tests.fixtures.virtual import MS, S, VirtualClient, at_once, history, invokes
+from tests.fixtures.virtual import MS, S, VirtualClient, at_once, history, invokes, run_load
 from workloads.append import Append
-
-
-def run_load(
-    folder: Path, client: VirtualClient, *, workload: Any = None, **asked: Any
-) -> tuple[LoadReport, pd.DataFrame]:
-    """Run a workload in virtual time; the report and the recorded history."""
-    plan = parse_plan({"schema": 1, "name": "t", "topic": {"partitions": 3}, "workload": asked})
-    with Recorder(folder, run_id="r") as recorder:
-        report = run_workload(
-            workload or Append(),
-            client,
-            plan=plan,
-            recorder=recorder,
-            clock=client,
-            stop=threading.Event(),
-        )
-    return report, history(folder)
 
 
 class LibraryError(Exception):
