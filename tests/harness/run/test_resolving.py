@@ -1,4 +1,5 @@
-"""Plans whose faults could meet nothing, or could not be proven, are refused when they are read."""
+"""Faults of plans are refused when they are read: what could meet nothing or not be proven, words
+that the plan's own target does not have, and names that its cluster does not have."""
 
 from __future__ import annotations
 
@@ -14,16 +15,14 @@ from harness.run.resolving import resolve
 STEP = {"id": "x", "at_s": 1, "for_s": 3}
 KILL = {**STEP, "nemesis": "kill"}
 CUT = {**STEP, "nemesis": "partition"}
+ZONES = {"target": {"system": "kafka", "version": "4.3.1", "racks": ["a", "b", "c"]}}
+OLD = {"target": {"system": "kafka", "version": "2.0.0"}}
 
 
 def plan(system: str = "kafka", **keys: Any) -> dict[str, Any]:
-    target, workload = {"system": system}, {}
-    if system != "memory":
-        target |= {"version": {"kafka": "4.3.1", "zookeeper": "3.9.5"}[system]}
-    if system == "zookeeper":
-        workload = {"workload": {"name": "set"}}
+    target = {"system": system, **({"version": "4.3.1"} if system == "kafka" else {})}
     cluster = {"kind": "memory" if system == "memory" else "docker"}
-    return {"schema": 1, "name": "p", "cluster": cluster, "target": target, **workload, **keys}
+    return {"schema": 1, "name": "p", "cluster": cluster, "target": target, **keys}
 
 
 def refused(document: dict[str, Any]) -> PlanError:
@@ -141,10 +140,6 @@ def test_a_fault_that_nothing_heals_is_a_warning(
         )
 
 
-RACKS = {"target": {"system": "kafka", "version": "4.3.1", "brokers": 3, "controllers": 3}}
-RACKS["target"]["racks"] = ["a", "b", "c"]
-
-
 @pytest.mark.parametrize(
     ("step", "torn"),
     [
@@ -157,6 +152,47 @@ RACKS["target"]["racks"] = ["a", "b", "c"]
     ],
 )
 def test_an_isolated_zone_is_a_warning(step: dict[str, Any], torn: str | None) -> None:
-    found = warned({**CUT, **step}, **RACKS)
+    found = warned({**CUT, **step}, **ZONES)
     assert len(found) == (torn is not None)
     assert torn is None or f"cuts the nodes of {torn} from each other" in found[0]
+
+
+WORDS: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
+    ("kafka", {}, {"nodes": "leeder"}, "nodes", "'leeder' is not a selector", "'leader'"),
+    ("memory", {}, {"nodes": "broker(1)"}, "nodes", "is not a selector of memory", "replica(N)"),
+    ("memory", {}, {"peers": "broker(1)"}, "peers", "is not a selector of memory", "replica(N)"),
+    ("kafka", {}, {"groups": ["all", "folower(0)"]}, "groups.1", "'folower(0)'", "'follower(0)'"),
+    ("memory", {}, {"when": "isr whole"}, "when", "not a condition of memory", "fully replicated"),
+    ("kafka", {}, {"when": "fully replicated"}, "when", "not a condition of kafka", "isr whole"),
+    ("memory", {}, {"nodes": "node:n9"}, "nodes", "no node of", "the nodes n1, n2, n3, c1"),
+    ("kafka", {}, {"nodes": "all - node:b4"}, "nodes", "no node of", "b1, b2, b3, c1, c2, c3"),
+    ("kafka", {}, {"nodes": "role:brokers"}, "nodes", "no role of", "did you mean 'role:broker'?"),
+    ("kafka", OLD, {"nodes": "role:controller"}, "nodes", "no role of", "zookeeper, broker"),
+    ("kafka", {}, {"nodes": "rack:a"}, "nodes", "no rack of", "it has no racks"),
+    ("kafka", ZONES, {"nodes": "rack:z"}, "nodes", "no rack of", "it has the racks a, b, c"),
+    ("memory", {}, {"groups": ["node:n1", "node:n4"]}, "groups.1", "'node:n4' names no", "n3"),
+    ("memory", {}, {"peers": "same:before"}, "peers", "no earlier fault is named 'before'", "none"),
+]
+
+
+@pytest.mark.parametrize(("system", "keys", "step", "key", "what", "hint"), WORDS)
+def test_words_and_names_that_there_are_not_are_refused_at_their_key(
+    system: str, keys: dict[str, Any], step: dict[str, Any], key: str, what: str, hint: str
+) -> None:
+    begins = {"at_s": None, "nodes": "all"} if "when" in step else {}
+    error = refused(plan(system, faults=[{**CUT, **begins, "for_s": 1, **step}], **keys))
+    assert error.key == f"faults.x.{key}"
+    assert what in error.what
+    assert hint in (error.hint or "")
+
+
+def test_names_that_the_cluster_has_are_accepted() -> None:
+    for system, nodes, keys in (
+        ("memory", "node:n1 + role:replica - role:controller + node:c1", {}),
+        ("kafka", "rack:a - rack:b", ZONES),
+        ("kafka", "role:zookeeper + node:z1", OLD),
+        ("memory", "node:n5", {"target": {"system": "memory", "replicas": 5}}),
+    ):
+        resolve(parse_plan(plan(system, faults=[{**CUT, "nodes": nodes}], **keys)))
+    before = {"id": "before", "at_s": 0, "nemesis": "kill", "nodes": "one"}
+    resolve(parse_plan(plan("memory", faults=[before, {**CUT, "peers": "same:before"}])))
