@@ -156,6 +156,9 @@ class Unknown:
     hint: str | None = None
     foreign: bool = False
 
+    def __str__(self) -> str:
+        return f"it {self.what}" + (f"; {self.hint}" if self.hint else "")
+
 
 @cache
 def definitions() -> Mapping[str, Definition]:

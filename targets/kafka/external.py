@@ -401,7 +401,7 @@ PREFIX: Final = "ackloss-"
 """What the names of all topics of ours begin with."""
 
 _TOPIC_EXISTS, _UNKNOWN_TOPIC = 36, 3
-_WRONG: Final = {40: "topic.settings", 44: "topic.settings"}
+_WRONG: Final = (40, 44)
 """INVALID_CONFIG, POLICY_VIOLATION."""
 
 _POLL_S, _GONE_S, _SETTLE_S = 0.2, 20.0, 10.0
@@ -581,30 +581,27 @@ class KafkaGuest(KafkaLog, GuestTarget[KafkaPlan]):
             "replication_factor": plan.topic.replication_factor,
             "configs": {key: text(value) for key, value in plan.topic.settings.items()},
         }
-        answer, again = self._asked_for({plan.topic.name: wanted})
-        code, why = answer["error_code"], answer.get("error_message")
-        if not code or (again and code == _TOPIC_EXISTS):
-            return
-        sentence = f"{theirs.for_code(code).__name__}{f': {why}' if why else ''}".rstrip(".")
-        if code in _WRONG:
-            raise PlanError(f"the cluster refuses the topic: {sentence}", key=_WRONG[code])
-        raise self.session.failure(f"refuses the topic {plan.topic.name}: {sentence}")
-
-    def _asked_for(self, wanted: dict[str, Any]) -> tuple[Any, bool]:
-        """The answer about one topic, and whether it was requested more than once."""
-        deadline, again = time.monotonic() + _SETTLE_S, False
+        deadline, made = time.monotonic() + _SETTLE_S, [0]
         while True:
             try:
-                answer = self.session.admin.create_topics(wanted, raise_errors=False)
+                answers = self.session.admin.create_topics(
+                    {plan.topic.name: wanted}, raise_errors=False
+                )
+                break
             except theirs.KafkaError as error:
                 # brokers that have just started do not all know each other
                 passes = error.retriable or isinstance(error, theirs.UnknownBrokerIdError)
                 if not passes or time.monotonic() > deadline:
                     raise self.session.failure(f"makes no topic: {_named(error)}") from error
-            else:
-                return answer["topics"][0], again
-            again = True
+            made = [0, _TOPIC_EXISTS]  # by a request that was not answered
             time.sleep(_POLL_S)
+        code, why = answers["topics"][0]["error_code"], answers["topics"][0].get("error_message")
+        if code in made:
+            return
+        sentence = f"{theirs.for_code(code).__name__}{f': {why}' if why else ''}".rstrip(".")
+        if code in _WRONG:
+            raise PlanError(f"the cluster refuses the topic: {sentence}", key="topic.settings")
+        raise self.session.failure(f"refuses the topic {plan.topic.name}: {sentence}")
 
     def _topic_may_be_made(self) -> Finding:
         """Whether a run could make its topic: one that is validated and not made."""

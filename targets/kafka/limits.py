@@ -263,11 +263,16 @@ def unheeded(plan: KafkaPlan, settings: Mapping[str, Mapping[str, Any]]) -> list
     return sentences
 
 
+def limits_of(plan: KafkaPlan) -> list[Limit]:
+    """Those of the plan's version; none where it is not known."""
+    if (version := version_of(plan)) is None:
+        return []
+    return [each for each in LIMITS if each.concerns(number_of(version), metadata_of(plan))]
+
+
 def _asked(plan: KafkaPlan) -> Iterator[_Asked]:
     """What the plan requests, with the limits of its version that name it, whatever the value."""
-    version, metadata, target = version_of(plan), metadata_of(plan), plan.target
-    number = number_of(version) if version else None
-    limits = [each for each in LIMITS if number and each.concerns(number, metadata)]
+    version, target, limits = version_of(plan), plan.target, limits_of(plan)
     given: Mapping[Place, Mapping[str, Scalar]] = {
         "target": {"metadata": target.metadata or "", "combined": target.combined},
         "feature": target.features,
@@ -295,9 +300,8 @@ def _unknown(plan: KafkaPlan, place: Place, key: str, version: str | None) -> It
     elif place not in ("broker", "topic"):
         return
     if unknown := why_unknown(name, place, version):
-        reason = f"it {unknown.what}" + (f"; {unknown.hint}" if unknown.hint else "")
         ours, source = place in ("broker", "topic"), "Kafka's own definitions"
-        yield Limit(key, place, "absent", source, reason, forcible=ours)
+        yield Limit(key, place, "absent", source, str(unknown), forcible=ours)
 
 
 def _without(plan: KafkaPlan, out: Callable[[_Asked], bool]) -> KafkaPlan:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.errors import PlanError
-from harness.plan import Scalar, number_of
+from harness.plan import Scalar
 from harness.plan.model import IGNORED, UNKNOWN, USED, OwnKey, State
 from harness.protocols.groups import GroupSettings
 from harness.run.cells import group_of, transactions_of
@@ -29,11 +29,11 @@ from targets.kafka import definitions
 from targets.kafka.clients import library_of
 from targets.kafka.definitions import Level
 from targets.kafka.groups.settings import check_group
-from targets.kafka.limits import KINDS, LIMITS
+from targets.kafka.limits import KINDS, limits_of
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.promises import ALL
 from targets.kafka.transactions.settings import TIMEOUT
-from targets.kafka.versions import metadata_of, version_of
+from targets.kafka.versions import version_of
 
 _MOST_BYTES: Final = 4 << 20
 _NATURAL_LINE: Final = re.compile(r"\r\n|\r|\n")
@@ -364,7 +364,7 @@ def _finer(key: str, topic: str, file: Mapping[str, str]) -> bool:
 
 def _why_unknown(key: str, level: Level, version: str | None) -> str | None:
     if unknown := definitions.why_unknown(key, level, version):
-        return f"it {unknown.what}" + (f"; {unknown.hint}" if unknown.hint else "")
+        return str(unknown)
     if key in definitions.definitions() or definitions.needed_by(key):
         return None
     return "no version of Kafka that ackloss knows has it"
@@ -372,12 +372,9 @@ def _why_unknown(key: str, level: Level, version: str | None) -> str | None:
 
 def _why_not_honoured(plan: KafkaPlan, key: str, value: str) -> str | None:
     """Why it has no effect in this version. Raises PlanError for a value that brokers refuse."""
-    if (version := version_of(plan)) is None:
-        return None
-    for limit in LIMITS:
-        concerned = limit.concerns(number_of(version), metadata_of(plan))
-        if concerned and limit.names("broker", key) and limit.values.meant(scalar(value)):
-            why = f"Kafka {version} {KINDS[limit.kind]}: {limit.reason} ({limit.source})"
+    for limit in limits_of(plan):
+        if limit.names("broker", key) and limit.values.meant(scalar(value)):
+            why = f"Kafka {version_of(plan)} {KINDS[limit.kind]}: {limit.reason} ({limit.source})"
             if limit.kind == "refused":
                 raise PlanError(why, key=key, hint="change it")
             return why
