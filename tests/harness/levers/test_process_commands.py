@@ -90,8 +90,12 @@ def test_another_process_with_the_same_id_is_sent_nothing(
     ],
 )
 def test_a_process_that_was_dead_before_is_sent_nothing(
-    node: DryRunNode, lever: type[Any], record: UndoRecord
+    node: DryRunNode,
+    lever: type[Any],
+    record: UndoRecord,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("harness.levers.pause._SEEN_S", 0.1)
     lever({"b1": node}).apply(record)
     assert node.commands == []
     assert not lever({"b1": node}).probe(record, applied=True).proven
