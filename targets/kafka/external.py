@@ -501,7 +501,10 @@ class KafkaGuest(KafkaLog, GuestTarget[KafkaPlan]):
 
     def effective(self, cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
         """Settings of brokers and topic as far as we may read them, compared with the plan's."""
-        in_force = effective.reported(self._ask, cluster.nodes, plan)
+        brokers = {
+            node.name: node for node in with_role(cluster, "broker")
+        }  # others: not by clients
+        in_force = effective.reported(self._ask, brokers, plan)
         found = in_force["settings"]
         _refuse_compaction(plan, found["topic"])
         found["producer"] = producer = dict(library_of(plan).settings(plan))
