@@ -21,13 +21,13 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, ClassVar, Final
 
 import orjson
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from harness.errors import EnvironmentFailure, HistoryError
 from harness.faults.journal import append, end_last_line, lines
@@ -207,15 +207,15 @@ RunId = Annotated[str, AfterValidator(_of_a_run)]
 by it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """A line of the journal, written at the time `at`."""
+class Entry(BaseModel):
+    """A line of the journal, written at the time `at`. Strict, so that "3" is not a number."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
 
     type: ClassVar[str]
-    at: str = field(default_factory=_now)
+    at: str = Field(default_factory=_now)
 
 
-@dataclass(frozen=True, kw_only=True)
 class SessionBegun(Entry):
     type: ClassVar[str] = "session"
     workers: int | None = None
@@ -223,7 +223,6 @@ class SessionBegun(Entry):
     repetitions: Annotated[int, Field(ge=1)] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class RunBegun(Entry):
     type: ClassVar[str] = "begun"
     cell: str
@@ -233,7 +232,6 @@ class RunBegun(Entry):
     shared: RunId | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class RunDone(Entry):
     type: ClassVar[str] = "done"
     run_id: RunId
@@ -241,27 +239,23 @@ class RunDone(Entry):
     seconds: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class RunFailed(Entry):
     type: ClassVar[str] = "failed"
     run_id: RunId
     error: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class RunBroken(Entry):
     type: ClassVar[str] = "broken"
     run_id: RunId
     why: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Remark(Entry):
     type: ClassVar[str] = "said"
     what: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class SessionEnded(Entry):
     type: ClassVar[str] = "ended"
     why: str
@@ -270,9 +264,6 @@ class SessionEnded(Entry):
 _TYPES: Final[Mapping[str, type[Entry]]] = {
     each.type: each
     for each in (SessionBegun, RunBegun, RunDone, RunFailed, RunBroken, Remark, SessionEnded)
-}
-_ADAPTERS: Final[Mapping[type[Entry], TypeAdapter[Entry]]] = {
-    each: TypeAdapter(each) for each in _TYPES.values()
 }
 
 
@@ -288,7 +279,7 @@ class Journal:
 
     def write(self, entry: Entry) -> None:
         """Append one entry. Raises EnvironmentFailure when the disk rejects it."""
-        line = orjson.dumps({"type": entry.type, **asdict(entry)}) + b"\n"
+        line = orjson.dumps({"type": entry.type, **entry.model_dump()}) + b"\n"
         with self._writing():
             append(self._fd, line)
 
@@ -335,8 +326,7 @@ def read_journal(path: Path) -> Iterator[Entry]:
 
 def _read(entry_type: type[Entry], line: Mapping[str, object], place: str) -> Entry:
     try:
-        # Strict, so that "3" is not a number; from JSON, as strict Python data is an instance.
-        return _ADAPTERS[entry_type].validate_json(orjson.dumps(line), strict=True)
+        return entry_type.model_validate(line)
     except ValidationError as error:
         findings = first_of(error.errors(include_url=False))
         key, given = findings[0]["loc"][0], findings[0]["input"]

@@ -279,18 +279,20 @@ def _fits(reading: Reading, record: ClockRecord) -> bool:
     fault, form = record.fault, record.form
     if fault not in reading.ages_s:
         return False
-    if form == "drift":
-        requested_s = [record.drift_ms_per_s / 1e3 * reading.ages_s[fault]]
-    else:
-        requested_s = [record.offset_s, *([0.0] if form == "strobe" else [])]
-    return any(abs(reading.own_s(fault) - off_s) <= TOLERANCE_S for off_s in requested_s)
+    offs_s = [_requested_s(record, reading.ages_s[fault]), *([0.0] if form == "strobe" else [])]
+    return any(abs(reading.own_s(fault) - off_s) <= TOLERANCE_S for off_s in offs_s)
+
+
+def _requested_s(record: ClockRecord, age_s: float) -> float:
+    """How far off the clock is to be when the fault has this age."""
+    return record.drift_ms_per_s / 1e3 * age_s if record.form == "drift" else record.offset_s
 
 
 def moved(readings: Sequence[Reading], record: ClockRecord) -> bool:
     """Whether the clock did what its form does between the readings: a drift is near 0 at first."""
     first, last, fault = readings[0], readings[-1], record.fault
     if record.form == "drift":
-        requested_s = record.drift_ms_per_s / 1e3 * (last.at_s - first.at_s)
+        requested_s = _requested_s(record, last.at_s - first.at_s)
         moved_s = last.own_s(fault) - first.own_s(fault)
         return abs(moved_s - requested_s) <= abs(requested_s) / 2
     if record.form == "strobe":
@@ -322,11 +324,7 @@ def written_lines(readings: Sequence[Reading], record: ClockRecord) -> tuple[int
 
 def _line_fits(off_s: float, reading: Reading, line: Written, record: ClockRecord) -> bool:
     """Whether a line's time is off by what was requested when it was written."""
-    if record.form == "drift":
-        age_s = reading.ages_s[record.fault] - line.age_s
-        requested_s = record.drift_ms_per_s / 1e3 * age_s
-    else:
-        requested_s = record.offset_s
+    requested_s = _requested_s(record, reading.ages_s[record.fault] - line.age_s)
     return abs(off_s - requested_s) <= min(_WRITTEN_S, abs(requested_s) / 2)
 
 
