@@ -38,9 +38,9 @@ _LIKE: Final = 0.8
 
 Level = Literal["broker", "topic", "producer", "consumer"]
 Library = Literal["librdkafka", "java", "kafka-python"]
-LIBRDKAFKA: Final = "librdkafka"
-JAVA: Final = "java"
-KAFKA_PYTHON: Final = "kafka-python"
+LIBRDKAFKA: Final[Library] = "librdkafka"
+JAVA: Final[Library] = "java"
+KAFKA_PYTHON: Final[Library] = "kafka-python"
 """Client libraries by their names in plans."""
 
 PLACES: Final[Mapping[Level, str]] = {
@@ -539,50 +539,44 @@ def place_of(name: str, settings: Mapping[str, Any], library: Library = "librdka
 
 def listed() -> list[SettingHelp]:
     """All settings, level by level: of clients first what a plan may set."""
-    return [each for level in PLACES for each in (*_of_clients(level), *_of_kafka(level))]
+    found = []
+    for level in PLACES:
+        ours = [each for each in CLIENTS if level in each.levels]
+        found += [_help(level, definitions().get(each.java), each) for each in ours]
+        named = {each.java for each in ours}
+        others = (one for one in definitions().values() if level in one.levels)
+        found += [_help(level, each, None) for each in others if each.name not in named]
+    return found
 
 
-def _of_clients(level: Level) -> Iterator[SettingHelp]:
-    for each in CLIENTS:
-        if level not in each.levels:
-            continue
-        known = definitions().get(each.java)
-        called = {
-            "librdkafka": each.librdkafka,
-            "java": each.java,
-            "kafka-python": each.keyword if each.name_in("kafka-python") else "",
-        }
-        words = {"number": "int", "flag": "boolean", "acks": SPELLINGS, "text": "string"}
-        span = known.levels.get(level) if known else None
-        yield SettingHelp(
-            name=each.librdkafka or each.java,
-            level=level,
-            place=PLACES[level],
-            values=words.get(each.kind, each.kind.replace(" ", ", ")),
-            default=known.defaults[level] if known and span else "",
-            since=span.since if span else None,
-            last=span.last if span else None,
-            names={library: name for library, name in called.items() if name},
-            refused=None,
-            secret=False,
-            help=each.help,
+def _help(level: Level, known: Definition | None, client: ClientSetting | None) -> SettingHelp:
+    """A setting that Kafka's definitions have, or that a plan may set of clients, or both."""
+    span = known.levels.get(level) if known else None
+    if client is not None:
+        called = {each: client.name_in(each) for each in (LIBRDKAFKA, JAVA)}
+        called[KAFKA_PYTHON] = client.keyword if client.name_in(KAFKA_PYTHON) else ""
+        kinds = {"number": "int", "flag": "boolean", "acks": SPELLINGS, "text": "string"}
+        name, sentence = client.librdkafka or client.java, client.help
+        values, refused, secret = (
+            kinds.get(client.kind, client.kind.replace(" ", ", ")),
+            None,
+            False,
         )
-
-
-def _of_kafka(level: Level) -> Iterator[SettingHelp]:
-    ours = {each.java for each in CLIENTS if level in each.levels}
-    for each in definitions().values():
-        if level in each.levels and each.name not in ours:
-            yield SettingHelp(
-                name=each.name,
-                level=level,
-                place=PLACES[level],
-                values=", ".join(each.words) or each.type,
-                default=each.defaults[level],
-                since=each.levels[level].since,
-                last=each.levels[level].last,
-                names={},
-                refused=why_refused(each.name, level, "java"),
-                secret=is_secret(each.name),
-                help=each.help,
-            )
+    else:
+        assert known is not None
+        called, name, sentence = {}, known.name, known.help
+        values = ", ".join(known.words) or known.type
+        refused, secret = why_refused(name, level, JAVA), is_secret(name)
+    return SettingHelp(
+        name=name,
+        level=level,
+        place=PLACES[level],
+        values=values,
+        default=known.defaults[level] if known and span else "",
+        since=span.since if span else None,
+        last=span.last if span else None,
+        names={library: each for library, each in called.items() if each},
+        refused=refused,
+        secret=secret,
+        help=sentence,
+    )

@@ -177,16 +177,11 @@ def read_with_librdkafka(
 ) -> None:
     """Read on until it has ended, or the deadline. `more`: how the cluster is reached, beside its
     addresses."""
-    consumer = _consumer(addresses, plan, more)
-    try:
-        places = [TopicPartition(plan.topic.name, p, first) for p, first in reading.starts.items()]
+    places = [TopicPartition(plan.topic.name, p, first) for p, first in reading.starts.items()]
+    with _consumer(addresses, plan, more, reading) as consumer:
         consumer.assign(places)
         while not reading.ended() and time.monotonic() < deadline:
             _take_messages(consumer.consume(_MESSAGES, timeout=_WAIT_S), reading)
-    except KafkaException as error:
-        reading.fail(None, _named(error.args[0]))
-    finally:
-        consumer.close()
 
 
 def read_ranges_with_librdkafka(
@@ -202,18 +197,14 @@ def read_ranges_with_librdkafka(
     reading = Reading(
         starts=starts, goals={p: each[-1].behind for p, each in ranges.items() if each}
     )
-    consumer, ends = _consumer(addresses, plan, more), dict[int, int]()
-    try:
+    ends = dict[int, int]()
+    with _consumer(addresses, plan, more, reading) as consumer:
         for partition, of_partition in ranges.items():
             for each in of_partition:
                 _read_range(consumer, plan.topic.name, partition, each, reading, deadline)
             place = TopicPartition(plan.topic.name, partition)
             left_s = max(0.1, deadline - time.monotonic())
             _, ends[partition] = consumer.get_watermark_offsets(place, timeout=left_s)
-    except KafkaException as error:
-        reading.fail(None, _named(error.args[0]))
-    finally:
-        consumer.close()
     return reading, ends
 
 
@@ -233,8 +224,12 @@ def _read_range(
         reading.fail(partition, error)
 
 
-def _consumer(addresses: str, plan: KafkaPlan, more: Mapping[str, Any]) -> Consumer:
-    return Consumer(
+@contextmanager
+def _consumer(
+    addresses: str, plan: KafkaPlan, more: Mapping[str, Any], reading: Reading
+) -> Iterator[Consumer]:
+    """A consumer that is closed; what ends it is an error of every partition."""
+    consumer = Consumer(
         {
             "bootstrap.servers": addresses,
             "group.id": "ackloss-final-read",
@@ -247,6 +242,12 @@ def _consumer(addresses: str, plan: KafkaPlan, more: Mapping[str, Any]) -> Consu
             **more,
         }
     )
+    try:
+        yield consumer
+    except KafkaException as error:
+        reading.fail(None, _named(error.args[0]))
+    finally:
+        consumer.close()
 
 
 def _take_messages(messages: Sequence[Any], reading: Reading) -> None:
