@@ -93,16 +93,10 @@ GOAL = "Failed to execute goal org.apache:maven-dependency-plugin:3.6.0:copy on 
             "Connect to r:443 failed: Connect timed out",
         ),
         (
-            f"[ERROR] {GOAL}Could not resolve dependencies for project ackloss:jars:pom:1: Could "
-            "not find artifact g:b:jar:2 in r (https://r) -> [Help 1]",
-            "Could not find artifact g:b:jar:2 in r (https://r)",
-        ),
-        (
             f"[ERROR] {GOAL}The following artifacts could not be resolved: g:b:jar:2 (absent): "
             "g:b:jar:2 was not found in https://r during a previous attempt -> [Help 1]",
             "g:b:jar:2 was not found in https://r during a previous attempt",
         ),
-        ("[ERROR] No space left on device", "No space left on device"),
         (
             "Error: JAVA_HOME is not defined correctly.",
             "Error: JAVA_HOME is not defined correctly.",

@@ -125,13 +125,3 @@ def test_packets_of_clients_are_the_workloads(nodes: dict[str, Filtering]) -> No
     proof = NetLever(nodes).probe(replace(RECORD, peers=clients, ports=()), applied=True)
     assert (proof.proven, proof.met) == (True, 4)
     assert "4 packets from the workload's clients dropped" in proof.evidence[0]
-
-
-def test_rules_of_an_older_version_are_removed_as_they_stand(nodes: dict[str, Filtering]) -> None:
-    """`own` rules did not exist: what is undone is what stands, by its comment."""
-    nodes["b1"].packets = {SYSTEM: 7, "ackloss/other/b2": 1, "ackloss/cut/b3": 1}
-    NetLever(nodes).undo(RECORD)
-    (removed,) = [command for command in nodes["b1"].commands if "restore" in command]
-    assert removed.endswith(
-        'rules -D ACKLOSS-IN -s 198.18.0.12/32 -p tcp -m comment --comment "ackloss/cut/b2" -j DROP'
-    )
