@@ -65,7 +65,6 @@ class Storage(Protocol):
     @abstractmethod
     def segments(self, folder: str, sizes: Sizes) -> list[str]:
         """The files of a folder that hold what clients wrote, the newest last."""
-        ...
 
     @abstractmethod
     def unsynced(
@@ -73,12 +72,10 @@ class Storage(Protocol):
     ) -> list[Change]:
         """A folder as a power loss could leave it: what is not known to be fsynced is gone, but for
         the share that the record keeps. Raises ValueError when there is too much to read."""
-        ...
 
     @abstractmethod
     def reformatted(self, record: DiskRecord, sizes: Sizes, read: Read) -> list[Change]:
         """A new disk in an old node: it holds only what formatting writes."""
-        ...
 
 
 def planned(record: DiskRecord, sizes: Sizes, read: Read, storage: Storage | None) -> list[Change]:

@@ -25,24 +25,20 @@ class Operator(Protocol):
     def begin(self, faults: Sequence[str]) -> None:
         """These faults may be requested. Raises PlanError when their reports could not be
         distinguished from earlier ones."""
-        ...
 
     @abstractmethod
     def done(self, fault: str, what: str, *, begun: bool, at_most_s: float) -> bool:
         """Request something and wait until it is reported as done, for a limited time. `begun`: the
         fault is to begin, otherwise it is to end."""
-        ...
 
     @abstractmethod
     def give_up(self) -> None:
         """No fault needs to begin any more: stop waiting for that. From any thread."""
-        ...
 
     @abstractmethod
     def leave(self) -> None:
         """Wait for nothing any more, not even for the end of a fault. Called from a signal handler,
         so it takes no lock."""
-        ...
 
 
 @dataclass(frozen=True)

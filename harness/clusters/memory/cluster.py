@@ -340,12 +340,10 @@ class RunsSimulated(Protocol[PlanOf]):
     @abstractmethod
     def roles(self, plan: PlanOf) -> Mapping[str, frozenset[str]]:
         """The nodes of a cluster for this plan by name, with their roles."""
-        ...
 
     @abstractmethod
     def start(self, cluster: MemoryCluster, plan: PlanOf) -> None:
         """Make the nodes, install their programs and start them."""
-        ...
 
 
 @dataclass(frozen=True)

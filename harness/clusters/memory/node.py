@@ -110,11 +110,9 @@ class Process(Protocol):
 
     def start(self) -> None:
         """Read the disk, begin to send and to wait."""
-        ...
 
     def receive(self, source: str, message: Any) -> None:
         """A message has come from a host."""
-        ...
 
 
 Program = Callable[["MemoryNode"], Process]
