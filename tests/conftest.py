@@ -3,8 +3,8 @@ example on a busy machine, and no garbage collection of what was there before ea
 
 `make test` leaves those with the marker `full` to `make e2e`: others show the same in less time.
 
-With `pytest -n N --dist loadgroup --no-loadscope-reorder` the files that need real nodes, real time
-or Spark are in one group each, whose tests run one after the other: real runs starve each other on
+With `pytest -n N --dist loadgroup --no-loadscope-reorder` the files that need real nodes, real time,
+Spark or a browser are in one group each, whose tests run one after the other: real runs starve each other on
 two cores, and a starved run is `unknown`. Every other file is a group, and has a low priority. A
 test that compares the whole machine before and after (the marker `alone`) waits for the end of the
 real test beside it, and none begins before its own end.
@@ -27,8 +27,8 @@ from pyspark import SparkContext
 from checkers.judging.spark import context
 from tests.fixtures.budget import FULL
 
-CLUSTERS, PODS, SPARK, SLOW = "clusters", "pods", "spark", "slow"
-FIRST = (CLUSTERS, PODS, SPARK, SLOW)
+CLUSTERS, PODS, SPARK, BROWSER, SLOW = "clusters", "pods", "spark", "browser", "slow"
+FIRST = (CLUSTERS, PODS, SPARK, BROWSER, SLOW)
 """What begins first, so that it is not left at the end."""
 IN_PARALLEL = "PYTEST_XDIST_WORKER" in os.environ
 
@@ -47,7 +47,7 @@ def kind_of(marks: Iterable[str]) -> str:
     named = {*marks}
     if named & {"docker", "real_time"}:
         return CLUSTERS if "e2e" in named else PODS
-    return next((kind for kind in (SPARK, SLOW) if kind in named), "")
+    return next((kind for kind in FIRST[2:] if kind in named), "")
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         kinds = {path: kind_of(named) for path, named in marks.items()}
         for item in items:
             kind = kinds[item.path]
-            item.add_marker(pytest.mark.xdist_group(kind if kind in FIRST[:3] else str(item.path)))
+            item.add_marker(pytest.mark.xdist_group(kind if kind in FIRST[:-1] else str(item.path)))
         items.sort(key=lambda item: (*FIRST, "").index(kinds[item.path]))
 
 

@@ -38,8 +38,7 @@ def rows(page: Any) -> int:
     return int(page.locator("table.runs tbody tr").count())
 
 
-@pytest.mark.parametrize("width", [390, 1440])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "theme"), [(390, "light"), (1440, "dark")])
 @pytest.mark.parametrize("which", ["small", "hostile"])
 def test_it_opens_without_trouble(
     request: pytest.FixtureRequest, visit: Any, which: str, width: int, theme: str

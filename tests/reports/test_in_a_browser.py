@@ -32,8 +32,7 @@ def painted(page: Any) -> int:
 
 
 @pytest.mark.parametrize("name", ["unclean", "safe", "unknown", "stopped", "partitions"])
-@pytest.mark.parametrize("width", [390, 1440])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "theme"), [(390, "light"), (1440, "dark")])
 def test_it_opens_without_trouble(
     runs: dict[str, RunDir], visit: Any, name: str, width: int, theme: str
 ) -> None:
