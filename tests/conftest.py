@@ -3,11 +3,11 @@ example on a busy machine, and no garbage collection of what was there before ea
 
 `make test` leaves those with the marker `full` to `make e2e`: others show the same in less time.
 
-With `pytest -n N --dist loadgroup --no-loadscope-reorder` the files that need real nodes, real time,
-Spark or a browser are in one group each, whose tests run one after the other: real runs starve each other on
-two cores, and a starved run is `unknown`. Every other file is a group, and has a low priority. A
-test that compares the whole machine before and after (the marker `alone`) waits for the end of the
-real test beside it, and none begins before its own end.
+With `pytest -n N --dist loadgroup --no-loadscope-reorder` the files that need real nodes, real
+time, Spark or a browser are in one group each, whose tests run one after the other: real runs
+starve each other on two cores, and a starved run is `unknown`. Every other file is a group, and has
+a low priority. A test that compares the whole machine before and after (the marker `alone`) waits
+for the end of the real test beside it, and none begins before its own end.
 """
 
 from __future__ import annotations

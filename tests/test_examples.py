@@ -236,6 +236,7 @@ def test_a_run_that_is_killed_leaves_no_process_and_clean_removes_the_rest(
     assert not left.exists()
 
 
+@pytest.mark.full
 @pytest.mark.docker
 def test_the_same_system_runs_in_containers(found: None, tmp_path: Path) -> None:
     for plan, verdict in ((LOSSY, "invalid"), (SAFE, "valid")):

@@ -41,10 +41,19 @@ nodes = "follower(0)"
 """
 
 
-@pytest.mark.parametrize("workload", ["register", "set", "transactions"])
+SHORT, LONG = (0.01, "unknown", ("replicas",), 1), (20, "valid", (), 3)
+
+
 @pytest.mark.parametrize(
-    ("settle_s", "verdict", "doubts", "in_sync"),
-    [(0.01, "unknown", ("replicas",), 1), (20, "valid", (), 3)],
+    ("workload", "settle_s", "verdict", "doubts", "in_sync"),
+    [
+        ("register", *SHORT),
+        ("register", *LONG),
+        ("set", *SHORT),
+        ("transactions", *SHORT),
+        pytest.param("set", *LONG, marks=pytest.mark.full),
+        pytest.param("transactions", *LONG, marks=pytest.mark.full),
+    ],
 )
 def test_a_replica_that_is_behind_is_a_doubt(
     tmp_path: Path, workload: str, settle_s: float, verdict: str, doubts: tuple[str], in_sync: int

@@ -54,12 +54,8 @@ def test_the_history_has_what_was_asked_for_and_what_was_done(valid: Run) -> Non
         assert read == {0, 1, 2, 3}
 
 
-FIRST, *OTHERS = sorted(TRANSACTION_DEFECTS)
-
-
-@pytest.mark.parametrize(
-    "defect", [FIRST, *(pytest.param(each, marks=pytest.mark.full) for each in OTHERS)]
-)
+@pytest.mark.full  # each once: tests/e2e/test_defects.py
+@pytest.mark.parametrize("defect", sorted(TRANSACTION_DEFECTS))
 def test_each_defect_is_found_and_nothing_without_it(tmp_path: Path, defect: str) -> None:
     on = run(tmp_path / "on", defect)
     assert on.done.exit_code == 1
@@ -84,7 +80,14 @@ def test_each_input_is_processed_once_though_processes_crash_and_are_taken_over(
         assert set(found.result["counter_examples"]) == {kind}
 
 
-@pytest.mark.parametrize("isolation", ["both", "read_committed", "read_uncommitted"])
+@pytest.mark.parametrize(
+    "isolation",
+    [
+        "both",
+        pytest.param("read_committed", marks=pytest.mark.full),
+        pytest.param("read_uncommitted", marks=pytest.mark.full),
+    ],
+)
 def test_readers_of_what_is_not_committed_get_aborted_values(
     tmp_path: Path, isolation: str
 ) -> None:
@@ -102,7 +105,7 @@ def test_readers_of_what_is_not_committed_get_aborted_values(
     [
         ("workload.options.isolation=dirty", "read_committed"),
         ("workload.options.aborts=0.1", "did you mean 'abort_share'?"),
-        ("workload.options.abort_share=2", "use 0 to less than 1"),
+        ("workload.options.abort_share=2", "less than 1"),
         ("workload.options.processors_count=2", "use topics_count = 2 or more"),
         ("checks=['loss']", "these do: kafka"),
     ],

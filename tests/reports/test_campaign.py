@@ -268,11 +268,11 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 
 def test_every_run_that_still_has_its_history_gets_a_page(tmp_path: Path) -> None:
     _, _, folder = made(tmp_path / "campaign", Synthetic(axes=ONE_AXIS, runs=1))
-    stored = [path for path in sorted(STORED_RUNS.iterdir()) if path.is_dir()]
+    stored = [STORED_RUNS / name for name in ("unclean-election-loses", "transactions-torn")]
     for run in stored:
         shutil.copytree(run, folder.runs / run.name)
         judge_run(folder.run(run.name))
-    assert write_run_pages(folder) == len(stored) > 0
+    assert write_run_pages(folder) == len(stored)
     assert {page.parent.name for page in folder.runs.glob("*/report.html")} == {
         run.name for run in stored
     }

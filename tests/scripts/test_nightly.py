@@ -97,6 +97,7 @@ def test_an_inconclusive_night_is_compared_and_is_not_green(nights: Path, tmp_pa
     assert (nights / date.today().isoformat() / "nights.html").is_file()
 
 
+@pytest.mark.full
 def test_a_night_like_the_last_ends_with_the_exit_code_of_the_campaign(
     nights: Path, tmp_path: Path
 ) -> None:
@@ -112,6 +113,7 @@ def test_a_night_like_the_last_ends_with_the_exit_code_of_the_campaign(
     assert len(open_lake(nights / "lake").campaigns) == 4
 
 
+@pytest.mark.full
 def test_a_night_that_cannot_be_read_is_not_removed(nights: Path, tmp_path: Path) -> None:
     run, *_ = (nights / "2020-01-02" / "runs").iterdir()
     (run / "findings").mkdir()

@@ -46,6 +46,7 @@ def test_it_is_built_grows_and_is_asked_as_in_a_folder(bucket: str, tmp_path: Pa
         other.replace(CELLS, "c", run_ids, iter([cells]))
 
 
+@pytest.mark.full
 @pytest.mark.spark
 def test_spark_without_the_connector_of_s3_is_one_sentence(bucket: str, tmp_path: Path) -> None:
     there = folder_of(f"{bucket}/spark")

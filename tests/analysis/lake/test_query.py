@@ -75,6 +75,7 @@ NAMES = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.spark
 def test_a_campaign_has_the_name_of_its_folder(tmp_path: Path) -> None:
     lake = lake_of(tmp_path / "lake", *(campaign(tmp_path / name, {ON: [run()]}) for name in NAMES))

@@ -222,6 +222,7 @@ def test_rates_of_pairs() -> None:
     assert mean_of_differences(a[:0], a[:0]).estimate is None
 
 
+@pytest.mark.full
 def test_simulated_pairs_err_as_promised_and_find_what_independent_tests_miss() -> None:
     """Cells that a run moves in the same direction: the test for independent samples is
     conservative, and misses a difference that pairs show."""
@@ -236,6 +237,7 @@ def test_simulated_pairs_err_as_promised_and_find_what_independent_tests_miss() 
     assert apart["tango"] >= 0.93
 
 
+@pytest.mark.full
 def test_simulated_cells_that_a_run_moves_apart_mislead_the_independent_test() -> None:
     found = simulated(Kind(0.3, 0.3, -0.9), campaigns=600, rates=False)
     assert found["correlation"] < -0.3

@@ -15,7 +15,6 @@ from typing import Any
 import orjson
 import psutil
 import pytest
-from pyspark import SparkContext
 
 from checkers.judging import many_runs
 from checkers.judging.many_runs import check_runs
@@ -103,10 +102,7 @@ def test_a_checker_that_raises_makes_a_history_unknown(tmp_path: Path) -> None:
     assert reason.endswith(f": {file}")
 
 
-@pytest.mark.spark
-def test_one_that_raises_leaves_the_others_their_answers(
-    spark: SparkContext, tmp_path: Path
-) -> None:
+def test_one_that_raises_leaves_the_others_their_answers(tmp_path: Path) -> None:
     names = ["first", "raises", "second", "bad", "third", "exits"]
     rundirs = runs(tmp_path, *names)
     rundirs[3].plan.write_bytes(b"{")
@@ -124,7 +120,9 @@ def test_one_that_raises_leaves_the_others_their_answers(
     assert [error.exit_code for error in errors] == [4]
 
 
-@pytest.fixture(params=["processes", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.fixture(
+    params=["processes", pytest.param("spark", marks=[pytest.mark.full, pytest.mark.spark])]
+)
 def by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Who judges: processes of our own, or Spark."""
     if request.param == "spark":

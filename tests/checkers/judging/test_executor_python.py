@@ -60,6 +60,7 @@ def test_the_version_that_an_executor_has_is_named(
         judged_by(python, run, spark, monkeypatch)
 
 
+@pytest.mark.full
 def test_a_python_that_does_not_run_sparks_worker_says_why(
     run: RunDir, spark: SparkContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ from harness.history.facts import facts_of
 from harness.history.rows import Rows
 from harness.history.run_folder import RunDir
 from harness.protocols import Run
+from tests.fixtures.budget import budget
 from tests.fixtures.large_runs import Shape
 
 pytestmark = pytest.mark.slow
@@ -75,7 +76,7 @@ def tiny(patch: pytest.MonkeyPatch, *, shard_bytes: int = 100) -> None:
     patch.setattr(availability, "FOLDED", 8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=budget(15, 100), deadline=None)
 @given(SHAPES, st.sampled_from([2**31, 2_000, 300]))
 def test_the_answer_is_the_same_however_the_run_is_divided(shape: Shape, shard_bytes: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:

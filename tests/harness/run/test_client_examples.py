@@ -83,8 +83,8 @@ def build(argv: list[str], folder: Path) -> None:
         python,
         confluent,
         pytest.param(java, marks=pytest.mark.java),
-        pytest.param(go, marks=pytest.mark.go),
-        pytest.param(javascript, marks=pytest.mark.node),
+        pytest.param(go, marks=[pytest.mark.full, pytest.mark.go]),
+        pytest.param(javascript, marks=[pytest.mark.full, pytest.mark.node]),
     ],
     ids=lambda build: build.__name__,
 )
