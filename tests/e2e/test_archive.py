@@ -26,7 +26,7 @@ CAMPAIGN = f"""
 schema = 1
 name = "memory"
 plan = "{ROOT / "plans/memory/duplicate-on-retry.toml"}"
-repetitions = 1
+repetitions = 2
 workers = 1
 [axes.defect.choices]
 on.set = {{}}
