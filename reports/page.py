@@ -127,7 +127,12 @@ def write_report(run: RunDir) -> Path:
     be written.
     """
     for cell in run.cells() if run.cell_names() else ():
-        write_report(cell)
+        write_page(cell)
+    return write_page(run)
+
+
+def write_page(run: RunDir) -> Path:
+    """As `write_report`, but no page of a cell."""
     with malformed_is_history_error(run):
         view = run_view(run)
         files: dict[Path, bytes] = {}

@@ -14,7 +14,7 @@ from junitparser import Error, Failure, JUnitXml
 
 from checkers.judging.one_run import judge_run
 from harness.history.run_folder import RunDir
-from reports.page import write_report
+from reports.page import write_page, write_report
 from tests.fixtures.command_line import ackloss
 from tests.fixtures.memory_cells import CELLS, PLAN, run_of_cells
 from tests.reports.test_page import parsed, policy
@@ -62,7 +62,7 @@ def test_a_cell_whose_leader_no_fault_met_says_so(run: RunDir) -> None:
     for each in result["cells"][0]["leaders"]:
         each["met"] = False
     run.write_json(run.result, result)
-    write_report(run)
+    write_page(run)
     assert "not met" in parsed(run).words
     assert "(no fault met its leader)" in ackloss("show", str(run.path)).stdout
 
@@ -74,7 +74,7 @@ def test_the_load_of_each_cell_is_shown(run: RunDir) -> None:
     run.write_json(run.result, document)
     plan = run.cell("two").read_json(run.cell("two").plan)
     run.cell("two").write_json(run.cell("two").plan, {**plan, "workload": 3})
-    write_report(run)
+    write_page(run)
     words = parsed(run).words
     assert words.count("100 of 100 planned") == 2
     assert "50 of 100 planned" in words
@@ -86,7 +86,7 @@ def test_the_load_of_each_cell_is_shown(run: RunDir) -> None:
 def test_a_missing_cell_has_a_row_and_no_link(run: RunDir) -> None:
     shutil.rmtree(run.cell("early").path)
     judge_run(run)
-    write_report(run)
+    write_page(run)
     page = parsed(run)
     assert "missing: cells/early" in page.words
     assert "cells/early/report.html" not in [link["href"] for link in page.named("a")]
@@ -116,7 +116,7 @@ _NOT_KNOWN: dict[str, Any] = {
 
 def test_losses_of_unknown_cells_are_unknown_everywhere(run: RunDir) -> None:
     unknown(run, *CELLS)
-    write_report(run)
+    write_page(run)
     page = parsed(run)
     assert "It is not known of any of 4 cells whether it lost acknowledged writes" in page.words
     assert page.words.count("900 unknown unknown") == 4
@@ -135,14 +135,14 @@ def test_losses_of_unknown_cells_are_unknown_everywhere(run: RunDir) -> None:
 
 def test_a_headline_counts_only_cells_with_a_verdict(run: RunDir) -> None:
     unknown(run, "unclean", "early")
-    write_report(run)
+    write_page(run)
     words = "None of 2 conclusive cells lost acknowledged writes; of 2 it is not known"
     assert words in parsed(run).words
 
 
 def test_a_run_that_was_not_checked_has_a_page_that_says_so(run: RunDir) -> None:
     run.result.unlink()
-    write_report(run)
+    write_page(run)
     assert "This run has not been checked" in parsed(run).words
 
 
@@ -158,7 +158,7 @@ def test_warnings_and_what_was_not_counted_are_on_the_page(run: RunDir) -> None:
     result = run.read_json(run.result)
     result["faults"][0] |= {"ops_begun": None}
     run.write_json(run.result, result)
-    write_report(run)
+    write_page(run)
     words = parsed(run).words
     for said in (
         "Forced: this version does not honour a requested setting. min.insync.replicas: is ignored",
@@ -198,7 +198,7 @@ def test_no_text_of_a_run_is_a_formula_or_hidden(run: RunDir) -> None:
     run.write_json(run.result, result)
     plan = run.cell("safe").read_json(run.cell("safe").plan)
     run.cell("safe").write_json(run.cell("safe").plan, plan | {"=x": "=cmd|/C calc!A0"})
-    write_report(run)
+    write_page(run)
     with run.cells_csv.open(encoding="utf-8", newline="") as file:
         row = next(csv.DictReader(file))
     assert row["reason"] == '\'=HYPERLINK("http://x")\\u202e'
@@ -213,7 +213,7 @@ def test_a_case_fails_that_is_invalid_or_not_as_expected(run: RunDir) -> None:
     for cell, expect, verdict in zip(result["cells"], expected, verdicts, strict=True):
         cell |= {"expect": expect, "verdict": verdict}
     run.write_json(run.result, result)
-    write_report(run)
+    write_page(run)
     (suite,) = JUnitXml.fromfile(str(run.junit))
     kinds = [[type(each) for each in case.result] for case in suite]
     assert kinds == [[], [Failure], [Failure], [Error]]
@@ -227,32 +227,26 @@ def test_show_and_check_print_a_line_for_each_cell(judged: RunDir) -> None:
     assert [cell["name"] for cell in document["cells"]] == list(CELLS)
 
 
-def test_as_expected_looks_at_each_cell(tmp_path: Path) -> None:
-    run = ("run", str(PLAN), "--as-expected", "--out", str(tmp_path))
+def test_as_expected_looks_at_each_cell_or_at_the_run(tmp_path: Path) -> None:
+    text = PLAN.read_text(encoding="utf-8").replace('expect = "invalid"\n', "", 1)
+    (plan := tmp_path / "plan.toml").write_text(text, encoding="utf-8")
+    run = ("run", str(plan), "--as-expected", "--out", str(tmp_path / "runs"))
     done = ackloss(*run)
     assert done.exit_code == 0, done.stdout
     assert "  two      VALID    lost 0 of 600 acknowledged" in done.stdout
-    done = ackloss(*run, "--set", "cells.3.expect=invalid")
+    plan.write_text(text.replace('expect = "valid"\n', "", 1), encoding="utf-8")
+    done = ackloss(*run)
+    assert done.exit_code == 4
+    assert "or each of its cells" in done.stderr
+    done = ackloss(*("run", str(PLAN)), *run[2:], "--set", "cells.3.expect=invalid")
     assert done.exit_code == 1
     assert "memory: cells: two: valid, expected invalid" in done.stdout
     assert "NOT AS EXPECTED: invalid" in done.stdout
 
 
-def test_as_expected_needs_an_expectation_of_the_run_or_of_each_cell(tmp_path: Path) -> None:
-    text = PLAN.read_text(encoding="utf-8").replace('expect = "invalid"\n', "", 1)
-    (plan := tmp_path / "plan.toml").write_text(text, encoding="utf-8")
-    run = ("run", str(plan), "--as-expected", "--out", str(tmp_path / "runs"))
-    assert ackloss(*run).exit_code == 0
-    plan.write_text(text.replace('expect = "valid"\n', "", 1), encoding="utf-8")
-    done = ackloss(*run)
-    assert done.exit_code == 4
-    assert "or each of its cells" in done.stderr
-
-
 @pytest.mark.browser
-@pytest.mark.parametrize("width", [390, 1440])
-def test_it_opens_in_a_browser_without_trouble(judged: RunDir, visit: Any, width: int) -> None:
-    page = visit(judged.report, width=width)
+def test_it_opens_in_a_browser_without_trouble(judged: RunDir, visit: Any) -> None:
+    page = visit(judged.report, width=(width := 390))
     assert page.troubles == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.click("a:has-text('unclean')")
