@@ -38,12 +38,6 @@ def test_defaults_fill_a_minimal_plan() -> None:
     assert parse_plan(plan.document()).digest() == plan.digest()
 
 
-def test_an_unknown_key_is_named_with_its_nearest() -> None:
-    error = refused(topic={"partitons": 3})
-    assert (error.key, error.what) == ("topic.partitons", "unknown key")
-    assert error.hint == "did you mean 'partitions'?"
-
-
 def test_an_option_beside_the_keys_of_workload_gets_the_hint_of_its_table() -> None:
     assert refused(workload={"hot": 1}).hint == (
         "remove it; options of the workload itself are in [workload.options]"
@@ -81,31 +75,9 @@ def test_numbers_of_other_options_are_finite(changes: dict[str, object], key: st
     assert (error.key, error.hint) == (key, "use a finite number")
 
 
-def test_a_wrong_type_is_shown() -> None:
-    error = refused(topic={"partitions": "three"})
-    assert error.key == "topic.partitions"
-    assert "'three'" in error.what
-    assert "integer" in (error.hint or "")
-
-
 @pytest.mark.parametrize(
     ("changes", "key", "words"),
     [
-        (
-            {"target": {"version": "4.3.1", "brokers": 2}},
-            "topic.replication_factor",
-            "3 replicas need 3 brokers",
-        ),
-        (
-            {"topic": {"settings": {"min.insync.replicas": 4}}},
-            'topic.settings."min.insync.replicas"',
-            "more than topic.replication_factor",
-        ),
-        (
-            {"faults": [{"id": "x", "at_s": 99, "nemesis": "kill"}]},
-            "faults.x.at_s",
-            "before the end",
-        ),
         ({"faults": [{"id": "x", "at_s": 1}]}, "faults.x", "either a nemesis"),
         (
             {"faults": [{"id": "x", "at_s": 1, "when": "isr whole", "nemesis": "kill"}]},
