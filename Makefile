@@ -53,8 +53,10 @@ bench:  ## Measure start-up, recording and checking, as ratios
 
 e2e:  ## Run all tests with large budgets: every plan, version and kind of cluster (hours; restarts Docker once)
 	@scripts/setup dev
-	@ACKLOSS_E2E=all $(BIN)/pytest -q -n 2 $(GROUPS) --timeout 7200 -m "$(WITHOUT_NODES)"
-	@ACKLOSS_E2E=all $(BIN)/pytest -s -m "not ($(WITHOUT_NODES))"
+	@failed=0; \
+	ACKLOSS_E2E=all $(BIN)/pytest -q -n 2 $(GROUPS) --timeout 7200 -m "$(WITHOUT_NODES)" || failed=1; \
+	ACKLOSS_E2E=all $(BIN)/pytest -s -m "not ($(WITHOUT_NODES))" || failed=1; \
+	exit $$failed
 
 track-record:  ## Find historical defects again, each with its control; write docs/evidence/track-record.md (about an hour and a half)
 	@scripts/setup

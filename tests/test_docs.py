@@ -128,6 +128,9 @@ def test_the_workflow_runs_make_check_on_each_python_and_make_test() -> None:
             if "uses" in step:
                 assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", step["uses"])
     assert workflow["permissions"] == {"contents": "read"}
+    nightly = (ROOT / ".github" / "workflows" / "nightly.yml").read_text(encoding="utf-8")
+    assert "YES=1 make e2e" in nightly
+    assert set(re.findall(r"uses: (\S+)", nightly)) <= set(re.findall(r"uses: (\S+)", text))
 
 
 def test_the_lock_file_has_a_hash_for_every_requirement() -> None:

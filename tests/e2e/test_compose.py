@@ -336,8 +336,14 @@ def test_doctor_says_who_is_there_and_makes_nothing(theirs: TheirProject) -> Non
 )
 @pytest.mark.usefixtures("untouched")
 def test_what_is_not_there_is_one_sentence_and_leaves_nothing(
-    theirs: TheirProject, tmp_path: Path, changes: dict[str, str], code: int, what: str
+    theirs: TheirProject,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, str],
+    code: int,
+    what: str,
 ) -> None:
+    monkeypatch.setattr("harness.clusters.compose.cluster._UP_S", 0)  # they have just been started
     done = command_line(*words_of(tmp_path, SAFE, theirs.file(**changes)))
     assert done.exit_code == code, done.output
     assert what in done.output
