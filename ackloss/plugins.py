@@ -72,6 +72,12 @@ from harness.faults.records import StressRecord as StressRecord
 from harness.history import READS as READS
 from harness.history.documents import LOST_KINDS as LOST_KINDS
 from harness.images.recipe import Recipe as Recipe
+from harness.images.sources import Archive as Archive
+from harness.images.sources import Debian as Debian
+from harness.images.sources import GoModule as GoModule
+from harness.images.sources import MavenArchive as MavenArchive
+from harness.images.sources import Source as Source
+from harness.images.sources import Wheel as Wheel
 from harness.levers import all_levers as all_levers
 from harness.levers import disk as disk
 from harness.levers import proxied as proxied
@@ -141,7 +147,6 @@ from harness.run.blocking import ThreadedClient as ThreadedClient
 from harness.run.cells import cell_plans as cell_plans
 from harness.run.cells import group_of as group_of
 from harness.run.cells import transactions_of as transactions_of
-from harness.servers import Debian as Debian
 from harness.servers import ErrorAnswer as ErrorAnswer
 from harness.servers import ErrorRow as ErrorRow
 from harness.servers import JsonOverHttp as JsonOverHttp

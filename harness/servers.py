@@ -15,7 +15,6 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
@@ -24,7 +23,9 @@ from harness import registry
 from harness.errors import PlanError
 from harness.faults.leaders import quorum_vocabulary
 from harness.faults.own_traffic import own_connection
-from harness.images.recipe import Recipe
+from harness.images import maven
+from harness.images.recipe import PROGRAMS, Recipe
+from harness.images.sources import Source, kept_program
 from harness.plan import Plan, TargetPlan, WorkloadPlan
 from harness.protocols import (
     FAIL,
@@ -89,27 +90,6 @@ class ServerPlan(Plan):
     def replicas(self) -> int:
         """As many as there are servers."""
         return self.target.nodes
-
-
-# Where the server comes from.
-
-
-@dataclass(frozen=True)
-class Debian:
-    """Packages of the distribution, in the image or on hosts; `program` is the command in them."""
-
-    package: str
-    program: str
-    further: tuple[str, ...] = ()
-
-    def recipe(self, name: str) -> Recipe:
-        """The image that has them."""
-        return Recipe(name=name, packages=(self.package, *self.further))
-
-    @property
-    def programs(self) -> Mapping[str, str]:
-        """What a host must have, by the package that contains it."""
-        return {self.program: self.package}
 
 
 # What ends an operation without an answer, or with one that is an error.
@@ -341,7 +321,7 @@ class ServerSystem(Target[PlanT]):
     """A system of servers n1, n2 ..., all alike."""
 
     models: ClassVar[frozenset[str]] = frozenset({"register", "set"})
-    source: ClassVar[Debian]
+    source: ClassVar[Source]
     """Where the server comes from."""
     ports: ClassVar[tuple[int, ...]]
     """The TCP ports on which a server listens."""
@@ -388,12 +368,7 @@ class ServerSystem(Target[PlanT]):
                     key=f'target.settings."{key}"',
                     hint=f"there are: {', '.join(self.settings)}",
                 )
-        if plan.target.version is not None:
-            raise PlanError(
-                f"{self.plugin} has the version of the package {self.source.package}",
-                key="target.version",
-                hint="leave it out",
-            )
+        self.source.version(plan.target.version)
 
     def vocabulary(self) -> Vocabulary:
         """Words for systems in which one server leads by a majority."""
@@ -409,13 +384,42 @@ class ServerSystem(Target[PlanT]):
 
         if plan.target.image is not None:
             return Ingredients(image=pulled(plan.target.image, say))
-        return Ingredients(image=ensure(self.source.recipe(self.plugin), say))
+        return Ingredients(image=ensure(self.recipe(plan.target.version), say))
 
     def for_hosts(self, plan: PlanT, say: Callable[[str], None]) -> Ingredients:
-        """The server's packages, which hosts must have."""
-        del plan, say
-        image = ImageRef(reference=f"{self.source.package} of the hosts", id="")
-        return Ingredients(image=image, programs=self.source.programs)
+        """What hosts must have, and what is copied to them."""
+        recipe = self.recipe(plan.target.version)
+        folders = {maven.kept(recipe, say): recipe.jar_folder} if recipe.jars else {}
+        folders |= {kept_program(recipe, say): PROGRAMS} if recipe.fetched else {}
+        image = ImageRef(
+            reference=f"{self.source.package} {recipe.version or 'of the hosts'}",
+            id=recipe.digest() if folders else "",
+            version=recipe.version,
+        )
+        return Ingredients(image=image, folders=folders, programs=self.source.needed)
+
+    def recipe(self, version: str | None) -> Recipe:
+        """The image of a version."""
+        return self.source.recipe(self.plugin, self.source.version(version))
+
+    def check_version(self, version: str, *, key: str) -> None:
+        """Refuse versions that the source does not have."""
+        self.source.version(version, key=key)
+
+    def prepare_version(self, version: str, say: Callable[[str], None]) -> None:
+        """The image."""
+        from harness.images.building import ensure  # imports Docker's client
+
+        ensure(self.recipe(version), say)
+
+    def made(self, version: str) -> dict[str, bool]:
+        """The image."""
+        from harness.images.building import base_reference, find  # imports Docker's client
+
+        if not version:
+            return {}
+        reference = self.recipe(version).reference(base_reference())
+        return {f"image of {self.plugin} {version}": find(reference) is not None}
 
     def nodes(
         self, plan: PlanT, ingredients: Ingredients, addresses: Mapping[str, str]

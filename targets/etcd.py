@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
+from harness.images.sources import Debian, Source
 from harness.plan import Plan, Slug
 from harness.protocols import FAIL, NODE_DATA, STORED
 from harness.servers import (
-    Debian,
     ErrorAnswer,
     ErrorRow,
     JsonOverHttp,
@@ -134,7 +134,7 @@ class Etcd(ServerSystem[EtcdPlan]):
 
     plugin: ClassVar[str] = "etcd"
     plan: ClassVar[type[Plan]] = EtcdPlan
-    source: ClassVar[Debian] = Debian("etcd-server", program="etcd")
+    source: ClassVar[Source] = Debian("etcd-server", program="etcd")
     ports: ClassVar[tuple[int, ...]] = (CLIENT_PORT, PEER_PORT)
     settings: ClassVar[Sequence[str]] = (
         "heartbeat-interval",
@@ -158,7 +158,7 @@ read = "linearizable"            # or "serializable": as one server has it
         members = [f"{name}=http://{ip}:{PEER_PORT}" for name, ip in server.addresses.items()]
         client, peer = (f"http://{server.address}:{port}" for port in (CLIENT_PORT, PEER_PORT))
         return [
-            "etcd",
+            self.source.command,
             f"--name={server.name}",
             f"--data-dir={NODE_DATA}/{STORED}/etcd",
             f"--listen-client-urls={client}",

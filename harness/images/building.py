@@ -19,6 +19,7 @@ from harness.images import maven
 from harness.images.daemon import connect
 from harness.images.keeping import Say, alone, quietly, step
 from harness.images.recipe import DEBIAN, INFRA, MMDEBSTRAP, Recipe, made_base
+from harness.images.sources import kept_program
 from harness.machine.files import scratch
 from harness.machine.user_config import user_config
 from harness.protocols import ImageRef
@@ -62,6 +63,8 @@ def ensure(recipe: Recipe, say: Say = quietly) -> ImageRef:
         if recipe.jars:
             with step(say, f"jars of {recipe.name} {recipe.version} by Maven"):
                 maven.fetch(recipe, context)
+        if recipe.fetched:
+            shutil.copytree(kept_program(recipe, say), context / "programs")
         _ensure_base(base, say)
         with step(say, f"image {reference}"):
             _build(context, recipe.dockerfile(base), reference)
@@ -155,8 +158,9 @@ def _packed_context(context: Path) -> io.BytesIO:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         archive.add(context / "Dockerfile", "Dockerfile")
-        if (context / "libs").exists():
-            archive.add(context / "libs", "libs")
+        for name in ("libs", "programs"):
+            if (context / name).exists():
+                archive.add(context / name, name)
     buffer.seek(0)
     return buffer
 

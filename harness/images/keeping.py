@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +13,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from harness.errors import EnvironmentFailure
-from harness.machine.files import replace_file
+from harness.machine.files import replace_file, scratch
 from harness.machine.state import cache_dir
 from harness.protocols import ImageRef
 
@@ -55,6 +57,19 @@ def alone(what: str) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def kept_folder(made: Path, make: Callable[[Path], None]) -> Path:
+    """A folder in the cache, filled now unless it is there."""
+    with alone(f"{made.name}-{made.parent.name}"):
+        if not made.exists():
+            made.parent.mkdir(parents=True, exist_ok=True)
+            with scratch() as folder:
+                make(Path(folder))
+                half = made.with_name(f".{made.name}.{os.getpid()}")
+                shutil.copytree(folder, half)
+                half.replace(made)
+    return made
 
 
 def kept(image: ImageRef, name: str, depends_on: str, make: Callable[[], bytes]) -> Path:

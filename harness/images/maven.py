@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 from harness.errors import EnvironmentFailure, PlanError
 from harness.images.java import BRIEF
-from harness.images.keeping import Say, alone, quietly, step
+from harness.images.keeping import Say, kept_folder, quietly, step
 from harness.images.recipe import Recipe
+from harness.images.sources import run_client
 from harness.machine.files import scratch
 from harness.machine.state import cache_dir
-
-_LIMIT_S = 900
 
 _CAUSE = re.compile(r"(?:Could not|Failure to) (?:find|transfer) |[\w.:-]+ was not found ")
 """How Maven begins the causes that it names."""
@@ -55,43 +52,30 @@ def _named(coordinates: str) -> str:
 def kept(recipe: Recipe, say: Say = quietly) -> Path:
     """The folder with a recipe's jars and their dependencies, fetched once and kept in the cache.
     Raises what `fetch` raises."""
-    made = cache_dir() / "jars" / recipe.digest() / "libs"
-    with alone(f"jars-{made.parent.name}"):
-        if not made.exists():
-            with scratch() as folder, step(say, f"jars of {recipe.name} {recipe.version} by Maven"):
-                fetch(recipe, Path(folder))
-                half = made.with_name(f".libs.{os.getpid()}")
-                made.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copytree(Path(folder) / "libs", half)
-                half.replace(made)
-    return made
+
+    def make(folder: Path) -> None:
+        with step(say, f"jars of {recipe.name} {recipe.version} by Maven"), scratch() as project:
+            fetch(recipe, Path(project), folder)
+
+    return kept_folder(cache_dir() / "jars" / recipe.digest() / "libs", make)
 
 
-def fetch(recipe: Recipe, folder: Path) -> None:
-    """Copy the recipe's jars and their dependencies into `folder`/libs.
+def fetch(recipe: Recipe, folder: Path, libs: Path | None = None) -> None:
+    """Copy the recipe's jars and their dependencies into `libs`, or else `folder`/libs.
 
     Raises PlanError when the repository has no such version, EnvironmentFailure when Maven is
     missing or fails.
     """
-    if shutil.which("mvn") is None:
-        raise EnvironmentFailure(
-            "Maven is missing: it fetches the jars", hint="apt-get install maven"
-        )
     (folder / "pom.xml").write_text(pom(recipe), encoding="utf-8")
-    command = ["mvn", "-B", "-ntp", "-q", "-U", "dependency:copy-dependencies"]
-    try:
-        done = subprocess.run(
-            [*command, f"-DoutputDirectory={folder / 'libs'}"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=_LIMIT_S,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            env={"MAVEN_OPTS": " ".join(BRIEF), **os.environ},  # the user's go before
-        )
-    except subprocess.TimeoutExpired as error:
-        raise EnvironmentFailure(f"Maven did not finish within {_LIMIT_S} s") from error
+    done = run_client(
+        [
+            *("mvn", "-B", "-ntp", "-q", "-U", "dependency:copy-dependencies"),
+            f"-DoutputDirectory={libs or folder / 'libs'}",
+        ],
+        folder,
+        package="maven",
+        env={"MAVEN_OPTS": os.environ.get("MAVEN_OPTS", " ".join(BRIEF))},
+    )
     if done.returncode != 0:
         raise _failure(recipe, done.stdout + done.stderr)
 

