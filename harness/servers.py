@@ -15,6 +15,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
@@ -261,21 +262,22 @@ def compare_settings(
     requested: Mapping[str, Any],
     reported: Mapping[str, Mapping[str, str]],
     *,
-    key_of: Callable[[str], str] = 'target.settings."{}"'.format,
+    keys: Mapping[str, str] = MappingProxyType({}),
 ) -> list[str]:
     """What no server reports, one sentence each; `reported` by the server's name. Raises PlanError
-    for a setting of which a server has another value."""
+    for a setting of which a server has another value. `keys`: as `ServerSystem.setting_keys`."""
     unreported = []
     for key, value in requested.items():
+        place = keys.get(key, f'target.settings."{key}"')
         having = {name: found[key] for name, found in reported.items() if key in found}
         for name, found in having.items():
             if found != setting_text(value):
                 raise PlanError(
                     f"{name} has {found!r}, but {setting_text(value)!r} was requested",
-                    key=key_of(key),
+                    key=place,
                 )
         if not having:
-            unreported.append(f"{key_of(key)}: servers do not report it")
+            unreported.append(f"{place}: servers do not report it")
     return unreported
 
 
@@ -311,10 +313,10 @@ class Report(NamedTuple):
 
 _ASK_S: Final = 2.0
 _POLL_S: Final = 0.1
-_ADDRESSES: Final = "addresses"
+ADDRESSES: Final = "addresses"
 """Our own file on each node: names and addresses of all."""
 
-PlanT = TypeVar("PlanT", bound=ServerPlan, contravariant=True)
+PlanT = TypeVar("PlanT", bound=Plan, contravariant=True)
 
 
 class ServerSystem(Target[PlanT]):
@@ -328,6 +330,10 @@ class ServerSystem(Target[PlanT]):
     settings: ClassVar[Sequence[str]] = ()
     """The settings of servers that a plan may set in `target.settings`: those that load no code and
     name no file, address or port."""
+    setting_keys: ClassVar[Mapping[str, str]] = {}
+    """The settings that have their own key in a plan, by name."""
+    voters: ClassVar[frozenset[str]] = frozenset()
+    """The roles of servers with a vote; none: all have one."""
 
     @abstractmethod
     def argv(self, server: Server, plan: PlanT) -> Sequence[str]:
@@ -337,14 +343,18 @@ class ServerSystem(Target[PlanT]):
         """The files that a server starts with, by their names below `NODE_DATA`."""
         return {}
 
-    @abstractmethod
+    def role(self, name: str) -> str:  # noqa: ARG002
+        """The role of a server."""
+        return "server"
+
     def report(self, address: str, *, timeout_s: float) -> Report | None:
         """What the server at this address alone reports; `None` if it does not answer. Connect by
         `own_connection` (`ask_json` does)."""
+        raise NotImplementedError
 
-    @abstractmethod
     def connect(self, address: str, plan: PlanT) -> KeyValueClient:
         """A connection of the workload to this server. Raises NotSent."""
+        raise NotImplementedError
 
     def is_ready(self, node: Node, plan: PlanT) -> bool:  # noqa: ARG002
         """Whether a server that reports a leader takes requests."""
@@ -356,6 +366,10 @@ class ServerSystem(Target[PlanT]):
         line = node.admin(["cat", f"/proc/{node.pid()}/cmdline"]).output.split("\0")
         pairs = (each.removeprefix("--").partition("=") for each in line if each.startswith("--"))
         return {name: value for name, _, value in pairs}
+
+    def wanted(self, plan: PlanT) -> Mapping[str, Any]:
+        """The settings that every server is started with, as far as the plan decides them."""
+        return plan.target.settings
 
     # What has a default, and may be overridden all the same.
 
@@ -372,11 +386,11 @@ class ServerSystem(Target[PlanT]):
 
     def vocabulary(self) -> Vocabulary:
         """Words for systems in which one server leads by a majority."""
-        return quorum_vocabulary(self.plugin)
+        return quorum_vocabulary(self.plugin, voters=self.voters)
 
     def names(self, plan: PlanT) -> list[str]:
         """n1, n2 ..."""
-        return [f"n{number}" for number in range(1, plan.target.nodes + 1)]
+        return [f"n{number}" for number in range(1, plan.replicas + 1)]
 
     def prepare(self, plan: PlanT, say: Callable[[str], None]) -> Ingredients:
         """The image that the plan names, or the one with the server's packages."""
@@ -419,7 +433,7 @@ class ServerSystem(Target[PlanT]):
         if not version:
             return {}
         reference = self.recipe(version).reference(base_reference())
-        return {f"image of {self.plugin} {version}": find(reference) is not None}
+        return {f"image of {type(self).__name__} {version}": find(reference) is not None}
 
     def nodes(
         self, plan: PlanT, ingredients: Ingredients, addresses: Mapping[str, str]
@@ -430,9 +444,9 @@ class ServerSystem(Target[PlanT]):
         return [
             NodeSpec(
                 name=server.name,
-                roles=frozenset({"server"}),
+                roles=frozenset({self.role(server.name)}),
                 argv=self.argv(server, plan),
-                files={**self.files(server, plan), _ADDRESSES: listed},
+                files={**self.files(server, plan), ADDRESSES: listed},
                 mounts=ingredients.mounts,
                 memory_mb=plan.target.memory_mb,
                 ports=self.ports,
@@ -474,7 +488,7 @@ class ServerSystem(Target[PlanT]):
         leads = said.leader == node.name
         members = [node.name]
         if leads:
-            lines = node.admin(["cat", f"{NODE_DATA}/{_ADDRESSES}"]).output.splitlines()
+            lines = node.admin(["cat", f"{NODE_DATA}/{ADDRESSES}"]).output.splitlines()
             others = dict(line.split() for line in lines)
             del others[node.name]
             reports = {name: self.report(others[name], timeout_s=timeout_s / 4) for name in others}
@@ -497,14 +511,12 @@ class ServerSystem(Target[PlanT]):
 
     def requested(self, plan: PlanT) -> dict[str, Any]:
         """The settings of every server, as the plan has them."""
-        return {
-            "settings": {"server": {k: setting_text(v) for k, v in plan.target.settings.items()}}
-        }
+        return {"settings": {"server": {k: setting_text(v) for k, v in self.wanted(plan).items()}}}
 
     def effective(self, cluster: Cluster, plan: PlanT) -> dict[str, Any]:
         """What every server reports, compared with the plan's."""
         reported = {node.name: self.reported(node, plan) for node in cluster.nodes.values()}
-        warnings = compare_settings(plan.target.settings, reported)
+        warnings = compare_settings(self.wanted(plan), reported, keys=self.setting_keys)
         return {"settings": {"server": shared_settings(reported)}, "warnings": warnings}
 
     def promises(self, plan: Mapping[str, Any], effective: Mapping[str, Any]) -> Promises:
@@ -513,21 +525,24 @@ class ServerSystem(Target[PlanT]):
         return Promises(
             model=registry.model_of(plan["workload"]["name"]),
             once=True,
-            replicas=int(plan["target"]["nodes"]),
+            replicas=self.replicas(plan),
             clients=int(plan["workload"]["clients"]),
         )
 
+    def replicas(self, plan: Mapping[str, Any]) -> int:
+        """How many servers have everything, from a plan.json."""
+        return int(plan["target"]["nodes"])
+
     def client(self, cluster: Cluster, plan: PlanT) -> Client:
         """As many clients as the plan has; each begins with another server."""
+        load: Any = plan.workload
         servers = [(node.name, node.address) for node in cluster.nodes.values()]
 
         def moving(number: int) -> BlockingClient:
-            first = number % len(servers)
-            own = [*servers[first:], *servers[:first]]
-            own = own[:1] if plan.workload.connect == "one" else own
+            own = in_turn(servers, load.connect, number)
             return _Moving(lambda address: self.connect(address, plan), own)
 
-        return ThreadedClient(moving, threads=plan.workload.clients)
+        return ThreadedClient(moving, threads=load.clients)
 
     def size(self, plan: Mapping[str, Any]) -> list[str]:
         """The servers."""
@@ -537,6 +552,15 @@ class ServerSystem(Target[PlanT]):
     def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
         """The settings of every server."""
         return {"server": (plan.get("target") or {}).get("settings") or {}}
+
+
+T = TypeVar("T")
+
+
+def in_turn(servers: Sequence[T], connect: str, number: int) -> list[T]:
+    """The servers for client `number`, from 0, in the order in which it tries them."""
+    first = number % len(servers)
+    return [*servers[first:], *servers[:first]][: 1 if connect == "one" else None]
 
 
 def await_processes(cluster: Cluster) -> None:

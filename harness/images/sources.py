@@ -10,7 +10,6 @@ import hashlib
 import os
 import shutil
 import subprocess
-import tarfile
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -220,8 +219,7 @@ def _unpack(archive: Path, digest: str, folder: Path) -> None:
     if archive.suffix in (".zip", ".jar"):
         shutil.unpack_archive(archive, folder, "zip")
     else:
-        with tarfile.open(archive) as members:
-            members.extractall(folder, filter="data")
+        _must(["tar", "-xf", archive.name], folder, package="tar")
     archive.unlink()
 
 

@@ -45,8 +45,8 @@ from harness.protocols import (
 )
 from harness.protocols.clock import RealClock
 from harness.run.blocking import ThreadedClient
-from targets.zookeeper.configuration import CLIENT_PORT
-from targets.zookeeper.layout import LOCKS, SEQUENCE, SET, addresses_of
+from harness.servers import DIFFERS, NOT_CONNECTED, in_turn
+from targets.zookeeper.configuration import CLIENT_PORT, LOCKS, SEQUENCE, SET
 from targets.zookeeper.plan import ZooKeeperPlan
 
 # One kazoo client without its retry layer, for one operation at a time.
@@ -192,19 +192,12 @@ UNPROVEN: Final[Mapping[int, str]] = {
 }
 """Codes that prove nothing, and why."""
 
-NOT_CONNECTED: Final = "NotConnected"
-"""The error of an operation that was not handed to kazoo, because there was no connection."""
-
 
 def outcome(error: Exception) -> Completion:
     """How an operation ended for which kazoo raised this exception."""
     code = getattr(error, "code", None)
     name = type(error).__name__.removesuffix("Error")
     return completion(FAIL if code in REFUSED else INFO, error=name)
-
-
-DIFFERS: Final = "Differs"
-"""The error of a compare-and-set whose register held another value."""
 
 
 class ZooKeeperClient(BlockingClient):
@@ -409,7 +402,7 @@ def client_of(cluster: Cluster, plan: ZooKeeperPlan, model: str, *, pinned: bool
 
     def connect(number: int) -> ZooKeeperClient:
         session = Session(
-            addresses_of(names, plan, number),
+            in_turn(list(names), load.connect, number),
             names,
             session_ms=load.session_ms,
             request_ms=load.request_ms,

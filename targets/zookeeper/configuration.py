@@ -1,15 +1,118 @@
-"""What ZooKeeper's servers start with: zoo.cfg, the server's number, and which settings a plan may
-not touch. Kafka's ZooKeeper mode uses the same files."""
+"""What ZooKeeper's servers start with: versions and their jars, settings, files and the command.
+
+A version is a row of `RELEASES`. Jars are Maven coordinates. What a server needs at run time and
+its artefact only names as `provided` is added (metrics-core, snappy, from 3.6 on), and one logging
+binding for all: reload4j. Kafka's ZooKeeper mode uses zoo.cfg and the server's number too.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from harness.errors import PlanError
+from harness.images.recipe import Recipe
+from harness.images.sources import Source
 from harness.protocols import NODE_DATA, STORED
+from harness.servers import setting_text
+from targets.zookeeper.plan import ZooKeeperPlan
+
+# Versions, as data.
+
+JAR_FOLDER: Final = "/opt/zookeeper/libs"
+_JAVA: Final = "openjdk-17-jre-headless"
+MAIN: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+
+_METRICS: Final = (
+    "io.dropwizard.metrics:metrics-core:4.1.12.1",
+    "org.xerial.snappy:snappy-java:1.1.10.5",
+)
+_OTHER_LOGGING: Final = (
+    "org.slf4j:slf4j-log4j12",
+    "log4j:log4j",
+    "ch.qos.logback:logback-classic",
+    "ch.qos.logback:logback-core",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """Versions that are built and started alike.
+
+    versions    a pattern of complete version numbers
+    slf4j       the version of the logging interface that they bring
+    metrics     reports figures of its own, such as how often it has called fsync
+    reconfig    members can be changed while it runs
+    """
+
+    versions: str
+    slf4j: str = "1.7.36"
+    metrics: bool = True
+    reconfig: bool = True
+
+    def recipe(self, version: str) -> Recipe:
+        """The image of one version."""
+        return Recipe(
+            name="zookeeper",
+            version=version,
+            packages=(_JAVA,),
+            jars=(
+                f"org.apache.zookeeper:zookeeper:{version}",
+                f"org.slf4j:slf4j-reload4j:{self.slf4j}",
+                *(_METRICS if self.metrics else ()),
+            ),
+            exclude=_OTHER_LOGGING,
+            jar_folder=JAR_FOLDER,
+        )
+
+
+RELEASES: Final[Sequence[Release]] = (
+    Release(versions=r"3\.4\.(1[0-4])", metrics=False, reconfig=False),
+    Release(versions=r"3\.5\.([5-9]|10)", metrics=False),
+    Release(versions=r"3\.[678]\.\d+|3\.9\.[0-3]"),
+    Release(versions=r"3\.9\.\d+", slf4j="2.0.13"),
+)
+"""In order: the first whose pattern fits a version is its row."""
+
+DEFAULT_VERSION: Final = "3.9.5"
+
+
+class Jars(Source):
+    """ZooKeeper's jars, by Maven; a version is another row."""
+
+    client: ClassVar[str] = "mvn"
+
+    @property
+    def needed(self) -> Mapping[str, str]:
+        """Java."""
+        return {"java": _JAVA}
+
+    def version(self, wanted: str | None, *, key: str = "target.version") -> str:
+        """Any version that has a row. Raises PlanError."""
+        release_of(version := wanted or DEFAULT_VERSION, key=key)
+        return version
+
+    def recipe(self, name: str, version: str | None) -> Recipe:
+        """The image of one version."""
+        del name
+        return release_of(known := self.version(version)).recipe(known)
+
+
+def release_of(version: str, *, key: str = "target.version") -> Release:
+    """The row of a version. Raises PlanError for one that is not supported."""
+    for release in RELEASES:
+        if re.fullmatch(release.versions, version):
+            return release
+    raise PlanError(
+        f"ZooKeeper {version} is not a supported version",
+        key=key,
+        hint="use 3.4.10 to 3.4.14, 3.5.5 to 3.5.10, or 3.6 to 3.9, such as 3.4.14 or 3.9.5",
+    )
+
+
+# zoo.cfg, and which settings a plan may not touch.
 
 CLIENT_PORT: Final = 2181
 PEER_PORT, ELECTION_PORT = 2888, 3888
@@ -33,6 +136,12 @@ _REFUSED: Final[tuple[tuple[str, str], ...]] = (
     (r"metricsProvider\..*|authProvider.*|serverCnxnFactory|.*[cC]lass(Name)?|.*Provider", _CODE),
     (r".*([fF]ile|[dD]ir|[pP]ath|[lL]ocation|config)", _CODE),
 )
+
+OWN_KEYS: Final = {
+    name: f"ensemble.{name}"
+    for name in ("tickTime", "initLimit", "syncLimit", "forceSync", "snapCount")
+}
+"""Settings that have their own key in a plan."""
 
 IN_FILE: Final = frozenset(
     {
@@ -81,37 +190,132 @@ def server_files(
     return {CONFIG: _lines(values), f"{STORED}/myid": str(number).encode()}
 
 
-def why_refused(key: str) -> str | None:
-    """Why a plan may not set this; `None` when it may."""
-    for pattern, reason in _REFUSED:
-        if re.fullmatch(pattern, key):
-            return reason
-    return None
-
-
-def check_settings(settings: Mapping[str, Any], known: Mapping[str, str]) -> None:
-    """Raise PlanError for the first setting that a plan may not touch; `known`: settings that have
-    their own key, by their name."""
+def check_settings(settings: Mapping[str, Any]) -> None:
+    """Raise PlanError for the first setting that a plan may not touch, or that has its own key."""
     for key in settings:
-        if reason := why_refused(key):
+        reason = next((why for form, why in _REFUSED if re.fullmatch(form, key)), None)
+        if reason is not None:
             raise PlanError(
                 f"this setting is refused: {reason}",
                 key=f'target.settings."{key}"',
                 hint="remove it",
             )
-        if key in known:
+        if key in OWN_KEYS:
             raise PlanError(
                 "this setting has its own key",
                 key=f'target.settings."{key}"',
-                hint=f"set {known[key]}",
+                hint=f"set {OWN_KEYS[key]}",
             )
 
 
-def text(value: Any) -> str:
-    """A setting's value as ZooKeeper writes it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _lines(values: Mapping[str, Any]) -> bytes:
-    escaped = {key: text(value).replace("\\", "\\\\") for key, value in values.items()}
+    escaped = {key: setting_text(value).replace("\\", "\\\\") for key, value in values.items()}
     return "".join(f"{key}={value}\n" for key, value in escaped.items()).encode()
+
+
+# Nodes: servers z1 ... with a vote, observers o1 ..., and what they start with.
+
+VOTER, OBSERVER = "voter", "observer"
+"""Roles of nodes."""
+
+SET: Final = "set"
+SEQUENCE: Final = "sequence"
+LOCKS: Final = "locks"
+"""Znodes below the plan's parent, below which elements, numbers and locks are."""
+
+LOGS: Final = "log"
+
+_LOG_CONFIG: Final = "log4j.properties"
+_LOG4J: Final = """\
+log4j.rootLogger=INFO, file
+log4j.appender.file=org.apache.log4j.RollingFileAppender
+log4j.appender.file.File=${ackloss.log}
+log4j.appender.file.MaxFileSize=64MB
+log4j.appender.file.MaxBackupIndex=3
+log4j.appender.file.layout=org.apache.log4j.PatternLayout
+log4j.appender.file.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+# Short-lived small JVMs on few cores: no parallel collector, no second compiler. Until 3.4 a server
+# wants log4j's JMX beans, and reload4j has none.
+JVM: Final = (
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xshare:auto",
+    "-Djava.net.preferIPv4Stack=true",
+    "-Dzookeeper.jmx.log4j.disable=true",
+    "-Dzookeeper.admin.enableServer=false",
+)
+_PROPERTY: Final = "-Dzookeeper."
+_OF_ENSEMBLE: Final = ("tickTime", "initLimit", "syncLimit")
+
+
+def parents(plan: ZooKeeperPlan) -> list[str]:
+    """Znodes that are there before the first operation."""
+    return [f"{plan.workload.parent}/{name}" for name in (SET, SEQUENCE, LOCKS)]
+
+
+def names(plan: ZooKeeperPlan) -> list[str]:
+    """Servers, then observers."""
+    ensemble = plan.ensemble
+    return [
+        *(f"z{number}" for number in range(1, ensemble.servers + 1)),
+        *(f"o{number}" for number in range(1, ensemble.observers + 1)),
+    ]
+
+
+def files_of(name: str, addresses: Mapping[str, str], plan: ZooKeeperPlan) -> dict[str, bytes]:
+    """What a server starts with."""
+    ensemble = [
+        Server(number=number, address=addresses[each], observer=each.startswith("o"))
+        for number, each in enumerate(names(plan), start=1)
+    ]
+    return {
+        **server_files(names(plan).index(name) + 1, ensemble, file_settings(plan)),
+        _LOG_CONFIG: _LOG4J.encode(),
+        f"{LOGS}/zookeeper.log": b"",
+    }
+
+
+def argv(plan: ZooKeeperPlan) -> list[str]:
+    """The command that starts a server."""
+    return [
+        "java",
+        *JVM,
+        f"-Xmx{plan.target.memory_mb // 2}m",
+        f"-Dlog4j.configuration=file:{NODE_DATA}/{_LOG_CONFIG}",
+        f"-Dackloss.log={NODE_DATA}/{LOGS}/zookeeper.log",
+        *(f"{_PROPERTY}{key}={setting_text(value)}" for key, value in flag_settings(plan).items()),
+        "-cp",
+        f"{JAR_FOLDER}/*",
+        MAIN,
+        f"{NODE_DATA}/{CONFIG}",
+    ]
+
+
+def file_settings(plan: ZooKeeperPlan) -> dict[str, Any]:
+    """What is in zoo.cfg, besides what ackloss owns."""
+    given = {key: value for key, value in plan.target.settings.items() if key in IN_FILE}
+    ensemble = {key: getattr(plan.ensemble, key) for key in _OF_ENSEMBLE}
+    reconfig = {"reconfigEnabled": True} if plan.ensemble.reconfig else {}
+    return {"maxClientCnxns": 0, **ensemble, **given, **reconfig}
+
+
+def flag_settings(plan: ZooKeeperPlan) -> dict[str, Any]:
+    """System properties of the JVM, without `zookeeper.` in front."""
+    ensemble = plan.ensemble
+    given = {key: value for key, value in plan.target.settings.items() if key not in IN_FILE}
+    return {
+        "4lw.commands.whitelist": ",".join(sorted({*WORDS, *ensemble.four_letter_words})),
+        "forceSync": "yes" if ensemble.forceSync else "no",
+        "snapCount": ensemble.snapCount,
+        **({"skipACL": "yes"} if ensemble.reconfig else {}),  # only a superuser may otherwise
+        **given,
+    }
+
+
+def flags_of(command_line: str) -> dict[str, str]:
+    """The properties on a JVM's command line, by name without `zookeeper.`; arguments are separated
+    by NUL, as Linux shows them."""
+    arguments = [arg for arg in command_line.split("\0") if arg.startswith(_PROPERTY)]
+    pairs = (argument.removeprefix(_PROPERTY).partition("=") for argument in arguments)
+    return {key: value for key, _, value in pairs}

@@ -7,7 +7,8 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
 
-from harness.plan import Image, Plan, Section, Slug, TargetPlan, Version, WorkloadPlan
+from harness.plan import Image, Plan, Section, Slug, TargetPlan, Version
+from harness.servers import ServerWorkloadPlan
 
 # fmt: off
 Word = Literal[
@@ -80,13 +81,10 @@ class EnsemblePlan(Section):
         return self
 
 
-class ZooKeeperWorkloadPlan(WorkloadPlan):
+class ZooKeeperWorkloadPlan(ServerWorkloadPlan):
     """The workload and the clients that run it. Each process has its own client, if there are
     enough clients."""
 
-    processes: int = Field(
-        12, ge=1, le=20_000, description="Logical clients, each with one operation in flight."
-    )
     clients: int = Field(
         12, ge=1, le=64, description="Real clients (sessions), each with one operation in flight."
     )

@@ -9,6 +9,7 @@ answered out of order (auth, sasl).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -28,11 +29,9 @@ from harness.levers.proxied import (
     with_proxy,
 )
 from harness.plan import number_of
-from harness.protocols import ImageRef, Ingredients, NodeSpec
-from targets.zookeeper.configuration import CLIENT_PORT
-from targets.zookeeper.layout import JVM
+from harness.protocols import Ingredients, NodeSpec
+from targets.zookeeper.configuration import CLIENT_PORT, DEFAULT_VERSION, JAR_FOLDER, JVM
 from targets.zookeeper.plan import ZooKeeperPlan
-from targets.zookeeper.versions import DEFAULT_VERSION, JAR_FOLDER
 
 # The proxies before ZooKeeper's servers: a JVM beside each server's own, only in plans that need
 # it.
@@ -44,15 +43,15 @@ WIRE: Final = "ZooKeeperWire"
 _LOOPBACK: Final = "127.0.0.1"
 
 
-def proxy_files(
-    plan: ZooKeeperPlan, image: ImageRef, say: Say, *, here: Path | None = None
-) -> dict[str, bytes]:
-    """The jar, where the plan needs it, for the target's ingredients; `here` are the jars of this
-    machine, where nodes are hosts."""
+def with_jar(made: Ingredients, plan: ZooKeeperPlan, say: Say) -> Ingredients:
+    """The ingredients with the proxies' jar, where the plan needs it. Where nodes are hosts, the
+    jars that it is compiled against are on this machine."""
     if not proxied(plan):
-        return {}
+        return made
     sources = sorted([*SOURCES.glob("*.java"), *OURS.glob("*.java")])
-    return {JAR: jar(image, JAR, sources, say, against=JAR_FOLDER, here=here, needed_by="faults")}
+    here = next(iter(made.folders), None)
+    content = jar(made.image, JAR, sources, say, against=JAR_FOLDER, here=here, needed_by="faults")
+    return replace(made, files={JAR: content})
 
 
 def with_proxies(

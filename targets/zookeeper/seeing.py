@@ -23,8 +23,8 @@ from typing import Final
 
 from harness.faults.own_traffic import NoAnswer, own_connection
 from harness.protocols import NODE_DATA, Node, NodeView, PartitionView
+from harness.servers import ADDRESSES
 from targets.zookeeper.configuration import CLIENT_PORT, DATA, PEER_PORT
-from targets.zookeeper.layout import ADDRESSES
 from targets.zookeeper.plan import ZooKeeperPlan
 
 LEADER, FOLLOWER, OBSERVER, STANDALONE = "leader", "follower", "observer", "standalone"

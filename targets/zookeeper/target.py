@@ -7,39 +7,28 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version as installed
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from harness import registry
 from harness.errors import PlanError
-from harness.faults import leaders
 from harness.faults.own_traffic import NoAnswer
+from harness.images.sources import Source
 from harness.levers.protocol import ProtocolLever
 from harness.models import LOCK, REGISTER, SEQUENCE, SET, WATCH
-from harness.protocols import (
-    Client,
-    Cluster,
-    ImageRef,
-    Ingredients,
-    Lever,
-    Node,
-    NodeSpec,
-    NodeView,
-    Promises,
-    Target,
-)
+from harness.protocols import Client, Cluster, Ingredients, Lever, Node, NodeSpec, NodeView
 from harness.protocols.systems import COMMAND, EXEC, JSON, LogLines
-from harness.protocols.vocabulary import Vocabulary
-from harness.servers import await_processes
-from targets.zookeeper import layout, proxy, seeing, settings
-from targets.zookeeper.configuration import CLIENT_PORT, check_settings
-from targets.zookeeper.layout import VOTER
+from harness.servers import Server, ServerSystem, in_turn
+from targets.zookeeper import configuration, proxy, seeing
+from targets.zookeeper.configuration import (
+    CLIENT_PORT,
+    DEFAULT_VERSION,
+    OBSERVER,
+    OWN_KEYS,
+    VOTER,
+    Jars,
+    release_of,
+)
 from targets.zookeeper.plan import STARTERS, ZooKeeperPlan
-from targets.zookeeper.proxy import proxy_files, with_proxies
-from targets.zookeeper.versions import DEFAULT_VERSION, JAR_FOLDER, JAVA, release_of
-
-if TYPE_CHECKING:
-    pass
-
 
 LOG_LINES: Final = LogLines(
     dated=re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] (.*)", re.DOTALL),
@@ -53,7 +42,7 @@ LOG_LINES: Final = LogLines(
 )
 """The lines about elections, syncing and the log."""
 
-SERVED: Final = {SET.name: f"/{layout.SET}", REGISTER.name: ""}
+SERVED: Final = {SET.name: f"/{configuration.SET}", REGISTER.name: ""}
 """The znode below the plan's parent below which they write, by the models that any client can
 serve: operations of the others depend on a session of the process."""
 
@@ -62,19 +51,15 @@ _REQUESTS: Final = 3
 _GRACE_S: Final = 5.0
 """How much longer than its settings allow an operation may take until it counts as blocked."""
 _ASK_S: Final = 2.0
-_POLL_S: Final = 0.1
+_SETTINGS_S: Final = 5.0
 _PACKAGE: Final = "kazoo"
 _MEMBERS: Final = "members"
 _OF_ONE_SESSION: Final = frozenset({LOCK.name, WATCH.name})
 """Models of which a process must have the same session from one operation to the next."""
-_OWN_KEYS: Final = {
-    name: f"ensemble.{name}"
-    for name in ("tickTime", "initLimit", "syncLimit", "forceSync", "snapCount")
-}
 
 
 @dataclass(frozen=True)
-class ZooKeeper(Target[ZooKeeperPlan]):
+class ZooKeeper(ServerSystem[ZooKeeperPlan]):
     """Apache ZooKeeper, 3.4 to 3.9: servers z1 ... with a vote, and observers o1 ... ."""
 
     plugin: ClassVar[str] = "zookeeper"
@@ -83,7 +68,11 @@ class ZooKeeper(Target[ZooKeeperPlan]):
     models: ClassVar[frozenset[str]] = frozenset(
         model.name for model in (LOCK, REGISTER, SEQUENCE, SET, WATCH)
     )
+    source: ClassVar[Source] = Jars("org.apache.zookeeper:zookeeper", program="java")
     default_version: ClassVar[str] = DEFAULT_VERSION
+    ports: ClassVar[tuple[int, ...]] = configuration.PORTS
+    setting_keys: ClassVar[Mapping[str, str]] = OWN_KEYS
+    voters: ClassVar[frozenset[str]] = frozenset({VOTER})
     packages: ClassVar[tuple[str, ...]] = (_PACKAGE,)
     cell_keys: ClassVar[tuple[str, ...]] = tuple(
         f"workload.{key}" for key in ("read", "connect", "session_ms", "request_ms", "clients")
@@ -93,7 +82,7 @@ class ZooKeeper(Target[ZooKeeperPlan]):
 
     def check(self, plan: ZooKeeperPlan) -> None:
         """Refuse settings that a plan may not touch, and versions that are not supported."""
-        check_settings(plan.target.settings, _OWN_KEYS)
+        configuration.check_settings(plan.target.settings)
         if plan.target.image is not None:
             raise PlanError(
                 "ZooKeeper runs from its artefacts only",
@@ -104,13 +93,13 @@ class ZooKeeper(Target[ZooKeeperPlan]):
             raise PlanError(
                 "is missing", key="target.version", hint=f'such as version = "{DEFAULT_VERSION}"'
             )
-        if plan.ensemble.reconfig and not release_of(plan.target.version).reconfig:
+        release = release_of(plan.target.version)
+        if plan.ensemble.reconfig and not release.reconfig:
             raise PlanError(
                 f"ZooKeeper {plan.target.version} cannot change its members while it runs",
                 key="ensemble.reconfig",
                 hint="use 3.5 or later",
             )
-        release_of(plan.target.version)
         model = registry.model_of(plan.workload.name)
         if plan.workload.client == EXEC and model not in SERVED:
             raise PlanError(
@@ -120,7 +109,7 @@ class ZooKeeper(Target[ZooKeeperPlan]):
                 f"{', '.join(sorted(SERVED))}",
             )
         proxy.check(plan)
-        if registry.model_of(plan.workload.name) in _OF_ONE_SESSION and load_is_shared(plan):
+        if model in _OF_ONE_SESSION and plan.workload.processes != plan.workload.clients:
             raise PlanError(
                 f"{plan.workload.name} needs one client for each process",
                 key="workload.clients",
@@ -143,27 +132,6 @@ class ZooKeeper(Target[ZooKeeperPlan]):
             )
         return found
 
-    def vocabulary(self) -> Vocabulary:
-        """Words for systems in which one server leads by a majority; observers have no vote."""
-        return leaders.quorum_vocabulary(self.plugin, voters=frozenset({VOTER}))
-
-    def check_version(self, version: str, *, key: str) -> None:
-        """Refuse versions that are not supported."""
-        release_of(version, key=key)
-
-    def prepare_version(self, version: str, say: Callable[[str], None]) -> None:
-        """The image."""
-        from harness.images.building import ensure  # imports Docker's client
-
-        ensure(release_of(version).recipe(version), say)
-
-    def made(self, version: str) -> dict[str, bool]:
-        """The image."""
-        from harness.images.building import base_reference, find  # imports Docker's client
-
-        reference = release_of(version).recipe(version).reference(base_reference())
-        return {f"image of ZooKeeper {version}": find(reference) is not None}
-
     def log_lines(self) -> LogLines:
         """Lines about elections, syncing and sessions."""
         return LOG_LINES
@@ -180,7 +148,7 @@ class ZooKeeper(Target[ZooKeeperPlan]):
     def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
         """The settings of every server."""
         ensemble = plan.get("ensemble") or {}
-        decisive_first = sorted(_OWN_KEYS, key=lambda key: key != "forceSync")
+        decisive_first = sorted(OWN_KEYS, key=lambda key: key != "forceSync")
         named = {key: ensemble[key] for key in decisive_first if key in ensemble}
         return {"server": {**named, **((plan.get("target") or {}).get("settings") or {})}}
 
@@ -190,33 +158,34 @@ class ZooKeeper(Target[ZooKeeperPlan]):
 
     def names(self, plan: ZooKeeperPlan) -> list[str]:
         """z1 ... and o1 ... ."""
-        return layout.names(plan)
+        return configuration.names(plan)
+
+    def role(self, name: str) -> str:
+        """Observers have no vote."""
+        return OBSERVER if name.startswith("o") else VOTER
+
+    def argv(self, server: Server, plan: ZooKeeperPlan) -> list[str]:
+        """The same for all: what differs is in files."""
+        del server
+        return configuration.argv(plan)
+
+    def files(self, server: Server, plan: ZooKeeperPlan) -> Mapping[str, bytes]:
+        """zoo.cfg, the server's number, and how it logs."""
+        return configuration.files_of(server.name, server.addresses, plan)
 
     def prepare(self, plan: ZooKeeperPlan, say: Callable[[str], None]) -> Ingredients:
         """The image of the plan's version, and its proxy."""
-        from harness.images.building import ensure  # imports Docker's client
-
-        version = plan.target.version or DEFAULT_VERSION
-        image = ensure(release_of(version).recipe(version), say)
-        return Ingredients(image=image, files=proxy_files(plan, image, say))
+        return proxy.with_jar(super().prepare(plan, say), plan, say)
 
     def for_hosts(self, plan: ZooKeeperPlan, say: Callable[[str], None]) -> Ingredients:
         """The jars of the plan's version, and its proxy."""
-        from harness.images import maven
-
-        version = plan.target.version or DEFAULT_VERSION
-        jars = maven.kept(recipe := release_of(version).recipe(version), say)
-        image = ImageRef(
-            reference=f"jars of ZooKeeper {version}", id=recipe.digest(), version=version
-        )
-        files = proxy_files(plan, image, say, here=jars)
-        return Ingredients(image=image, files=files, folders={jars: JAR_FOLDER}, programs=JAVA)
+        return proxy.with_jar(super().for_hosts(plan, say), plan, say)
 
     def nodes(
         self, plan: ZooKeeperPlan, ingredients: Ingredients, addresses: Mapping[str, str]
     ) -> list[NodeSpec]:
-        """Every node with its files."""
-        return with_proxies(layout.specs(plan, ingredients, addresses), plan, ingredients)
+        """Every node with its files, and its proxy where the plan needs it."""
+        return proxy.with_proxies(super().nodes(plan, ingredients, addresses), plan, ingredients)
 
     def levers(self, cluster: Cluster, plan: ZooKeeperPlan) -> Mapping[str, Lever[Any]]:
         """The lever that changes the members of the ensemble, and the one that meets requests."""
@@ -231,51 +200,48 @@ class ZooKeeper(Target[ZooKeeperPlan]):
         """Every server is in sync with one leader, and the parents of what is written are there."""
         from targets.zookeeper import asking  # imports kazoo
 
-        deadline = time.monotonic() + timeout_s
-        while (missing := self._missing(cluster, plan)) is not None:
-            await_processes(cluster)
-            if time.monotonic() > deadline:
-                raise TimeoutError(missing)
-            time.sleep(_POLL_S)
+        super().bring_up(cluster, plan, timeout_s=timeout_s)
         first = next(iter(cluster.nodes.values()))
         try:
-            for path in layout.parents(plan):
+            for path in configuration.parents(plan):
                 asking.create(first.address, path, b"", timeout_s=2 * _ASK_S)
         except NoAnswer as error:
             raise TimeoutError(f"{first.name} made no znode: {error}") from error
 
-    def _missing(self, cluster: Cluster, plan: ZooKeeperPlan) -> str | None:
-        """What is still missing; `None` if nothing is."""
-        leaders = set()
-        for node in cluster.nodes.values():
-            view = seeing.observe(node, plan, timeout_s=_ASK_S)
-            if view is None:
-                return f"{node.name} does not answer"
-            (seen,) = view.partitions
-            if seen.leader is None:
-                return f"{node.name} has no leader"
-            if view.authority and len(seen.members) != plan.replicas:
-                return f"in sync with {node.name} are {list(seen.members)}"
-            leaders.add(seen.leader)
-        return None if len(leaders) == 1 else f"several lead: {sorted(leaders)}"
+    def wanted(self, plan: ZooKeeperPlan) -> Mapping[str, Any]:
+        """Those of zoo.cfg and of the JVM; a single server has no limits of an ensemble."""
+        wanted = {**configuration.file_settings(plan), **configuration.flag_settings(plan)}
+        if len(configuration.names(plan)) == 1:
+            del wanted["initLimit"], wanted["syncLimit"]
+        return wanted
+
+    def reported(self, node: Node, plan: ZooKeeperPlan) -> Mapping[str, str]:
+        """What a server has read from zoo.cfg (`conf`; without how much it stores), and the command
+        line of its JVM. Raises TimeoutError if it does not report it."""
+        del plan
+        flags = configuration.flags_of(node.admin(["cat", f"/proc/{node.pid()}/cmdline"]).output)
+        try:
+            answer = seeing.ask_word(node.address, "conf", timeout_s=_SETTINGS_S)
+        except NoAnswer as error:
+            raise TimeoutError(f"{node.name} did not report its settings: {error}") from error
+        found = seeing.settings_of(answer)
+        return {**flags, **{key: found[key] for key in found if not key.endswith("Size")}}
 
     def effective(self, cluster: Cluster, plan: ZooKeeperPlan) -> dict[str, Any]:
-        """What every server reports about its settings."""
-        return settings.effective(cluster, plan)
+        """What every server reports; from 3.6 on also whether it really calls fsync."""
+        document = super().effective(cluster, plan)
+        if release_of(plan.target.version or DEFAULT_VERSION).metrics:
+            for node in cluster.nodes.values():
+                _check_fsync(node, wanted=plan.ensemble.forceSync)
+        else:
+            document["warnings"].append(
+                "ensemble.forceSync: this version does not count its calls of fsync"
+            )
+        return document
 
-    def requested(self, plan: ZooKeeperPlan) -> dict[str, Any]:
-        """The settings of every server, as the plan has them."""
-        return {"settings": {"server": settings.requested(plan)}, "features": {}}
-
-    def promises(self, plan: Mapping[str, Any], effective: Mapping[str, Any]) -> Promises:
-        """Whatever its settings: what is acknowledged stays, once."""
-        del effective
-        return Promises(
-            model=registry.model_of(plan["workload"]["name"]),
-            once=True,
-            replicas=int(plan["ensemble"]["servers"]),
-            clients=int(plan["workload"]["clients"]),
-        )
+    def replicas(self, plan: Mapping[str, Any]) -> int:
+        """Those with a vote."""
+        return int(plan["ensemble"]["servers"])
 
     def client(self, cluster: Cluster, plan: ZooKeeperPlan) -> Client:
         """See `targets.zookeeper.clients`."""
@@ -288,7 +254,7 @@ class ZooKeeper(Target[ZooKeeperPlan]):
         """Its servers, in the order in which it tries them, and the znode below which it writes."""
         load, model = plan.workload, registry.model_of(plan.workload.name)
         names = {node.address: node.name for node in cluster.nodes.values()}
-        given = layout.addresses_of(names, plan, number - 1)
+        given = in_turn(list(names), load.connect, number - 1)
         servers: list[JSON] = [f"{address}:{CLIENT_PORT}" for address in given]
         nodes: dict[str, JSON] = {f"{address}:{CLIENT_PORT}": names[address] for address in given}
         return {
@@ -333,9 +299,26 @@ class ZooKeeper(Target[ZooKeeperPlan]):
 
     def logs(self, node: Node) -> dict[str, bytes]:
         """zookeeper.log, which has elections, syncing and sessions."""
-        return node.get(layout.LOGS)
+        return node.get(configuration.LOGS)
 
 
-def load_is_shared(plan: ZooKeeperPlan) -> bool:
-    """Whether processes share clients."""
-    return plan.workload.processes != plan.workload.clients
+def _check_fsync(node: Node, *, wanted: bool) -> None:
+    """Raise PlanError when a server that was to call fsync has not, or the other way round: every
+    server has logged something by now."""
+    deadline = time.monotonic() + _SETTINGS_S
+    while (calls := fsync_calls(node)) is None or (wanted and not calls):
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.1)
+    if calls is None or bool(calls) != wanted:
+        raise PlanError(f"{node.name} has called fsync {calls} times", key=OWN_KEYS["forceSync"])
+
+
+def fsync_calls(node: Node) -> int | None:
+    """How many transactions' logs a server has fsynced since it started."""
+    try:
+        figures = seeing.figures_of(seeing.ask_word(node.address, "mntr", timeout_s=_SETTINGS_S))
+    except NoAnswer:
+        return None
+    count = figures.get("cnt_fsynctime")
+    return None if count is None else int(float(count))

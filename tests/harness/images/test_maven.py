@@ -73,7 +73,7 @@ def test_without_maven_the_error_names_the_fix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EnvironmentFailure, match="Maven is missing") as raised:
+    with pytest.raises(EnvironmentFailure, match="mvn is missing") as raised:
         maven.fetch(SMALL, tmp_path)
     assert raised.value.hint == "apt-get install maven"
 

@@ -6,7 +6,7 @@ import pytest
 
 from harness.errors import PlanError
 from harness.run.resolving import resolve
-from targets.zookeeper.layout import addresses_of
+from harness.servers import in_turn
 from targets.zookeeper.target import ZooKeeper
 from tests.targets.zookeeper.test_layout import plan_of
 
@@ -27,11 +27,9 @@ def test_what_rests_on_sessions_is_refused(name: str) -> None:
 
 
 def test_each_client_begins_with_another_server() -> None:
-    plan = plan_of()
-    assert [addresses_of(SERVERS, plan, number)[0] for number in range(4)] == ["a", "b", "c", "a"]
-    assert addresses_of(SERVERS, plan, 1) == ["b", "c", "a"]
-    one = plan_of(workload={"connect": "one"})
-    assert addresses_of(SERVERS, one, 1) == ["b"]
+    assert [in_turn(SERVERS, "all", number)[0] for number in range(4)] == ["a", "b", "c", "a"]
+    assert in_turn(SERVERS, "all", 1) == ["b", "c", "a"]
+    assert in_turn(SERVERS, "one", 1) == ["b"]
 
 
 def test_an_operation_may_take_a_new_session_and_three_requests() -> None:

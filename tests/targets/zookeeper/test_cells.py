@@ -12,7 +12,7 @@ from harness.plan import parse_plan
 from harness.protocols import OK, invoke
 from harness.run.resolving import resolve
 from targets.zookeeper import clients as sessions
-from targets.zookeeper import layout, target
+from targets.zookeeper import configuration, target
 from targets.zookeeper.clients import CLIENTS, Session
 from tests.fixtures.fake_zookeeper import HERE, Server
 
@@ -31,8 +31,8 @@ def plans(**changes: Any) -> list[Any]:
 
 def test_each_cell_has_a_parent_of_its_own_and_its_own_reads() -> None:
     plain, sync = plans()
-    assert layout.parents(plain)[0] == "/ackloss/plain/set"
-    assert layout.parents(sync)[0] == "/ackloss/sync/set"
+    assert configuration.parents(plain)[0] == "/ackloss/plain/set"
+    assert configuration.parents(sync)[0] == "/ackloss/sync/set"
     assert (plain.workload.read, sync.workload.read) == ("plain", "sync")
     assert (plain.workload.processes, plain.workload.clients) == (3, 3)
 
@@ -44,7 +44,7 @@ def test_locks_still_have_a_session_for_each_process() -> None:
 
 def test_without_cells_znodes_are_where_they_were() -> None:
     plan: Any = parse_plan({**PLAN, "cells": []})
-    assert layout.parents(plan) == ["/ackloss/set", "/ackloss/sequence", "/ackloss/locks"]
+    assert configuration.parents(plan) == ["/ackloss/set", "/ackloss/sequence", "/ackloss/locks"]
     assert target.SERVED == {"set": "/set", "register": ""}
 
 

@@ -11,9 +11,9 @@ from harness.plan import parse_plan
 from harness.protocols import ImageRef, Ingredients, NodeSpec
 from harness.run.resolving import resolve
 from harness.servers import compare_settings
-from targets.zookeeper import layout, settings
+from targets.zookeeper.configuration import OWN_KEYS, RELEASES, flags_of, names, release_of
 from targets.zookeeper.plan import ZooKeeperPlan
-from targets.zookeeper.versions import RELEASES, release_of
+from targets.zookeeper.target import ZooKeeper
 
 MADE = Ingredients(image=ImageRef(reference="x", id=""))
 
@@ -28,8 +28,8 @@ def plan_of(version: str = "3.9.4", **sections: Any) -> ZooKeeperPlan:
 
 
 def specs(plan: ZooKeeperPlan) -> dict[str, NodeSpec]:
-    addresses = {name: f"198.18.0.{11 + n}" for n, name in enumerate(layout.names(plan))}
-    return {spec.name: spec for spec in layout.specs(plan, MADE, addresses)}
+    addresses = {name: f"198.18.0.{11 + n}" for n, name in enumerate(names(plan))}
+    return {spec.name: spec for spec in ZooKeeper().nodes(plan, MADE, addresses)}
 
 
 def config(spec: NodeSpec) -> dict[str, str]:
@@ -67,14 +67,14 @@ def test_settings_stand_where_the_server_reads_them() -> None:
     assert config(spec)["tickTime"] == "700"
     assert config(spec)["maxSessionTimeout"] == "9000"
     assert "preAllocSize" not in config(spec)
-    flags = layout.flags_of("\0".join(spec.argv))
+    flags = flags_of("\0".join(spec.argv))
     assert (flags["forceSync"], flags["preAllocSize"]) == ("no", "100")
     assert flags["4lw.commands.whitelist"] == "conf,mntr,ruok,srvr"
 
 
 def test_servers_answer_the_words_of_the_plan_too() -> None:
     spec = specs(plan_of(ensemble={"four_letter_words": ["stat", "cons", "srvr"]}))["z1"]
-    flags = layout.flags_of("\0".join(spec.argv))
+    flags = flags_of("\0".join(spec.argv))
     assert flags["4lw.commands.whitelist"] == "conf,cons,mntr,ruok,srvr,stat"
     with pytest.raises(PlanError, match="use 'conf', 'cons'") as refused:
         plan_of(ensemble={"four_letter_words": ["stmk"]})
@@ -133,21 +133,21 @@ def test_a_setting_that_a_server_has_otherwise_is_refused() -> None:
     wanted = {"tickTime": "500", "preAllocSize": "100"}
     reported = {"z1": {"tickTime": "500"}, "z2": {"tickTime": "2000"}}
     with pytest.raises(PlanError, match="z2 has '2000', but '500' was requested") as refused:
-        compare_settings(wanted, reported, key_of=settings.key_of)
+        compare_settings(wanted, reported, keys=OWN_KEYS)
     assert refused.value.key == "ensemble.tickTime"
 
 
 def test_a_setting_that_no_server_reports_is_a_warning() -> None:
     reported = {"z1": {"tickTime": "500"}}
-    assert compare_settings({"tickTime": "500"}, reported, key_of=settings.key_of) == []
-    assert compare_settings({"x.y": "1"}, reported, key_of=settings.key_of) == [
+    assert compare_settings({"tickTime": "500"}, reported, keys=OWN_KEYS) == []
+    assert compare_settings({"x.y": "1"}, reported, keys=OWN_KEYS) == [
         'target.settings."x.y": servers do not report it'
     ]
 
 
 def test_a_single_server_has_no_limits_of_an_ensemble() -> None:
-    assert "syncLimit" not in settings.requested(plan_of(ensemble={"servers": 1}))
-    assert settings.requested(plan_of())["syncLimit"] == "6"
+    assert "syncLimit" not in ZooKeeper().wanted(plan_of(ensemble={"servers": 1}))
+    assert ZooKeeper().wanted(plan_of())["syncLimit"] == 6
 
 
 def test_a_plan_that_probably_means_something_else_is_warned_of() -> None:

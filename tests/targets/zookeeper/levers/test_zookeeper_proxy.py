@@ -19,8 +19,8 @@ from kazoo.security import OPEN_ACL_UNSAFE
 from harness.images import maven
 from targets.zookeeper import proxy
 from targets.zookeeper.clients import outcome
+from targets.zookeeper.configuration import DEFAULT_VERSION, release_of
 from targets.zookeeper.proxy import APIS, requests
-from targets.zookeeper.versions import DEFAULT_VERSION, release_of
 from tests.fixtures.proxy import Framed, Proxied, compiled_with, proxy_before
 
 pytestmark = [pytest.mark.java, pytest.mark.real_time]

@@ -14,9 +14,9 @@ from harness.images import maven
 from harness.protocols import ImageRef, Ingredients
 from harness.run.resolving import resolve
 from targets.zookeeper import clients
+from targets.zookeeper.configuration import DEFAULT_VERSION, release_of
 from targets.zookeeper.proxy import APIS, CODES, SINCE, with_proxies
 from targets.zookeeper.target import ZooKeeper
-from targets.zookeeper.versions import DEFAULT_VERSION, release_of
 from tests.targets.zookeeper.test_layout import plan_of, specs
 
 NOT_NAMED = {"notification", "check", "deleteContainer", "auth", "sasl", "error"}
@@ -101,7 +101,7 @@ def test_what_it_carries_is_taken(version: str, options: dict[str, Any]) -> None
 def test_a_proxy_stands_beside_every_server_and_only_where_a_plan_needs_it() -> None:
     plan, image = faulty(), ImageRef(reference="x", id="")
     made = Ingredients(image=image, files={"proxy.jar": b"jar"})
-    bare = list(specs(plan).values())
+    bare = list(specs(plan_of()).values())
     assert with_proxies(bare, plan_of(), made) == bare
     for spec in with_proxies(bare, plan, made):
         assert list(spec.beside[-4:]) == [
