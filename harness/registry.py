@@ -1,7 +1,8 @@
 """Finds plug-ins by name, without a list to edit, and refuses those that cannot be used.
 
 A plug-in is a frozen dataclass with a class variable `plugin`, in a module of its kind's folder or
-behind an entry point of the group `ackloss.plugins` (`nemeses.NAME`). Its fields are its options.
+behind an entry point of the group `ackloss.plugins` (`nemeses.NAME`), or in a file of a folder that
+the environment names (`FOLDERS`; `ackloss --plugin`). Its fields are its options.
 It inherits the base class of its kind (`harness.protocols`), some of whose methods are abstract.
 
 A plug-in that cannot be imported or used is refused with each plan that names it; other plans are
@@ -13,13 +14,16 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import os
 import pkgutil
 import re
+import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.errors import PlanError, nearest
@@ -29,6 +33,9 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 GROUP = "ackloss.plugins"
+FOLDERS: Final = "ACKLOSS_PLUGINS"
+"""The environment variable with folders of plug-in files, which processes that ackloss starts
+inherit."""
 
 PACKAGES = {
     "nemeses": "nemeses",
@@ -40,6 +47,15 @@ PACKAGES = {
 """The package of each kind of plug-in."""
 
 KINDS = tuple(PACKAGES)
+
+BASES: Final = {
+    "nemeses": "Nemesis",
+    "workloads": "Workload",
+    "targets": "Target",
+    "checkers": "Checker",
+    "clusters": "Provider",
+}
+"""The base class of each kind, in `harness.protocols`."""
 
 RESERVED: Final = {
     "nemeses": frozenset(
@@ -106,8 +122,29 @@ def _found(kind: str) -> _Found:
     for entry in entry_points(group=GROUP):
         if entry.name.startswith(f"{kind}."):
             _load(entry, found)
+    _load_files(kind, found)
     found.plugins = dict(sorted(found.plugins.items()))
     return found
+
+
+def _load_files(kind: str, found: _Found) -> None:
+    """The plug-ins of this kind in the folders that the environment names. A file that cannot be
+    used is broken under its own name."""
+    folders = [folder for folder in os.environ.get(FOLDERS, "").split(os.pathsep) if folder]
+    for file in (file for folder in folders for file in sorted(Path(folder).glob("*.py"))):
+        if str(file.parent) not in sys.path:
+            sys.path.append(str(file.parent))  # so other processes can import it by name
+        try:
+            loaded = importlib.import_module(file.stem)
+        except (Exception, SystemExit) as error:
+            found.broken[file.stem] = _not_imported(error)
+            continue
+        if not Path(loaded.__file__ or "").samefile(file):
+            found.broken[file.stem] = f"is hidden by {loaded.__file__}: rename {file}"
+            continue
+        for each in _declared(loaded, file.stem):
+            if any(base.__name__ == BASES[kind] for base in each.__mro__):
+                found.add(each)
 
 
 def _declared(module: object, package: str) -> Iterator[type[Any]]:

@@ -6,11 +6,14 @@ that need them, so that `ackloss --help` is fast.
 
 from __future__ import annotations
 
+import os
+
 import rich_click as click
 
 from ackloss.cli import campaign, check, client, lake, listing, machine, plans, run, stored
 from ackloss.cli.output import Program
 from harness import __version__
+from harness.registry import FOLDERS
 
 EPILOG = """Exit codes: 0 valid, 1 invalid, 2 usage, 3 unknown, 4 bad plan or history,
 5 environment (no Docker, no Java, no disk), 6 harness failure, 130 interrupted."""
@@ -18,12 +21,22 @@ EPILOG = """Exit codes: 0 valid, 1 invalid, 2 usage, 3 unknown, 4 bad plan or hi
 
 @click.group(cls=Program, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="ackloss")
-def main() -> None:
+@click.option(
+    "--plugin",
+    "folders",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True),
+    multiple=True,
+    metavar="FOLDER",
+    help="A folder of plug-in files, which need no installation (repeatable).",
+)
+def main(folders: tuple[str, ...]) -> None:
     """With these settings, under these faults, how many acknowledged writes does this cluster lose?
 
     ackloss runs a plan on a real cluster in containers, injects faults on schedule, records every
     operation, and counts the acknowledged writes that are lost.
     """
+    if folders:
+        os.environ[FOLDERS] = os.pathsep.join(folders)
 
 
 _VERBS = (

@@ -145,12 +145,16 @@ def validate(
 
 
 @plan.command()
+@click.option("--target", help="The system under test; default: the one that plans default to.")
 @with_output
-def schema(out: Output) -> None:
-    """Print the JSON Schema of plans, including the options of plug-ins."""
+def schema(out: Output, target: str | None) -> None:
+    """Print the JSON Schema of plans for a system, including the options of plug-ins."""
+    from harness import registry
     from harness.run.preview import plan_schema
 
-    out.show(plan_schema())
+    if target is not None:
+        registry.check_name("targets", target, key="--target")
+    out.show(plan_schema(target))
 
 
 @plan.command()

@@ -60,6 +60,30 @@ def test_a_plug_in_of_another_package_is_found_by_its_entry_point(plant: Plant) 
     assert registry.make("nemeses", "pull", {}, key="nemesis").plugin == "pull"
 
 
+def test_plug_ins_are_found_in_the_files_of_a_folder(
+    plant: Plant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = plant(GOOD, 77)
+    (tmp_path / "json.py").write_text("")
+    monkeypatch.setenv(registry.FOLDERS, "")
+    with pytest.raises(PlanError, match="there is no 'pull'"):
+        registry.make("nemeses", "pull", {}, key="nemesis")
+    registry._found.cache_clear()
+    done = ackloss("--plugin", tmp_path, "list", "nemeses", "--json")
+    listed = json.loads(done.output)
+    assert "pull" in listed["plugins"]["nemeses"], listed["unusable"]
+    made = registry.make("nemeses", "pull", {}, key="nemesis")
+    assert registry._file_of(type(made)) == str(file)
+    assert "pull" not in registry.plugins("workloads")
+    assert "rename" in registry.broken("nemeses")["json"]
+
+
+def test_the_schema_of_plans_is_that_of_the_named_target() -> None:
+    done = ackloss("plan", "schema", "--target", "etcd")
+    assert "serializable" in json.dumps(json.loads(done.output)["$defs"]["EtcdWorkloadPlan"])
+    assert ackloss("plan", "schema", "--target", "etc").exit_code == 4
+
+
 @pytest.mark.parametrize(
     ("kind", "base", "lacks"),
     [
