@@ -23,8 +23,7 @@ seed = 1                      # the same plan and seed: the same random choices
 
 [target]
 system = "{system}"
-version = "{version}"
-{settings}rate_per_s = {rate}              # operations a second, of all clients together
+{version}{settings}rate_per_s = {rate}              # operations a second, of all clients together
 duration_s = 40               # every fault must fit into it
 
 # {about}
@@ -71,8 +70,9 @@ def new(
     starting = [name for name, target in targets.items() if target.starters]
     system = _answer(out, "Which system?", system, starting, registry.default_target())
     target = targets[system]
-    newest = cast("type[TargetPlan]", target.plan.model_fields["target"].annotation).newest[-1]
-    release = _answer(out, "Which version?", release, None, newest)
+    newest = cast("type[TargetPlan]", target.plan.model_fields["target"].annotation).newest
+    if newest or release:
+        release = _answer(out, "Which version?", release, None, newest[-1] if newest else None)
     settings = _answer(out, "Which settings?", settings, list(target.starters), None)
     abouts = {name: each["about"] for name, each in named_schedules().items()}
     for name, about in abouts.items():
@@ -84,7 +84,7 @@ def new(
         file=file,
         name=file.stem,
         system=system,
-        version=release,
+        version=f'version = "{release}"\n' if release else "",
         settings=target.starters[settings],
         rate=rate,
         about=abouts[schedule],

@@ -26,6 +26,12 @@ def test_without_a_terminal_it_takes_the_defaults(tmp_path: Path) -> None:
     assert file.read_text().count("#") > 8
 
 
+def test_a_system_without_versions_gets_a_plan_without_one(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    assert ackloss("new", str(file), "--system", "etcd").exit_code == 0
+    assert "version" not in tomllib.loads(file.read_text())["target"]
+
+
 @pytest.mark.parametrize("schedule", named_schedules())
 def test_every_stock_schedule_makes_a_valid_plan(schedule: str, tmp_path: Path) -> None:
     file = tmp_path / "a.toml"
