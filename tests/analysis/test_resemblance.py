@@ -29,7 +29,7 @@ def of_workers(lossy_share: tuple[float, float], *, inconclusive: float) -> dict
     return resemblances(results, lambda each: each.worker)
 
 
-@pytest.mark.parametrize("inconclusive", [0.0, 0.05, 0.2, 0.4])
+@pytest.mark.parametrize("inconclusive", [0.0, 0.4])
 def test_workers_that_differ_are_found(inconclusive: float) -> None:
     found = of_workers((0.8, 0.2), inconclusive=inconclusive)["lossy"]
     assert (found.groups, found.runs) == (2, 50)
@@ -39,8 +39,7 @@ def test_workers_that_differ_are_found(inconclusive: float) -> None:
     assert found.correlation > 0.5
 
 
-@pytest.mark.parametrize("inconclusive", [0.0, 0.2])
-def test_workers_that_do_not_differ_are_not_found(inconclusive: float) -> None:
-    found = of_workers((0.5, 0.5), inconclusive=inconclusive)["lossy"]
+def test_workers_that_do_not_differ_are_not_found() -> None:
+    found = of_workers((0.5, 0.5), inconclusive=0.2)["lossy"]
     assert found.p is not None
     assert found.p > 0.05

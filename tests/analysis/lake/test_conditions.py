@@ -62,11 +62,7 @@ def test_names_seeds_and_repetitions_make_no_difference(tmp_path: Path) -> None:
     "change",
     [
         ("duration_s = 10", "duration_s = 11"),
-        ("controllers = 1", "controllers = 3"),
-        (
-            "[workload]",
-            f"{KILL}[workload]",
-        ),
+        ("[workload]", f"{KILL}[workload]"),
         ("[workload]", '[topic]\nsettings = { "min.insync.replicas" = 2 }\n[workload]'),
     ],
 )
