@@ -60,15 +60,6 @@ from targets.kafka.versions import DEFAULT_VERSION, FIRST_SNAPSHOT, ReleaseLine,
 # some seconds.
 
 FEATURE: Final = "kraft.version"
-_PROPERTIES: Final = """\
-process.roles=controller
-node.id={number}
-controller.quorum.bootstrap.servers={servers}
-controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT
-listeners=CONTROLLER://:{port}
-log.dirs={files}/data
-"""
 
 
 def can_change(plan: KafkaPlan) -> bool:
@@ -222,12 +213,8 @@ def _first_snapshot(
         f"{number}@{address}:{CONTROLLER_PORT}:{by_id[number]}"
         for number, address in controllers.items()
     )
-    config = _PROPERTIES.format(
-        number=next(iter(controllers)),
-        servers=_servers(controllers),
-        port=CONTROLLER_PORT,
-        files=FILES,
-    )
+    first = next(name for name in node_ids(plan) if is_controller(name, plan))
+    config = server_properties(first, plan, addresses).decode().replace(DATA, f"{FILES}/data")
     options = ["--initial-controllers", initial, *images.feature_options(levels(plan))]
     made = images.formatted(
         image, release, config, options, cluster_id=cluster_id, read=[FIRST_SNAPSHOT]
