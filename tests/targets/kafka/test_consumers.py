@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaError
 
-from targets.kafka.reading import HARMLESS
-from targets.kafka.reading import _take_message as _take
+from targets.kafka.reading import HARMLESS, _take_messages
 from targets.kafka.records import Reading
 
 EOF = KafkaError._PARTITION_EOF
@@ -48,8 +47,8 @@ def test_the_harmless_ones_are_those_of_connections() -> None:
 def test_what_each_code_ends() -> None:
     for code in CODES.values():
         of_all, of_one = reading(), reading()
-        _take(Event(code, None), of_all) if code != EOF else None
-        _take(Event(code, 0), of_one)
+        _take_messages([Event(code, None)], of_all) if code != EOF else None
+        _take_messages([Event(code, 0)], of_one)
         ended = f"{KafkaError(code).name()}: reported"
         assert of_all.errors == ({} if code in HARMLESS or code == EOF else {0: ended, 1: ended})
         assert of_one.errors == ({} if code == EOF else {0: ended})
@@ -58,7 +57,7 @@ def test_what_each_code_ends() -> None:
 
 def test_a_fatal_error_is_never_harmless() -> None:
     one = reading()
-    _take(Event(KafkaError._TRANSPORT, None, is_fatal=True), one)
+    _take_messages([Event(KafkaError._TRANSPORT, None, is_fatal=True)], one)
     assert one.errors.keys() == {0, 1}
 
 
