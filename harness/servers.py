@@ -348,8 +348,8 @@ class ServerSystem(Target[PlanT]):
         return "server"
 
     def report(self, address: str, *, timeout_s: float) -> Report | None:
-        """What the server at this address alone reports; `None` if it does not answer. Connect by
-        `own_connection` (`ask_json` does)."""
+        """What the server at this address alone reports; `None` if it does not answer. What
+        it opens counts as the harness' own (`own_traffic`)."""
         raise NotImplementedError
 
     def connect(self, address: str, plan: PlanT) -> KeyValueClient:

@@ -12,8 +12,11 @@ from __future__ import annotations
 import errno
 import random
 import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 FIRST_PORT: Final = 61_000
 LAST_PORT: Final = 64_999
@@ -36,6 +39,36 @@ def own_ports(times: int) -> int:
     """The first of this many successive source ports of our own; the next caller gets others."""
     first, *_ = (next(_turns) for _ in range(times))
     return FIRST_PORT + min(first % _PORTS, _PORTS - times)
+
+
+_thread = threading.local()
+
+
+@contextmanager
+def own_traffic() -> Iterator[None]:
+    """TCP connections that this thread opens meanwhile leave from ports of our own, by whatever
+    library that uses Python's sockets."""
+    before = getattr(_thread, "own", False)
+    _thread.own = True
+    try:
+        yield
+    finally:
+        _thread.own = before
+
+
+_connect = socket.socket.connect
+
+
+def _connected(self: socket.socket, address: Any) -> None:
+    if getattr(_thread, "own", False) and self.family == socket.AF_INET:
+        unbound = self.type == socket.SOCK_STREAM and not self.getsockname()[1]
+        if unbound:
+            self.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self.bind(("", own_port()))
+    _connect(self, address)
+
+
+socket.socket.connect = _connected  # type: ignore[assignment,method-assign]
 
 
 def own_connection(address: str, port: int, *, timeout_s: float) -> socket.socket:

@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any
 
 from harness.failures import validated, what
+from harness.faults.own_traffic import own_traffic
 from harness.plan import Plan
 from harness.protocols import Node, NodeView, PartitionView, Situation, Target
 from harness.protocols.clock import Clock, Task
@@ -109,10 +110,11 @@ class Observer:
     def _look(self, node: Node) -> None:
         """Query a node once, about every cell."""
         target, plans = self.target, [cell.plan for cell in self.cells]
-        if len(plans) == 1:
-            given: object = [target.observe(node, plans[0], timeout_s=_TIMEOUT_S)]
-        else:
-            given = [*target.observe_cells(node, plans, timeout_s=_TIMEOUT_S)]
+        with own_traffic():
+            if len(plans) == 1:
+                given: object = [target.observe(node, plans[0], timeout_s=_TIMEOUT_S)]
+            else:
+                given = [*target.observe_cells(node, plans, timeout_s=_TIMEOUT_S)]
         views = validated("observe()", given, list[NodeView | None])
         now_ns, of_cells = self.clock.now_ns(), list(zip(self.cells, views, strict=True))
         for cell, view in of_cells:

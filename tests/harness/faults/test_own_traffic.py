@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import http.client
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
 from kafka.protocol.metadata import ApiVersionsRequest
 
-from harness.faults import own_traffic
+from harness.faults import own_traffic as module
 from harness.faults.own_traffic import (
     FIRST_PORT,
     LAST_PORT,
@@ -17,6 +19,7 @@ from harness.faults.own_traffic import (
     own_connection,
     own_port,
     own_ports,
+    own_traffic,
 )
 from targets.kafka.brokers import ask
 
@@ -34,12 +37,26 @@ def test_it_connects_from_a_port_of_its_own(server: socket.socket) -> None:
         assert FIRST_PORT <= port <= LAST_PORT
 
 
+def test_any_librarys_connection_is_our_own_while_a_target_observes(server: socket.socket) -> None:
+    address = server.getsockname()[:2]
+
+    def port() -> int:
+        http.client.HTTPConnection(*address, timeout=1).connect()
+        return int(server.accept()[1][1])
+
+    with own_traffic():
+        assert FIRST_PORT <= port() <= LAST_PORT
+        with ThreadPoolExecutor(1) as another:
+            assert another.submit(port).result() < FIRST_PORT
+    assert port() < FIRST_PORT
+
+
 def test_a_port_whose_connection_is_not_over_is_left_out(
     server: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second asks for the first's port and gets the next."""
     ports = iter([FIRST_PORT + 7, FIRST_PORT + 7, FIRST_PORT + 8])
-    monkeypatch.setattr(own_traffic, "own_port", lambda: next(ports))
+    monkeypatch.setattr(module, "own_port", lambda: next(ports))
     to = ("127.0.0.1", server.getsockname()[1])
     with own_connection(*to, timeout_s=1), own_connection(*to, timeout_s=1) as second:
         assert second.getsockname()[1] == FIRST_PORT + 8
