@@ -13,9 +13,7 @@ from typing import IO, Final
 
 from harness.errors import PlanError
 from harness.levers.manual import ManualLever, Operator
-from harness.protocols.crashes import ClientNemesis
 from harness.run.resolving import ResolvedPlan
-from harness.run.schedule import ResolvedStep
 
 # An operator who causes faults by hand: what is requested is printed, and Enter at the terminal or
 # a file that appears reports that it is done.
@@ -103,12 +101,9 @@ class Person(Operator):
 
     def _drain(self) -> None:
         """Forget what was typed before anything was requested."""
-        while self.keys is not None and self._waiting():
+        while self.keys is not None and select.select([self.keys], [], [], 0)[0]:
             if not os.read(self.keys.fileno(), 4096):
                 self.keys = None
-
-    def _waiting(self) -> bool:
-        return self.keys is not None and bool(select.select([self.keys], [], [], 0)[0])
 
 
 def with_operator(
@@ -116,7 +111,7 @@ def with_operator(
 ) -> ResolvedPlan:
     """The plan with the operator who causes its faults by hand. Raises PlanError if there are such
     faults and no operator to cause or report them."""
-    if not any(map(_is_manual, resolved.steps)):
+    if not _by_hand(resolved):
         return resolved
     made = replace(resolved, operator=operator)
     try:
@@ -130,7 +125,7 @@ def with_operator(
 def begin_by_hand(resolved: ResolvedPlan) -> None:
     """Prepare the operator for the faults of this plan, if some are caused by hand.
     Raises PlanError if there is no operator, or if one is reported already."""
-    faults = [step.step.id for step in resolved.steps if _is_manual(step)]
+    faults = _by_hand(resolved)
     if not faults:
         return
     if resolved.operator is None:
@@ -144,17 +139,19 @@ def begin_by_hand(resolved: ResolvedPlan) -> None:
 
 def refuse_manual(resolved: ResolvedPlan) -> None:
     """Raise PlanError for a fault that is caused by hand, where no operator can be awaited."""
-    for step in resolved.steps:
-        if _is_manual(step):
-            raise PlanError(
-                f"the fault {step.step.id!r} is made by hand: nobody is waited for here",
-                key="faults.nemesis",
-                hint="run the plan by `ackloss run`",
-            )
+    if faults := _by_hand(resolved):
+        raise PlanError(
+            f"the fault {faults[0]!r} is made by hand: nobody is waited for here",
+            key="faults.nemesis",
+            hint="run the plan by `ackloss run`",
+        )
 
 
-def _is_manual(step: ResolvedStep) -> bool:
-    nemesis = step.nemesis
-    if nemesis is None or isinstance(nemesis, ClientNemesis):
-        return False
-    return any(act.lever == ManualLever.name for act in nemesis.requires("any"))
+def _by_hand(resolved: ResolvedPlan) -> list[str]:
+    """The faults that an operator causes."""
+    return [
+        each.step.id
+        for each in resolved.steps
+        if each.nemesis is not None
+        and any(act.lever == ManualLever.name for act in each.nemesis.requires("any"))
+    ]
