@@ -436,7 +436,7 @@ def run_load(
     [(WRITERS[0], True), *((library, False) for library in WRITERS)],  # 0.9 knows no idempotence
     ids=lambda value: getattr(value, "plugin", str(value)),
 )
-@pytest.mark.parametrize("rate_per_s", [0, 500])
+@pytest.mark.parametrize("rate_per_s", [pytest.param(0, marks=pytest.mark.full), 500])
 def test_every_operation_that_was_taken_is_completed_once_and_the_load_goes_on(
     library: Writer, brokers: str, tmp_path: Path, rate_per_s: int, idempotent: bool
 ) -> None:
