@@ -227,10 +227,14 @@ class ZooKeeperClient(BlockingClient):
         """End the session."""
         self.session.close()
 
+    def ask(self, request: str, *given: Any, **options: Any) -> Any:
+        """The answer to a request of kazoo's, by its name. Raises what the server answered."""
+        return self.session.wait(getattr(self.session.kazoo, f"{request}_async")(*given, **options))
+
     def synced(self) -> None:
         """Make the server catch up with its leader, if reads are to be preceded by that."""
         if self.sync:
-            self.session.wait(self.session.kazoo.sync_async(self.parent))
+            self.ask("sync", self.parent)
 
 
 class SetClient(ZooKeeperClient):
@@ -239,12 +243,11 @@ class SetClient(ZooKeeperClient):
     def operate(self, op: Invoke) -> Completion:
         """Create a znode, or list all."""
         f, value, *_ = op
-        kazoo = self.session.kazoo
         if f == "add":
-            self.session.wait(kazoo.create_async(f"{self.parent}/{SET}/{value}"))
+            self.ask("create", f"{self.parent}/{SET}/{value}")
             return completion(OK)
         self.synced()
-        children = self.session.wait(kazoo.get_children_async(f"{self.parent}/{SET}"))
+        children = self.ask("get_children", f"{self.parent}/{SET}")
         return completion(OK, result=tuple(map(int, children)))
 
 
@@ -256,7 +259,7 @@ class SequenceClient(ZooKeeperClient):
         _, value, *_ = op
         path = f"{self.parent}/{SEQUENCE}/n-"
         data = str(value).encode()
-        made = self.session.wait(self.session.kazoo.create_async(path, data, sequence=True))
+        made = self.ask("create", path, data, sequence=True)
         return completion(OK, int(made.rpartition("-")[2]))
 
 
@@ -267,22 +270,21 @@ class LockClient(ZooKeeperClient):
         """Create the znode, read whose it is, or delete it."""
         f, value, _, key, _ = op
         path = f"{self.parent}/{LOCKS}/{key}"
-        kazoo = self.session.kazoo
         if f == "acquire":
             data = str(value).encode()
-            self.session.wait(kazoo.create_async(path, data, ephemeral=True))
+            self.ask("create", path, data, ephemeral=True)
             return completion(OK)
         if f == "confirm":
             self.synced()
             return completion(OK, result=int(self._is_own(path)))
         if not self._is_own(path):
             return completion(FAIL, error=DIFFERS)
-        self.session.wait(kazoo.delete_async(path))
+        self.ask("delete", path)
         return completion(OK)
 
     def _is_own(self, path: str) -> bool:
         """Whether the znode belongs to this session, as the server has it."""
-        stat = self.session.wait(self.session.kazoo.exists_async(path))
+        stat = self.ask("exists", path)
         return stat is not None and stat.ephemeralOwner == self.session.number
 
 
@@ -291,16 +293,15 @@ class KeyedClient(ZooKeeperClient):
 
     def _write(self, path: str, data: bytes) -> Completion:
         """Set it; create it if it is missing; set it after all if another client was first."""
-        kazoo = self.session.kazoo
         try:
-            return completion(OK, self.session.wait(kazoo.set_async(path, data)).mzxid)
+            return completion(OK, self.ask("set", path, data).mzxid)
         except NoNodeError:
             pass
         try:
-            self.session.wait(kazoo.create_async(path, data))
+            self.ask("create", path, data)
             return completion(OK)
         except NodeExistsError:
-            return completion(OK, self.session.wait(kazoo.set_async(path, data)).mzxid)
+            return completion(OK, self.ask("set", path, data).mzxid)
 
 
 class RegisterClient(KeyedClient):
@@ -319,17 +320,16 @@ class RegisterClient(KeyedClient):
     def _read(self, path: str) -> Completion:
         self.synced()
         try:
-            data, stat = self.session.wait(self.session.kazoo.get_async(path))
+            data, stat = self.ask("get", path)
         except NoNodeError:
             return completion(OK)
         return completion(OK, stat.mzxid, result=int(data))
 
     def _compare_and_set(self, path: str, data: bytes, expected: Expected) -> Completion:
-        kazoo = self.session.kazoo
-        held, stat = self.session.wait(kazoo.get_async(path))
+        held, stat = self.ask("get", path)
         if int(held) != expected:
             return completion(FAIL, error=DIFFERS)
-        changed = self.session.wait(kazoo.set_async(path, data, stat.version))
+        changed = self.ask("set", path, data, stat.version)
         return completion(OK, changed.mzxid)
 
 

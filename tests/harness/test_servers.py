@@ -68,6 +68,9 @@ def test_a_setting_that_a_server_has_otherwise_is_refused() -> None:
     with pytest.raises(PlanError, match="n2 has '200', but '100' was requested") as refused:
         compare_settings({"a": 100}, {"n1": {"a": "100"}, "n2": {"a": "200"}})
     assert refused.value.key == 'target.settings."a"'
+    with pytest.raises(PlanError) as refused:
+        compare_settings({"a": 1}, {"n1": {"a": "2"}}, keys={"a": "ensemble.a"})
+    assert refused.value.key == "ensemble.a"
     assert compare_settings({"a": True, "b": 1}, {"n1": {"a": "true"}}) == [
         'target.settings."b": servers do not report it'
     ]

@@ -10,8 +10,7 @@ from harness.errors import PlanError
 from harness.plan import parse_plan
 from harness.protocols import ImageRef, Ingredients, NodeSpec
 from harness.run.resolving import resolve
-from harness.servers import compare_settings
-from targets.zookeeper.configuration import OWN_KEYS, RELEASES, flags_of, names, release_of
+from targets.zookeeper.configuration import RELEASES, flags_of, names, release_of
 from targets.zookeeper.plan import ZooKeeperPlan
 from targets.zookeeper.target import ZooKeeper
 
@@ -127,22 +126,6 @@ def test_only_3_4_has_no_reconfig() -> None:
 def test_observers_need_an_ensemble() -> None:
     with pytest.raises(PlanError, match="observers need an ensemble"):
         plan_of(ensemble={"servers": 1, "observers": 1})
-
-
-def test_a_setting_that_a_server_has_otherwise_is_refused() -> None:
-    wanted = {"tickTime": "500", "preAllocSize": "100"}
-    reported = {"z1": {"tickTime": "500"}, "z2": {"tickTime": "2000"}}
-    with pytest.raises(PlanError, match="z2 has '2000', but '500' was requested") as refused:
-        compare_settings(wanted, reported, keys=OWN_KEYS)
-    assert refused.value.key == "ensemble.tickTime"
-
-
-def test_a_setting_that_no_server_reports_is_a_warning() -> None:
-    reported = {"z1": {"tickTime": "500"}}
-    assert compare_settings({"tickTime": "500"}, reported, keys=OWN_KEYS) == []
-    assert compare_settings({"x.y": "1"}, reported, keys=OWN_KEYS) == [
-        'target.settings."x.y": servers do not report it'
-    ]
 
 
 def test_a_single_server_has_no_limits_of_an_ensemble() -> None:
