@@ -167,12 +167,13 @@ COORDINATOR_MOVED: Final = ConditionForm(
 """A different node coordinates the group."""
 
 
-def _followers(choice: Choice) -> set[str]:
+def followers(choice: Choice) -> set[str]:
+    """The nodes that hold data and do not lead most partitions."""
     return set(choice.members) - leading_most(choice)
 
 
 def _nth_follower(choice: Choice, number: int) -> set[str]:
-    return set(sorted(_followers(choice))[number - 1 : number]) if number else set()
+    return set(sorted(followers(choice))[number - 1 : number]) if number else set()
 
 
 def _lost(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
@@ -180,7 +181,8 @@ def _lost(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: A
     return view.leader is None or (in_sync is not None and 2 * in_sync <= since.replication_factor)
 
 
-def _replicated(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
+def replicated(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
+    """Whether a partition has a leader, and all its replicas are in sync."""
     return view.leader is not None and len(view.members) == since.replication_factor
 
 
@@ -213,13 +215,13 @@ def quorum_vocabulary(owner: str, *, voters: frozenset[str] = frozenset()) -> Vo
     return Vocabulary(
         owner=owner,
         member_roles=voters,
-        words={"leader": leading_most, "followers": _followers},
+        words={"leader": leading_most, "followers": followers},
         numbered={"server": nth_member, "follower": _nth_follower},
         conditions=(
             LEADER_MOVED,
             NO_LEADER,
             on_partitions("quorum lost", "quorum lost", _lost, of_all=True),
-            on_partitions("fully replicated", "fully replicated", _replicated, of_all=True),
+            on_partitions("fully replicated", "fully replicated", replicated, of_all=True),
             on_partitions("in sync == N", rf"in sync {SIZE}", _led_with_size, of_all=True),
         ),
     )

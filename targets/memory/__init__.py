@@ -1,18 +1,12 @@
 """The reference system: a replicated log and registers with switchable defects, simulated.
 
-settings    settings, and the defects that can be switched on
-state       what the controller decides
-log         what a replica stores: entries on a simulated disk, registers that follow from them
-part        one partition on one replica: follows; elections and epochs
-leading     one partition's leader: replicates, commits, acknowledges
-replica     a replica's process: session, lease, messages
-controller  who is alive, who leads
-requests    the clients' side: retries, and what is known when a request ends
-clients     clients of the harness over it, for logs, registers and sets
-system      all of it on a simulated cluster, and what it reports about itself
-plan        its sections of a plan
-reading     the final read
-target      the plug-in
+settings            settings, and the defects that can be switched on
+controller          who is alive, who leads
+log, transactions   what a replica stores of one partition, and what follows from it
+leading, replica    one partition's leader; a replica's process, session and lease
+clients, consumers, transaction_client   the harness' clients, and what is known when a request ends
+system              all of it on a simulated cluster, and what it reports about itself
+plan, vocabulary, target   the plug-in and the final read
 
 It exists so that ackloss can be tested against a system whose every fault is known.
 """

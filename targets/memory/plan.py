@@ -57,31 +57,13 @@ class MemoryTargetPlan(TargetPlan):
         again it has the system to itself, which has no partitions before its own."""
         return 0
 
-    @property
-    def absent(self) -> str | None:
-        """The first key that is set although simulated nodes do not have it; `None` if there is
-        none. A plan has all defaults once it is parsed, so a default does not count as set."""
-        for key in ABSENT:
-            default = type(self).model_fields[key].get_default(call_default_factory=True)
-            if getattr(self, key) != default:
-                return key
-        return None
-
     def system_settings(self) -> Settings:
         """As the system takes them. Raises ValueError for impossible values."""
-        return Settings(
-            replicas=self.replicas,
-            partitions=self.partitions,
-            commit=self.commit,
-            min_insync=self.min_insync,
-            fsync=self.fsync,
-            session_ms=self.session_ms,
-            heartbeat_ms=self.heartbeat_ms,
-            lag_ms=self.lag_ms,
-            attempt_ms=self.attempt_ms,
-            request_ms=self.request_ms,
-            defects=frozenset(self.defects),
-        )
+        fields = type(self).model_fields
+        given = {
+            name: getattr(self, name) for name in Settings.__dataclass_fields__ if name in fields
+        }
+        return Settings(**{**given, "defects": frozenset(self.defects)})
 
 
 class MemoryPlan(Plan):

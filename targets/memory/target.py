@@ -33,7 +33,7 @@ from harness.protocols.groups import Consumers, GroupSettings, Record
 from harness.run.cells import cell_plans, group_of, transactions_of
 from targets.memory.clients import LogClient, RegisterClient, SetClient
 from targets.memory.consumers import MemoryConsumers, Place
-from targets.memory.plan import MemoryPlan
+from targets.memory.plan import ABSENT, MemoryPlan
 from targets.memory.settings import DEFECTS, Settings
 from targets.memory.system import Seen, System, roles, seen_by, system_of
 from targets.memory.transaction_client import TransactionClient, TransactionPlace
@@ -158,10 +158,12 @@ class Memory(
         """Refuse unknown defects, settings that contradict each other, and what only real nodes
         have."""
         target = plan.target
-        if (key := target.absent) is not None:
-            raise PlanError(
-                "the reference system has none", key=f"target.{key}", hint="leave it out"
-            )
+        for key in ABSENT:  # a parsed plan has all defaults, so a default does not count as set
+            default = type(target).model_fields[key].get_default(call_default_factory=True)
+            if getattr(target, key) != default:
+                raise PlanError(
+                    "the reference system has none", key=f"target.{key}", hint="leave it out"
+                )
         for place, name in enumerate(target.defects):
             if name not in DEFECTS:
                 near = nearest(name, list(DEFECTS))

@@ -28,18 +28,8 @@ from typing import Final
 
 from harness.faults import leaders
 from harness.faults.leaders import PARTITION, on_partitions
-from harness.protocols import PartitionView
-from harness.protocols.vocabulary import Choice, Groups, Since, Vocabulary
+from harness.protocols.vocabulary import Vocabulary
 from targets.memory.system import REPLICA_ROLE
-
-
-def _followers(choice: Choice) -> set[str]:
-    return set(choice.members) - leaders.leading_most(choice)
-
-
-def _replicated(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
-    return view.leader is not None and len(view.members) == since.replication_factor
-
 
 VOCABULARY: Final = Vocabulary(
     owner="memory",
@@ -47,7 +37,7 @@ VOCABULARY: Final = Vocabulary(
     words={
         "controller": leaders.controller,
         "leader": leaders.leading_most,
-        "followers": _followers,
+        "followers": leaders.followers,
         "coordinator": leaders.coordinator,
         "coordinator-followers": leaders.coordinator_followers,
     },
@@ -58,7 +48,7 @@ VOCABULARY: Final = Vocabulary(
     },
     conditions=(
         on_partitions(
-            "fully replicated", rf"fully replicated{PARTITION}", _replicated, of_all=True
+            "fully replicated", rf"fully replicated{PARTITION}", leaders.replicated, of_all=True
         ),
         leaders.LEADER_MOVED,
         leaders.NO_LEADER,
