@@ -147,6 +147,9 @@ from harness.run.blocking import ThreadedClient as ThreadedClient
 from harness.run.cells import cell_plans as cell_plans
 from harness.run.cells import group_of as group_of
 from harness.run.cells import transactions_of as transactions_of
+from harness.servers import ADDRESSES as ADDRESSES
+from harness.servers import DIFFERS as DIFFERS
+from harness.servers import NOT_CONNECTED as NOT_CONNECTED
 from harness.servers import ErrorAnswer as ErrorAnswer
 from harness.servers import ErrorRow as ErrorRow
 from harness.servers import JsonOverHttp as JsonOverHttp
@@ -161,6 +164,7 @@ from harness.servers import ServerWorkloadPlan as ServerWorkloadPlan
 from harness.servers import ask_json as ask_json
 from harness.servers import await_processes as await_processes
 from harness.servers import compare_settings as compare_settings
+from harness.servers import in_turn as in_turn
 from harness.servers import setting_text as setting_text
 from harness.servers import shared_settings as shared_settings
 

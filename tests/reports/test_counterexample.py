@@ -23,7 +23,8 @@ def op(row: int, process: int, f: str, value: int | None, at: tuple[int, int | N
 
 def example(*operations: dict[str, Any], **more: Any) -> dict[str, Any]:
     found = {"key": "k1", "consistency": "linearizable", "any_start": False, "start": None}
-    return {**found, "register": None, "stuck": -1, "operations": list(operations), **more}
+    found |= {"minimal": True, "register": None, "stuck": -1, "operations": list(operations)}
+    return {**found, **more}
 
 
 def drawn(*operations: dict[str, Any], **more: Any) -> Drawing:
