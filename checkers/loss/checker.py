@@ -35,13 +35,10 @@ import pyarrow as pa
 
 from checkers.loss.findings import (
     FINDINGS,
-    Counts,
-    LostSpan,
     capped,
     findings_of,
     judge,
     lost_spans,
-    rates,
     spans_together,
     unconfirmed,
 )
@@ -49,6 +46,7 @@ from checkers.loss.numbering import Extent, Numbering, OfSlice, Slice, numbered
 from checkers.loss.readers import Disagreement, Readers, Verification
 from checkers.loss.tally import Odd, Tally, kept, odd_of
 from harness.errors import HistoryError
+from harness.history.documents import Counts, LostSpan, Rates
 from harness.percent import percent
 from harness.protocols import (
     DONE,
@@ -191,7 +189,7 @@ class Found(NamedTuple):
     every shard; `begun_again`: writes whose value another write has;
     `without_position`: lost ones of which the client named no position."""
 
-    counts: Counts
+    counts: Counter[str]
     findings: pa.Table
     lost_spans: Sequence[LostSpan]
     unconfirmed: Mapping[str, int]
@@ -206,7 +204,7 @@ class Seen:
     """What was seen of the odd values of a shard, group by group; as `Found` has it."""
 
     def __init__(self, facts: Facts) -> None:
-        self.counts, self.findings = Counts(), pa.Table.from_batches([], FINDINGS)
+        self.counts, self.findings = Counter[str](), pa.Table.from_batches([], FINDINGS)
         self.lost_spans: list[LostSpan] = []
         self.without_position = 0
         self.unconfirmed, self.if_verified = Counter[str](), Counter[str]()
@@ -216,7 +214,7 @@ class Seen:
         facts = self._facts
         judged = judge(facts, odd)
         findings = findings_of(facts, odd, judged)
-        self.counts += judged.counts()
+        self.counts.update(judged.counts())
         self.without_position += int((judged.by_name["lost"] & (odd.offset == NULL)).sum())
         self.findings = capped([self.findings, findings])
         if facts.timed:
@@ -309,13 +307,13 @@ class Loss(Checker[Slice, Found]):
             tally.read(judged_rows, numbers)
         odd = tally.odd()
         tally.close()
-        plain = _plain_counts(tally.plain(), sent=not facts.promises.acknowledges)
         seen = Seen(facts)
+        seen.counts.update(_plain_counts(tally.plain(), sent=not facts.promises.acknowledges))
         if len(odd):  # of most runs nothing is
             for each in _closer(run, shard, readers, places, tally, odd):
                 seen.add(each)
         return Found(
-            counts=plain + seen.counts,
+            counts=seen.counts,
             findings=seen.findings,
             lost_spans=seen.lost_spans,
             unconfirmed=seen.unconfirmed,
@@ -330,21 +328,24 @@ class Loss(Checker[Slice, Found]):
         """The counts, findings and statements of all shards together."""
         facts = run.facts
         _refuse_begun_again(facts, sum(part.begun_again for part in parts))
-        counts = sum((part.counts for part in parts), Counts())
+        total = Counter[str]()
+        for part in parts:
+            total.update(part.counts)
+        counts = {each.name: total[each.name] for each in self.counts if each.name != "duplicate"}
         spans = spans_together(part.lost_spans for part in parts)
         unconfirmed = Counter[str]()
         verified = all(part.verified for part in parts)
         for part in parts:
             unconfirmed.update(part.if_verified if verified else part.unconfirmed)
         basis = Basis(
-            counts=counts,
+            counts=Counts(**counts),
             unconfirmed=unconfirmed,
             disagreements=[each for part in parts for each in part.disagreements],
             once=facts.promises.once or self.idempotent_producer,
         )
         return CheckResult(
-            counts=dict(vars(counts)),
-            rates=rates(counts),
+            counts=counts,
+            rates=asdict(Rates.of(basis.counts)),
             findings=capped(part.findings for part in parts),
             counter_examples=tuple(counter_examples(facts, basis)),
             doubts=tuple(doubts(facts, basis)),
@@ -399,19 +400,19 @@ def _refuse_begun_again(facts: Facts, again: int) -> None:
         )
 
 
-def _plain_counts(plain: Ints, *, sent: bool) -> Counts:
+def _plain_counts(plain: Ints, *, sent: bool) -> dict[str, int]:
     """Counts of plain values: what ended ok was found, what was refused was not."""
     kinds = np.arange(len(plain))
     is_ok, is_found = kinds & OK != 0, kinds & READ != 0
     attempted, ok, found = (int(each.sum()) for each in (plain, plain[is_ok], plain[is_found]))
     failed = int(plain[~is_ok & (kinds & INFO == 0) & (kinds & FAIL != 0)].sum())
-    return Counts(
-        attempted=attempted,
-        acknowledged=0 if sent else ok,
-        sent=ok if sent else 0,
-        failed=failed,
-        unknown=attempted - ok - failed,
-        survivors=found,
-        unacknowledged_found=found if sent else found - ok,
-        unknown_found=found - ok,
-    )
+    return {
+        "attempted": attempted,
+        "acknowledged": 0 if sent else ok,
+        "sent": ok if sent else 0,
+        "failed": failed,
+        "unknown": attempted - ok - failed,
+        "survivors": found,
+        "unacknowledged_found": found if sent else found - ok,
+        "unknown_found": found - ok,
+    }

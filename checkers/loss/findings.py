@@ -30,56 +30,10 @@ from checkers.loss.readers import confirmed
 from checkers.loss.tally import Odd
 from harness.history import parquet_reader
 from harness.history.arrays import numbers, texts, values
-from harness.history.documents import LOST_KINDS
+from harness.history.documents import LOST_KINDS, LostSpan
 from harness.history.rows import NEVER, bounds_ns
 from harness.protocols import NULL, Bools, Facts, FaultWindow, Ints, Texts
 from harness.protocols.runs import FAIL, INFO, OK
-
-
-@dataclass(frozen=True, kw_only=True)
-class Counts:
-    """How many values of one run, by truth rule 4, in the words of result.json."""
-
-    attempted: int = 0
-    acknowledged: int = 0
-    sent: int = 0
-    failed: int = 0
-    unknown: int = 0
-    survivors: int = 0
-    lost: int = 0
-    unacknowledged_found: int = 0
-    failed_found: int = 0
-    unknown_found: int = 0
-    duplicates: int = 0
-    duplicates_acknowledged: int = 0
-    duplicates_unknown: int = 0
-    unexpected: int = 0
-    not_yet_visible: int = 0
-    deleted: int = 0
-
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(**{name: n + getattr(other, name) for name, n in vars(self).items()})
-
-
-def rates(counts: Counts) -> dict[str, float | None]:
-    """Truth rule 5: the three rates of the 2013 experiment, then the last one split by how the
-    found writes had ended, and over the unacknowledged attempts. Null where there is nothing to
-    divide by."""
-    acknowledged = counts.acknowledged
-    return {
-        "ack": _share(acknowledged, counts.attempted),
-        "loss": _share(counts.lost, acknowledged),
-        "unacknowledged_success": _share(counts.unacknowledged_found, acknowledged),
-        "failed_success": _share(counts.failed_found, acknowledged),
-        "unknown_success": _share(counts.unknown_found, acknowledged),
-        "unacknowledged_success_of_unacknowledged": _share(
-            counts.unacknowledged_found, counts.attempted - acknowledged
-        ),
-    }
-
-
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
 
 
 @dataclass(frozen=True)
@@ -92,16 +46,14 @@ class Judged:
     owner: Ints
     extra: Bools
 
-    def counts(self) -> Counts:
-        """How many there are of each."""
-        counted = {name: int(each.sum()) for name, each in self.by_name.items()}
+    def counts(self) -> dict[str, int]:
+        """How many there are of each, in the words of result.json."""
         again = self.owner[self.extra]
-        return Counts(
-            **counted,
-            duplicates=len(again),
-            duplicates_acknowledged=int(self.by_name["acknowledged"][again].sum()),
-            duplicates_unknown=int(self.by_name["unknown"][again].sum()),
-        )
+        return {name: int(each.sum()) for name, each in self.by_name.items()} | {
+            "duplicates": len(again),
+            "duplicates_acknowledged": int(self.by_name["acknowledged"][again].sum()),
+            "duplicates_unknown": int(self.by_name["unknown"][again].sum()),
+        }
 
 
 def judge(facts: Facts, odd: Odd) -> Judged:
@@ -288,17 +240,6 @@ def _faults(windows: Sequence[FaultWindow], time_ns: Ints) -> Texts:
     ]
     codes = np.array([place if name else -1 for place, name in enumerate(names)], np.int32)
     return Texts(codes[np.searchsorted(edges, time_ns, side="right")], names)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LostSpan:
-    """The lost writes of one client, numbered from 1, or of all (null): how many, and the first
-    and the last in seconds since the run's start, null where nothing was lost."""
-
-    client: int | None
-    lost: int
-    begun_s: tuple[float, float] | None = None
-    acknowledged_s: tuple[float, float] | None = None
 
 
 def lost_spans(findings: pa.Table, *, clients: int) -> list[LostSpan]:

@@ -11,8 +11,8 @@ import pytest
 from checkers.judging.verdict import Verdict, is_complete, judge
 from checkers.loss import checker
 from checkers.loss.checker import Basis
-from checkers.loss.findings import Counts, rates
 from checkers.loss.readers import Disagreement
+from harness.history.documents import Counts
 from harness.protocols import (
     CheckResult,
     Facts,
@@ -27,7 +27,7 @@ WHOLE = PartitionEnd(
     partition=0, log_start=0, read_to=9, complete=True, whole=True, readers=("a", "b")
 )
 FACTS = Facts(run_id="a", history=(), reads=(), ends=(WHOLE,))
-GOOD = Counts(attempted=4800, acknowledged=4799, unknown=1, survivors=4799)
+GOOD = Counts(attempted=4800, acknowledged=4799, unknown=1, survivors=4799, lost=0)
 CUT = FaultWindow(
     id="cut",
     nemesis="partition",
@@ -438,64 +438,3 @@ def test_verdict_and_reason(
 def test_complete(worse: dict[str, Any]) -> None:
     assert is_complete(FACTS)
     assert not is_complete(replace(FACTS, **worse))
-
-
-def test_rates_are_split_and_null_where_nothing_divides() -> None:
-    counts = Counts(
-        attempted=10,
-        acknowledged=4,
-        lost=1,
-        unacknowledged_found=3,
-        failed_found=1,
-        unknown_found=2,
-    )
-    assert rates(counts) == {
-        "ack": 0.4,
-        "loss": 0.25,
-        "unacknowledged_success": 0.75,
-        "failed_success": 0.25,
-        "unknown_success": 0.5,
-        "unacknowledged_success_of_unacknowledged": 0.5,
-    }
-    assert set(rates(Counts()).values()) == {None}
-    assert rates(Counts(attempted=1, acknowledged=1))["loss"] == 0
-    every_ack = rates(Counts(attempted=1, acknowledged=1))
-    assert every_ack["unacknowledged_success_of_unacknowledged"] is None
-
-
-@pytest.mark.parametrize(
-    ("counts", "facts", "counter_examples", "doubts", "eligible"),
-    [
-        ({}, {}, (), (), True),
-        ({"lost": 2, "unexpected": 3}, {}, ("lost", "unexpected"), (), True),
-        ({"failed_found": 1}, {}, ("failed_found",), (), True),
-        ({"lost": 2}, {"ends": (HALF,)}, ("lost",), ("incomplete",), False),
-        ({"lost": 3, "deleted": 3}, {"deletes": True}, ("lost",), (), True),
-        ({"lost": 3, "deleted": 3}, {"ends": (BEGUN_LATER,)}, (), ("deleted",), False),
-        ({}, {"ends": (BEGUN_LATER,)}, (), ("deleted",), False),
-        ({}, {"faults": ONE}, (), ("unproven",), False),
-        ({"lost": 1}, {"faults": ONE}, ("lost",), ("unproven",), False),
-        ({"acknowledged": 0}, {"faults": ONE}, (), ("vacuous", "unproven"), False),
-        ({"lost": 1}, {"faults": TWO, "windows": (CUT, UNMET)}, ("lost",), ("unmet",), False),
-        ({"not_yet_visible": 1}, {"ends": ()}, (), ("incomplete", "not_yet_visible"), False),
-        ({"not_yet_visible": 1}, {}, (), ("not_yet_visible",), True),
-        ({"lost": 1}, {"unconfirmed": {"lost": 1}}, (), ("readers",), True),
-        ({"lost": 1}, {"apart": True}, (), ("readers",), True),
-        ({"lost": 1}, {"replicated": {0: False}}, ("lost",), ("replicas",), False),
-        ({"duplicates": 1}, {"unconfirmed": {"duplicates": 1}}, (), (), True),
-        ({"duplicates": 1}, {"unconfirmed": {"duplicates": 1}, "x": 1}, (), ("readers",), True),
-        ({}, {"starved": "held up"}, (), ("starved",), False),
-        ({"lost": 1}, {"starved": "held up"}, ("lost",), ("starved",), False),
-        ({}, {"state": "interrupted"}, (), ("interrupted",), False),
-        ({}, {"state": "failed"}, (), ("failed",), False),
-        ({}, {"state": "reading"}, (), ("failed",), False),
-    ],
-)
-def test_what_programs_read(
-    counts: dict[str, Any],
-    facts: dict[str, Any],
-    counter_examples: tuple[str, ...],
-    doubts: tuple[str, ...],
-    eligible: bool,
-) -> None:
-    assert judged(counts, facts)[2:] == (counter_examples, doubts, eligible)

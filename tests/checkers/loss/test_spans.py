@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from checkers.judging.one_run import judge_run
-from checkers.loss.findings import FINDINGS, LostSpan, lost_spans
+from checkers.loss.findings import FINDINGS, lost_spans
+from harness.history.documents import LostSpan
 from harness.history.run_folder import RunDir
 
 STORED = Path(__file__).parents[2] / "histories" / "runs"

@@ -33,6 +33,8 @@ def test_the_rates_of_the_2013_experiment() -> None:
     assert rates.loss == pytest.approx(0.526849, abs=5e-7)
     assert rates.unacknowledged_success == pytest.approx(0.00101317, abs=5e-9)
     assert rates.unacknowledged_success_of_unacknowledged == 1 / 13
+    split = Rates.of(Counts(acknowledged=4, lost=1, failed_found=1, unknown_found=2))
+    assert (split.failed_success, split.unknown_success) == (0.25, 0.5)
 
 
 def test_a_rate_with_denominator_0_is_none() -> None:
