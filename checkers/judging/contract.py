@@ -97,11 +97,13 @@ class Tally:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self.operations = self.begun = self.acknowledged = 0
+        self.operations = self.ended = self.begun = self.acknowledged = 0
 
     def add(self, rows: Writes | Operations) -> None:
         mark = rows.mark
-        self.operations += int(np.count_nonzero(mark == INVOKED))
+        begun = int(np.count_nonzero(mark == INVOKED))
+        self.operations += begun
+        self.ended += len(mark) - begun
         if isinstance(rows, Operations):
             mark = mark[rows.f.isin(self._model.writes)]
         self.begun += int(np.count_nonzero(mark == INVOKED))

@@ -108,7 +108,7 @@ def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
     """A folder with a history, judged. A checker that breaks makes it unknown."""
     begun_s = time.monotonic()
     try:
-        facts = facts_of(rundir, stored_promises)
+        facts = facts_of(rundir)
         facts, examined = examined_run(facts, checks or checks_of(rundir, facts))
         found = {
             name: content
@@ -137,15 +137,6 @@ def _of_clients(facts: Facts, examined: Examined) -> Iterator[str]:
             f"no node has {lost:,} write{'' if lost == 1 else 's'} that the client acknowledged, "
             "each without a position: it acknowledged what it never sent, or what the system lost"
         )
-
-
-def stored_promises(plan: Mapping[str, Any], run: Mapping[str, Any]) -> Promises:
-    """The promises of a run of an earlier version, which did not store them."""
-    system = plan["target"]["system"]
-    target = registry.make("targets", system, {}, key="target.system")
-    effective = (run.get("settings") or {}).get("effective") or {}
-    promises: Promises = target.promises(plan, effective)
-    return promises
 
 
 def checks_of(rundir: RunDir, facts: Facts) -> Checks:
@@ -235,26 +226,28 @@ def _unjudged(facts: Facts, why: str, doubt: str = DOUBTS.checker) -> Document:
 
 
 class Examined(NamedTuple):
-    """What the checkers of a run report, and what its rows show besides; `errors` as in
-    result.json; `begun`: how many operations the history holds."""
+    """What the checkers of a run report, and what its rows show besides; `errors` as in result.json;
+    `begun`, `ended`: of how many operations the history holds the begin and the end."""
 
     results: Mapping[str, CheckResult]
     seen: Availability
     errors: dict[str, dict[str, int]]
     begun: int = 0
+    ended: int = 0
 
 
 def examined_run(facts: Facts, checks: Checks) -> tuple[Facts, Examined]:
     """Judge a run by every checker, as `examine`. Where its history holds another number of
-    operations than the run counted, some are missing or were never there: that is a gap of the
-    facts, and the run is judged again with facts that include it."""
+    operations than the run counted, or more ends than begins, some are missing or were never there:
+    that is a gap of the facts, and the run is judged again with facts that include it."""
     examined = examine(facts, checks)
-    if facts.attempted in (None, examined.begun) or facts.gaps.history or facts.state != DONE:
+    attempted, begun, ended = facts.attempted, examined.begun, examined.ended
+    same = attempted in (None, begun) and (attempted is None or ended <= begun)
+    if same or facts.gaps.history or facts.state != DONE:
         return facts, examined
-    sentence = (
-        f"history/ holds the begin of {examined.begun:,} operations, "
-        f"but run.json counted {facts.attempted:,}"
-    )
+    sentence = f"history/ holds the begin of {begun:,} operations"
+    sentence += f" and the end of {ended:,}" if ended > begun else ""
+    sentence += f", but run.json counted {attempted:,}"
     facts = replace(facts, gaps=facts.gaps._replace(history=(sentence,)))
     return facts, examine(facts, checks)
 
@@ -280,8 +273,13 @@ def examine(facts: Facts, checks: Checks) -> Examined:
         name: noted.tally.held_against(name, result, facts) if result.counts else result
         for name, result in results.items()
     }
-    begun = noted.tally.operations
-    return Examined(results, run.availability(), noted.errors.document(), begun)
+    return Examined(
+        results,
+        run.availability(),
+        noted.errors.document(),
+        noted.tally.operations,
+        noted.tally.ended,
+    )
 
 
 def _checked(run: Run, name: str, checker: AnyChecker) -> CheckResult:

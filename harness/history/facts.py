@@ -7,7 +7,7 @@ Everything here is small; operations and records stay in their Parquet files unt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -44,18 +44,22 @@ def target_of(plan: Mapping[str, Any]) -> Target[Any] | None:
     return target
 
 
-PromisesOf = Callable[[Mapping[str, Any], Mapping[str, Any]], Promises]
-"""The promises of a run that did not store them, from its plan.json and its run.json."""
-
-
-def facts_of(rundir: RunDir, promises_of: PromisesOf) -> Facts:
+def facts_of(rundir: RunDir) -> Facts:
     """The facts of a run folder. Raises HistoryError for what is absent, damaged or too new."""
     run, plan = rundir.read_json(rundir.run), rundir.read_json(rundir.plan)
     with as_written(rundir):
         stored = run.get("promises")
-        promises = promises_of(plan, run) if stored is None else Promises.of(stored)
+        promises = _promised(plan, run) if stored is None else Promises.of(stored)
         _refuse_model(rundir, promises.model)
         return _facts(rundir, run, plan, promises)
+
+
+def _promised(plan: Mapping[str, Any], run: Mapping[str, Any]) -> Promises:
+    """The promises of a run that ended before it stored them."""
+    target = registry.make("targets", plan["target"]["system"], {}, key="target.system")
+    effective = (run.get("settings") or {}).get("effective") or {}
+    promises: Promises = target.promises(plan, effective)
+    return promises
 
 
 @contextmanager
@@ -76,7 +80,7 @@ def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any], promises: 
         raise HistoryError("holds no history", file=str(rundir.history))
     load = run.get("load") or {}
     rows = rows_of_ends(rundir.ends, ENDS) if rundir.ends.exists() else []
-    missing = gaps(rundir, run, parts, rows, partitions=promises.partitions)
+    missing = gaps(rundir, run, parts, rows)
     ends = tuple(_merged(rows, replicas=promises.replicas))
     noted = [InSync(**each) for each in run.get("in_sync") or ()]
     return Facts(

@@ -3,23 +3,22 @@
 Nothing counts as lost because our own files are missing: a run with gaps is never `valid`, and if
 reads are missing, nothing counts as lost by the rest.
 
-A folder with a manifest holds exactly the files that the manifest names, with their sizes and, but
-for node logs and observations, their digests. One without, from before there were manifests, is
-checked by what it contains: numbers of parts, indices of operations, counts of run.json. For both,
-there must be records for the positions of the final reads.
+A folder holds exactly the files that its manifest names, with their sizes and, but for node logs
+and observations, their digests. A run that is done and has no manifest was killed, or not copied to
+its end. What a manifest cannot show is that the run itself recorded too little: so operations are
+numbered without a gap, and there are records for the positions of the final reads.
 
 Statistics in the Parquet files answer most of this without reading a row.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -36,71 +35,25 @@ Ends = Sequence[Mapping[str, Any]]
 Found = Iterator[tuple[str, str]]
 """Sentences, each with the path, below the run folder, of what it is about."""
 
-_PART: Final = re.compile(r"part-(\d{5,})\.parquet")
 _NAMED: Final = 3
 """How many files a sentence names; for more, it gives the number."""
 
 
-def numbers(rundir: RunDir) -> Found:
-    """Parts are numbered from 0, without a gap."""
-    for folder in (rundir.history, rundir.reads, rundir.observations):
-        names = [path.name for path in rundir.parts(folder)]
-        there = {int(match[1]) for name in names if (match := _PART.fullmatch(name))}
-        if odd := [f"{folder.name}/{name}" for name in names if not _PART.fullmatch(name)]:
-            yield folder.name, f"not of this run: {listed(odd)}"
-        if absent := sorted(set(range(max(there, default=-1))) - there):
-            missing = [f"{folder.name}/part-{number:05d}.parquet" for number in absent]
-            yield folder.name, f"missing: {listed(missing)}"
-
-
-def of_other_runs(parts: Parts, run: Mapping[str, Any], ends: Ends) -> Found:
-    """Every row names its run."""
-    ours = (None, (run["run_id"], run["run_id"]))
-    for each in (parts.history, parts.reads, parts.observations):
-        if strange := [part.name for part in each if part.ends_of("run_id") not in ours]:
-            yield strange[0], f"of another run: {listed(strange)}"
-    if any(row["run_id"] != run["run_id"] for row in ends):
-        yield "reads", "of another run: reads/ends.parquet"
-    if parts.damaged:
-        yield parts.damaged[0], f"damaged: {listed(parts.damaged)}"
-
-
-def of_other_plans(parts: Parts, ends: Ends, partitions: int) -> Found:
-    """Every partition that was written, read or observed is one that the plan requests."""
-    spans = [part.ends_of("partition") for part in (*parts.history, *parts.reads)]
-    met = {number for span in spans if span is not None for number in span}
-    met |= {row["partition"] for row in ends}
-    if odd := sorted(number for number in met if not 0 <= number < partitions):
-        names = listed([f"partition {number}" for number in odd])
-        yield "plan.json", f"not of this plan, which has partitions 0 to {partitions - 1}: {names}"
-
-
-def operations(parts: Parts, run: Mapping[str, Any], *, by_rows: bool) -> Found:
+def operations(parts: Parts, run: Mapping[str, Any]) -> Found:
     """Rows of the history are numbered from 0, and are as many as run.json has counted: each
-    operation that was attempted began and ended. `by_rows`: row by row, not only by the statistics
-    of each part."""
-    due, rows, begun, ended = 0, 0, 0, 0
+    operation that was attempted began and ended."""
+    due, rows = 0, 0
     for part in parts.history:
-        indices = _Indices.read(part) if by_rows else _Indices.seen(part)
-        rows, begun, ended = rows + part.rows, begun + indices.begun, ended + indices.ended
-        if not part.rows:
+        if (span := part.ends_of("index")) is None:
             continue
-        first, last = indices.first, indices.last
+        (first, last), rows = span, rows + part.rows
         if first > due:
             yield part.name, f"operations {due:,} to {first - 1:,} are missing before {part.name}"
-        if first < due or last - first + 1 != part.rows or not indices.dense:
+        if first < due or last - first + 1 != part.rows:
             yield part.name, f"operations are missing or repeated in {part.name}"
         due = max(due, last + 1)
     attempted = (run.get("load") or {}).get("attempted")
-    if type(attempted) is not int or run["state"] != DONE or not parts.history:
-        return
-    if by_rows and (begun, ended) != (attempted, attempted):
-        yield (
-            "history",
-            f"history/ holds the begin of {begun:,} operations and the end of {ended:,}, "
-            f"but run.json counted {attempted:,}",
-        )
-    elif rows < 2 * attempted:
+    if type(attempted) is int and run["state"] == DONE and parts.history and rows < 2 * attempted:
         yield (
             "history",
             f"history/ holds {rows:,} rows, too few for the {attempted:,} operations that run.json "
@@ -108,40 +61,8 @@ def operations(parts: Parts, run: Mapping[str, Any], *, by_rows: bool) -> Found:
         )
 
 
-class _Indices(NamedTuple):
-    """The indices of one part of the history; how many operations begin and end in it."""
-
-    first: int
-    last: int
-    dense: bool = True
-    begun: int = 0
-    ended: int = 0
-
-    @classmethod
-    def seen(cls, part: Part) -> _Indices:
-        """By its statistics; read where it has none."""
-        span = part.span("index")
-        return cls.read(part) if span is None else cls(*span)
-
-    @classmethod
-    def read(cls, part: Part) -> _Indices:
-        """By its rows."""
-        rows = part.read("index", "process", "type")
-        index, ours = integers(rows, "index"), integers(rows, "process") >= 0
-        invoked = texts(rows, "type").isin(["invoke"])
-        return cls(
-            first=int(index.min(initial=2**62)),
-            last=int(index.max(initial=-1)),
-            dense=bool((np.diff(index) == 1).all()),
-            begun=int((ours & invoked).sum()),
-            ended=int((ours & ~invoked).sum()),
-        )
-
-
-def records(rundir: RunDir, parts: Parts, run: Mapping[str, Any], ends: Ends) -> Found:
+def records(parts: Parts, ends: Ends) -> Found:
     """If a reader passed offsets, there are records from it."""
-    if parts.reads and not rundir.ends.exists() and run["state"] == DONE:
-        yield "reads", "missing: reads/ends.parquet"
     passed = {
         (row["reader"], row["partition"]): range(row["log_start_offset"] or 0, row["position"])
         for row in ends
@@ -236,9 +157,7 @@ def gaps_of(found: Iterable[tuple[str, str]]) -> Gaps:
     return Gaps(**{name: tuple(sentences) for name, sentences in by_field.items()})
 
 
-def gaps(
-    rundir: RunDir, run: Mapping[str, Any], parts: Parts, ends: Ends, *, partitions: int
-) -> Gaps:
+def gaps(rundir: RunDir, run: Mapping[str, Any], parts: Parts, ends: Ends) -> Gaps:
     """What is missing from a run folder. `run`: its run.json; `ends`: the rows of its
     `reads/ends.parquet`.
 
@@ -246,7 +165,7 @@ def gaps(
     """
     try:
         files = gaps_of(_by_manifest(rundir, run))
-        rows = gaps_of(_by_rows(rundir, run, parts, ends, partitions, seen=files))
+        rows = gaps_of(_by_rows(run, parts, ends, seen=files))
     except (OSError, pa.ArrowException) as error:
         raise HistoryError(f"cannot be read: {error}", file=str(rundir.path)) from error
     return Gaps(*(both + more for both, more in zip(files, rows, strict=True)))
@@ -267,7 +186,7 @@ def _by_manifest(rundir: RunDir, run: Mapping[str, Any]) -> Found:
         if manifest.run_id != run["run_id"]:
             yield "manifest.json", f"of another run: manifest.json ({manifest.run_id})"
         yield from _against(rundir, manifest.files)
-    elif run["state"] == DONE and run.get("manifest"):
+    elif run["state"] == DONE:
         why = "missing: manifest.json (the run was killed, or not all of its folder was copied)"
         yield from (("history", why), ("reads", why))
     if run["state"] == DONE:
@@ -275,25 +194,14 @@ def _by_manifest(rundir: RunDir, run: Mapping[str, Any]) -> Found:
         yield from _load(run)
 
 
-def _by_rows(
-    rundir: RunDir,
-    run: Mapping[str, Any],
-    parts: Parts,
-    ends: Ends,
-    partitions: int,
-    *,
-    seen: Gaps,
-) -> Found:
+def _by_rows(run: Mapping[str, Any], parts: Parts, ends: Ends, *, seen: Gaps) -> Found:
     """What rows show, except what has been `seen` in the files: it would be reported twice."""
-    named = rundir.manifest.exists()
-    if not named:
-        yield from numbers(rundir)
-    yield from of_other_runs(parts, run, ends)
-    yield from of_other_plans(parts, ends, partitions)
-    if not (named and seen.history):
-        yield from operations(parts, run, by_rows=not named)
-    if not (named and seen.reads):
-        yield from records(rundir, parts, run, ends)
+    if parts.damaged:
+        yield parts.damaged[0], f"damaged: {listed(parts.damaged)}"
+    if not seen.history:
+        yield from operations(parts, run)
+    if not seen.reads:
+        yield from records(parts, ends)
 
 
 # --- by the manifest --------------------------------------------------------------------------

@@ -47,7 +47,7 @@ from harness.protocols.runs import (
 # The Parquet parts of a run folder, each of which is opened once to see whether it can be used and
 # what its footer states about its rows.
 
-_SPANNED: Final = ("run_id", "index", "partition", "reader")
+_SPANNED: Final = ("index", "partition", "reader")
 """The columns whose least and greatest values matter."""
 
 

@@ -15,7 +15,6 @@ import ackloss
 from ackloss import plugins
 from harness import protocols
 from harness.faults.records import RECORD_TYPES
-from harness.history.manifest import write_manifest
 from tests.fixtures.hand_made import Made, R, W
 
 ROOT = Path(__file__).parents[2]
@@ -198,12 +197,10 @@ def test_a_run_is_judged_without_pandas(is_lost: bool, tmp_path: Path) -> None:
     """Arrow imports it for most arrays that it makes, which takes longer than judging the run."""
     made = Made(writes=[W(7), W(8)], reads=[R(7)] if is_lost else [R(7), R(8, offset=1)])
     rundir = made.build(tmp_path, "a")
-    rundir.write_json(rundir.run, {**rundir.read_json(rundir.run), "manifest": True})
-    write_manifest(rundir, rundir.run_id)
     assert "pandas" not in imported_by(judging(rundir.path, lost=int(is_lost)))
 
 
-def test_a_stored_run_without_a_manifest_is_judged_without_pandas() -> None:
+def test_a_stored_run_is_judged_without_pandas() -> None:
     run = ROOT / "tests" / "histories" / "runs" / "unclean-election-loses"
     assert "pandas" not in imported_by(judging(run, lost=2019))
 

@@ -25,6 +25,7 @@ from checkers.loss.checker import Found
 from checkers.loss.numbering import Slice
 from harness.history import ENDS, READS
 from harness.history.facts import facts_of
+from harness.history.manifest import write_manifest
 from harness.history.rows import Rows
 from harness.history.run_folder import RunDir
 from harness.plan import parse_plan
@@ -33,7 +34,6 @@ from harness.protocols.clock import RunClock
 from harness.run import final_read
 from harness.run.final_read import read_everything
 from harness.run.recorder import Recorder, Written
-from targets.kafka import Kafka
 from tests.fixtures.bare_target import BareTarget
 from tests.fixtures.hand_made import Made, W
 
@@ -149,7 +149,8 @@ def outcome(folder: Path, writes: Sequence[W], target: Readers, of: int = 1) -> 
         rundir,
         threading.Event(),
     )
-    rows, loss = Rows(facts_of(rundir, Kafka().promises)), Loss()
+    write_manifest(rundir, "r")
+    rows, loss = Rows(facts_of(rundir)), Loss()
     parts: list[Found] = [loss.check(rows, Slice(number, of)) for number in range(of)]
     return Outcome(loss.merge(rows, parts), target, pq.read_table(rundir.ends).to_pylist())
 
@@ -256,7 +257,8 @@ def test_ranges_without_their_records_confirm_nothing(tmp_path: Path) -> None:
         kept = pq.read_table(part)
         if kept["reader"][0].as_py() == "second":
             pq.write_table(kept.slice(1), part)
-    rows, loss = Rows(facts_of(rundir, Kafka().promises)), Loss()
+    write_manifest(rundir, "r")
+    rows, loss = Rows(facts_of(rundir)), Loss()
     again = loss.merge(rows, [loss.check(rows, Slice(0, 1))])
     assert not again.counter_examples
     assert again.doubts
@@ -269,7 +271,8 @@ def test_a_second_reader_that_met_another_end_confirms_nothing(tmp_path: Path, c
     rows = pq.read_table(rundir.ends).to_pylist()
     rows[1][column] += 1
     pq.write_table(pa.Table.from_pylist(rows, schema=ENDS), rundir.ends)
-    read, loss = Rows(facts_of(rundir, Kafka().promises)), Loss()
+    write_manifest(rundir, "r")
+    read, loss = Rows(facts_of(rundir)), Loss()
     assert not loss.merge(read, [loss.check(read, Slice(0, 1))]).counter_examples
 
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from checkers.judging.one_run import stored_promises
 from harness.history import ENDS
 from harness.history.facts import facts_of
+from harness.history.manifest import write_manifest
 from harness.protocols import Facts, PartitionEnd, ScriptedFault
 from tests.fixtures.hand_made import E, Made, R, W
 
@@ -30,7 +30,7 @@ def read(tmp_path: Path) -> Read:
         for section, settings in stored.items():
             plan[section]["settings"] |= settings
         rundir.write_json(rundir.plan, plan)
-        return facts_of(rundir, stored_promises)
+        return facts_of(rundir)
 
     return facts
 
@@ -79,7 +79,8 @@ def test_a_reader_that_contradicts_itself_is_not_complete(
         ([ours, theirs, {**theirs, **said}], ("a",)),
     ):
         pq.write_table(pa.Table.from_pylist(rows, schema=ENDS), rundir.ends)
-        (reported,) = facts_of(rundir, stored_promises).ends
+        write_manifest(rundir, "run")
+        (reported,) = facts_of(rundir).ends
         assert reported.readers == readers
 
 
@@ -87,7 +88,8 @@ def test_a_replica_counts_once(tmp_path: Path) -> None:
     rundir = Made(writes=[W(0)], reads=[R(0)]).build(tmp_path, "run")
     rows = [{**row, "isr": ["b1", "b1", "b2"]} for row in pq.read_table(rundir.ends).to_pylist()]
     pq.write_table(pa.Table.from_pylist(rows, schema=ENDS), rundir.ends)
-    (reported,) = facts_of(rundir, stored_promises).ends
+    write_manifest(rundir, "run")
+    (reported,) = facts_of(rundir).ends
     assert (reported.complete, reported.whole) == (True, False)
 
 
@@ -154,7 +156,7 @@ def test_who_was_in_sync_is_what_the_run_noted_or_the_ends_say(
     rundir = Made(writes=[W(0)], reads=[R(0)], ends=ends).build(tmp_path, "run")
     run = rundir.read_json(rundir.run)
     rundir.write_json(rundir.run, run | ({} if noted is None else {"in_sync": [noted]}))
-    assert facts_of(rundir, stored_promises).replicated == replicated
+    assert facts_of(rundir).replicated == replicated
 
 
 MIN_ISR = "min.insync.replicas"

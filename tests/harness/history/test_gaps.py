@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,25 +27,24 @@ LOSSY, DUPLICATED = "unclean-election-loses", "idempotent-producer-duplicates"
 Damage = Callable[[RunDir], object]
 
 
-def copy_of(name: str, parent: Path, *, manifest: bool) -> RunDir:
-    """A stored run as it is, or as a run of today would have left it."""
+def copy_of(name: str, parent: Path) -> RunDir:
+    """A stored run, with a log of a node."""
     rundir = RunDir(parent / name)
     shutil.copytree(STORED / name, rundir.path)
     log = rundir.node("b1") / "server.log"
     log.parent.mkdir(parents=True)
     log.write_text("INFO started\n")
-    if manifest:
-        run = rundir.read_json(rundir.run)
-        rundir.write_json(rundir.run, {**run, "manifest": True})
-        write_manifest(rundir, run["run_id"])
+    write_manifest(rundir, run_id_of(rundir))
     return rundir
+
+
+def run_id_of(rundir: RunDir) -> str:
+    return str(rundir.read_json(rundir.run)["run_id"])
 
 
 def gaps_of(rundir: RunDir) -> Gaps:
     ends = pq.read_table(rundir.ends).to_pylist() if rundir.ends.exists() else []
-    partitions = rundir.read_json(rundir.plan)["topic"]["partitions"]
-    run = rundir.read_json(rundir.run)
-    return gaps(rundir, run, Parts.of(rundir), ends, partitions=partitions)
+    return gaps(rundir, rundir.read_json(rundir.run), Parts.of(rundir), ends)
 
 
 # --- damage -----------------------------------------------------------------------------------
@@ -148,16 +146,16 @@ BY_MANIFEST: dict[str, tuple[Damage, str, str]] = {
         "history",
         "missing: history/part-00003.parquet",
     ),
-    "history: a part of another run": (swap(part("history", 3)), "history", "of another run"),
+    "history: a part of another run": (swap(part("history", 3)), "history", "not as the run"),
     "reads: deleted": (delete(part("reads", 0)), "reads", "(1,381 rows)"),
     "reads: second reader deleted": (delete(part("reads", 1)), "reads", "part-00001"),
     "reads: rows cut": (cut_rows(part("reads", 0)), "reads", "(690 rows, not 1,381)"),
     "reads: a value edited": (edit(part("reads", 0), "value"), "reads", "not as the run"),
     "reads: a part twice": (duplicate(part("reads", 0), part("reads", 2)), "reads", "not of this"),
-    "reads: of another run": (swap(part("reads", 0)), "reads", "of another run"),
+    "reads: of another run": (swap(part("reads", 0)), "reads", "not as the run"),
     "ends: deleted": (delete("reads/ends.parquet"), "reads", "missing: reads/ends.parquet (2 rows"),
     "ends: a position edited": (edit("reads/ends.parquet", "position"), "reads", "ends.parquet"),
-    "ends: of another run": (swap("reads/ends.parquet"), "reads", "of another run"),
+    "ends: of another run": (swap("reads/ends.parquet"), "reads", "not as the run"),
     "journal: deleted": (delete("faults.jsonl"), "other", "missing: faults.jsonl"),
     "journal: cut off": (cut_off("faults.jsonl"), "other", "faults.jsonl"),
     "journal: a proof edited": (
@@ -186,61 +184,10 @@ BY_MANIFEST: dict[str, tuple[Damage, str, str]] = {
     ),
 }
 
-BY_ROWS: dict[str, tuple[Damage, str, str]] = {
-    "history: parts 1 to 5 deleted": (
-        delete(*(part("history", n) for n in range(1, 6))),
-        "history",
-        "operations 802 to 4,846 are missing before history/part-00006.parquet",
-    ),
-    "history: first part deleted": (delete(part("history", 0)), "history", "0 to 801 are missing"),
-    "history: last part deleted": (delete(part("history", 8)), "history", "run.json counted 3,400"),
-    "history: rows cut": (cut_rows(part("history", 3)), "history", "2,820 to 3,213 are missing"),
-    "history: an index edited": (edit(part("history", 3), "index"), "history", "repeated"),
-    "history: a part twice": (
-        duplicate(part("history", 3), part("history", 9)),
-        "history",
-        "repeated in history/part-00009.parquet",
-    ),
-    "history: a copied name": (
-        duplicate(part("history", 3), "history/part-00003 (copy).parquet"),
-        "history",
-        "not of this run: history/part-00003 (copy).parquet",
-    ),
-    "history: a part renamed": (
-        rename(part("history", 3), part("history", 9)),
-        "history",
-        "missing: history/part-00003.parquet",
-    ),
-    "history: a part of another run": (swap(part("history", 3)), "history", "of another run"),
-    "reads: first reader deleted": (delete(part("reads", 0)), "reads", "part-00000"),
-    "reads: second reader deleted": (delete(part("reads", 1)), "reads", "reader kafka-python"),
-    "reads: one reader's instead of the other's": (
-        duplicate(part("reads", 0), part("reads", 1)),
-        "reads",
-        "no record of the reader kafka-python",
-    ),
-    "reads: all deleted": (delete(part("reads", 0), part("reads", 1)), "reads", "no record of"),
-    "reads: of another run": (swap(part("reads", 0)), "reads", "of another run"),
-    "ends: deleted": (delete("reads/ends.parquet"), "reads", "missing: reads/ends.parquet"),
-    "ends: of another run": (swap("reads/ends.parquet"), "reads", "of another run"),
-    "journal: deleted": (delete("faults.jsonl"), "other", "missing: faults.jsonl"),
-    "journal: cut off": (cut_off("faults.jsonl"), "other", "cut off"),
-    "journal: a line cut off": (cut_line("faults.jsonl", 4), "other", "is damaged: line 4"),
-    "metadata: edited": (
-        overwrite("run.json", b'"attempted": 3400', b'"attempted": 3300'),
-        "history",
-        "run.json counted 3,300",
-    ),
-    "metadata: of another run": (swap("run.json"), "history", "of another run"),
-    "observations: deleted": (delete(part("observations", 0)), "aside", "observations/part-00000"),
-    "observations: cut off": (cut_off(part("observations", 1)), "aside", "damaged"),
-}
 
-
-@pytest.mark.parametrize("manifest", [True, False])
 @pytest.mark.parametrize("name", [LOSSY, DUPLICATED])
-def test_an_untouched_run_has_no_gaps(name: str, manifest: bool, tmp_path: Path) -> None:
-    found = gaps_of(copy_of(name, tmp_path, manifest=manifest))
+def test_an_untouched_run_has_no_gaps(name: str, tmp_path: Path) -> None:
+    found = gaps_of(copy_of(name, tmp_path))
     assert found == Gaps()
     assert not found
 
@@ -248,17 +195,7 @@ def test_an_untouched_run_has_no_gaps(name: str, manifest: bool, tmp_path: Path)
 @pytest.mark.parametrize("name", BY_MANIFEST)
 def test_damage_is_noticed_by_the_manifest(name: str, tmp_path: Path) -> None:
     damage, field, words = BY_MANIFEST[name]
-    rundir = copy_of(LOSSY, tmp_path, manifest=True)
-    damage(rundir)
-    _noticed(gaps_of(rundir), field, words)
-
-
-@pytest.mark.parametrize("name", BY_ROWS)
-def test_damage_to_a_run_of_before_manifests_is_noticed_by_its_rows(
-    name: str, tmp_path: Path
-) -> None:
-    damage, field, words = BY_ROWS[name]
-    rundir = copy_of(LOSSY, tmp_path, manifest=False)
+    rundir = copy_of(LOSSY, tmp_path)
     damage(rundir)
     _noticed(gaps_of(rundir), field, words)
 
@@ -271,7 +208,7 @@ def _noticed(found: Gaps, field: str, words: str) -> None:
 
 
 def test_what_people_do_to_a_folder_leaves_no_gap(tmp_path: Path) -> None:
-    there = copy_of(LOSSY, tmp_path, manifest=True)
+    there = copy_of(LOSSY, tmp_path)
     copied = RunDir(tmp_path / "another name")
     shutil.copytree(there.path, copied.path)
     copied.write_json(copied.result, {"schema": 1})
@@ -285,7 +222,7 @@ def test_what_people_do_to_a_folder_leaves_no_gap(tmp_path: Path) -> None:
 @pytest.mark.parametrize("state", ["preparing", "running", "reading", "interrupted", "failed"])
 def test_a_run_that_never_ended_has_no_manifest_to_miss(state: str, tmp_path: Path) -> None:
     # Its state says so, and is doubt enough.
-    rundir = copy_of(LOSSY, tmp_path, manifest=True)
+    rundir = copy_of(LOSSY, tmp_path)
     rundir.manifest.unlink()
     rundir.write_json(rundir.run, {**rundir.read_json(rundir.run), "state": state})
     assert gaps_of(rundir) == Gaps()
@@ -311,7 +248,7 @@ def test_a_run_that_never_ended_has_no_manifest_to_miss(state: str, tmp_path: Pa
     ],
 )
 def test_a_damaged_manifest_is_refused(manifest: bytes, tmp_path: Path) -> None:
-    rundir = copy_of(LOSSY, tmp_path, manifest=True)
+    rundir = copy_of(LOSSY, tmp_path)
     rundir.manifest.write_bytes(manifest)
     with pytest.raises(HistoryError) as caught:
         gaps_of(rundir)
@@ -342,55 +279,24 @@ def test_a_log_of_no_offsets_needs_no_records(tmp_path: Path) -> None:
     assert gaps_of(made.build(tmp_path, "empty")) == Gaps()
 
 
-@pytest.mark.parametrize(
-    "made",
-    [
-        Made(writes=[W(1), W(2, partition=2)], reads=[R(1), R(2, partition=2)], ends=[E(), E(2)]),
-        Made(writes=[W(1), W(2, partition=2)], reads=[R(1)]),
-        Made(writes=[W(1)], reads=[R(1), R(2, partition=2)]),
-        Made(writes=[W(1)], reads=[R(1)], ends=[E(), E(2, position=0)]),
-    ],
-    ids=["written and read", "written", "read", "looked at"],
-)
-def test_a_partition_that_the_plan_does_not_have_is_noticed(made: Made, tmp_path: Path) -> None:
-    rundir = replace(made, plan={"topic": {"partitions": 2}}).build(tmp_path, "run")
-    assert gaps_of(rundir).other == ("not of this plan, which has partitions 0 to 1: partition 2",)
-    assert gaps_of(replace(made, plan={"topic": {"partitions": 3}}).build(tmp_path, "x")) == Gaps()
-
-
-def test_a_part_of_another_run_is_noticed_without_statistics(tmp_path: Path) -> None:
-    made = Made(writes=[W(1)], reads=[R(1)])
-    one, other = (made.build(tmp_path, name) for name in "ab")
-    path = one.path / part("history", 0)
-    pq.write_table(pq.read_table(other.path / part("history", 0)), path, write_statistics=False)
-    assert gaps_of(one).history == ("of another run: history/part-00000.parquet",)
-    pq.write_table(pq.read_table(path).slice(0, 0), path, write_statistics=False)
-    rewritten(one, "run.json", lambda run: run["load"].update(attempted=0))
-    assert gaps_of(one) == Gaps()
-
-
 def test_statistics_say_of_a_named_history_what_was_never_recorded(tmp_path: Path) -> None:
     # The recorder itself lost a part before the manifest was written.
-    rundir = copy_of(LOSSY, tmp_path, manifest=False)
+    rundir = copy_of(LOSSY, tmp_path)
     (rundir.path / part("history", 8)).unlink()
-    run = {**rundir.read_json(rundir.run), "manifest": True}
-    rundir.write_json(rundir.run, run)
-    write_manifest(rundir, run["run_id"])
+    write_manifest(rundir, run_id_of(rundir))
     assert gaps_of(rundir).history == (
         "history/ holds 6,479 rows, too few for the 3,400 operations that run.json counted",
     )
     (rundir.path / part("history", 0)).unlink()
-    write_manifest(rundir, run["run_id"])
+    write_manifest(rundir, run_id_of(rundir))
     assert "operations 0 to 801 are missing before" in gaps_of(rundir).history[0]
 
 
 def test_a_journal_that_was_damaged_before_it_was_named_is_noticed(tmp_path: Path) -> None:
     # The disk was full for a moment, and took half a line.
-    rundir = copy_of(LOSSY, tmp_path, manifest=False)
+    rundir = copy_of(LOSSY, tmp_path)
     cut_line("faults.jsonl", 4)(rundir)
-    run = {**rundir.read_json(rundir.run), "manifest": True}
-    rundir.write_json(rundir.run, run)
-    write_manifest(rundir, run["run_id"])
+    write_manifest(rundir, run_id_of(rundir))
     assert gaps_of(rundir).other == ("faults.jsonl is damaged: line 4",)
 
 
@@ -412,7 +318,6 @@ def valid_run(parent: Path) -> RunDir:
         reads=[R(n, offset=n, reader=reader) for reader in readers for n in range(8)],
         ends=[E(position=8, reader=reader) for reader in readers],
         plan={"faults": [{"id": "kill", "nemesis": "kill", "at_s": 0}]},
-        run={"manifest": True},
         journal=JOURNAL,
     ).build(parent, "valid")
     log = rundir.node("b1") / "server.log"
@@ -480,7 +385,7 @@ def test_a_damaged_log_of_a_node_changes_no_verdict(harm: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("name", [name for name in BY_MANIFEST if BY_MANIFEST[name][1] == "reads"])
 def test_a_lossy_run_whose_reads_have_gaps_has_lost_nothing(name: str, tmp_path: Path) -> None:
-    rundir = copy_of(LOSSY, tmp_path, manifest=True)
+    rundir = copy_of(LOSSY, tmp_path)
     assert verdict_of(rundir) == ("invalid", 2019)
     BY_MANIFEST[name][0](rundir)
     assert verdict_of(rundir) == ("unknown", 0)

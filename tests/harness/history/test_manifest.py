@@ -26,6 +26,7 @@ def finished(parent: Path) -> RunDir:
     rundir = Made(writes=[W(1)], reads=[R(1)], ends=[E(position=1)]).build(
         parent, "r"
     )  # by two readers
+    rundir.manifest.unlink()
     log = rundir.node("b1") / "deep" / "server.log"
     log.parent.mkdir(parents=True)
     log.write_bytes(b"INFO started\n")
@@ -64,7 +65,7 @@ def test_a_run_that_is_done_has_a_manifest_of_its_last_metadata(tmp_path: Path) 
         record.finish()
     run = rundir.read_json(rundir.run)
     assert (run["state"], run["manifest"]) == ("done", True)
-    assert not gaps(rundir, run, Parts.of(rundir), [], partitions=1)
+    assert not gaps(rundir, run, Parts.of(rundir), [])
 
 
 def test_a_disk_that_refuses_the_manifest_fails_the_run(tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ def test_a_killed_run_has_no_manifest_or_a_true_one(moment: str, tmp_path: Path)
     assert killed.returncode == -9
     run = rundir.read_json(rundir.run)
     ends = pq.read_table(rundir.ends).to_pylist()
-    found = gaps(rundir, run, Parts.of(rundir), ends, partitions=1)
+    found = gaps(rundir, run, Parts.of(rundir), ends)
     assert rundir.manifest.exists() is (moment == "after")
     if moment == "after":
         assert run["state"] == "done"

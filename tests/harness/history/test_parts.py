@@ -12,6 +12,7 @@ import pytest
 from checkers.judging.one_run import judge_run
 from harness.errors import HistoryError
 from harness.history import parquet_reader
+from harness.history.manifest import write_manifest
 from harness.history.parquet_reader import Part, Parts
 from harness.history.run_folder import RunDir
 from tests.fixtures.hand_made import Made, R, W
@@ -30,6 +31,7 @@ def run(tmp_path: Path) -> RunDir:
     rundir.observations.mkdir(exist_ok=True)
     (read,) = rundir.parts(rundir.reads)
     pq.write_table(pq.read_table(read), rundir.observations / "part-00000.parquet")
+    write_manifest(rundir, "a")
     return rundir
 
 

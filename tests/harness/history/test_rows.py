@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from checkers.judging.one_run import judge_run, stored_promises
+from checkers.judging.one_run import judge_run
 from harness.errors import HistoryError
 from harness.history import HISTORY, READS, parquet_reader
 from harness.history import rows as reading
@@ -68,7 +68,7 @@ def run(tmp_path: Path) -> RunDir:
 
 
 def test_writes_are_rows_of_writes_alone(run: RunDir) -> None:
-    (reported,) = Rows(facts_of(run, stored_promises)).writes()
+    (reported,) = Rows(facts_of(run)).writes()
     assert reported.value.tolist() == [7, 7, 8, 8, 9, 9, -4]  # not the nemesis' 77
     assert reported.mark.tolist() == [INVOKED, OK, INVOKED, FAIL, INVOKED, INFO, INVOKED]
     assert reported.process.tolist() == [0, 0, 1, 1, 2, 2, 3]
@@ -85,14 +85,14 @@ def test_the_bounds_of_values_are_what_files_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = Made(writes=[W(7, "o"), W(-4, "f")], reads=[R(7, offset=3), R(9, offset=4)])
-    rows = Rows(facts_of(made.build(tmp_path, "a"), stored_promises))
+    rows = Rows(facts_of(made.build(tmp_path, "a")))
     monkeypatch.setattr(parquet_reader, "decoded", None)  # nothing is read
     assert rows.bounds() == Bounds(4 + 4, False, -4, 9)
 
 
 def test_the_bounds_of_values_are_read_where_no_file_states_them(run: RunDir) -> None:
     """A nemesis' rows have a key, which is no value's."""
-    rows = Rows(facts_of(run, stored_promises))
+    rows = Rows(facts_of(run))
     assert rows.bounds() == Bounds(7 + 2, True, -4, 9)
     (path,) = run.reads.glob("part-*.parquet")
     table = pq.read_table(path)
@@ -107,7 +107,7 @@ def test_the_bounds_of_values_are_read_where_no_file_states_them(run: RunDir) ->
 
 def test_the_key_of_a_nemesis_is_no_values() -> None:
     """A run in parts, some of which hold rows of its nemesis."""
-    facts = facts_of(RunDir(STORED / "unclean-election-loses"), stored_promises)
+    facts = facts_of(RunDir(STORED / "unclean-election-loses"))
     parts = [stated(path) for path in facts.history]
     assert None in parts
     assert any(parts)
@@ -124,7 +124,7 @@ def test_the_statistics_of_a_column_inside_another_are_not_those_of_keys(tmp_pat
         table = pq.read_table(path)
         inside = pa.array([{"key": None, "value": -1}] * len(table), type=INSIDE)
         pq.write_table(table.append_column("more", inside), path)
-    assert Rows(facts_of(run, stored_promises)).bounds() == (4, True, 7, 7)
+    assert Rows(facts_of(run)).bounds() == (4, True, 7, 7)
 
 
 def texts(column: Texts) -> list[str | None]:
@@ -132,7 +132,7 @@ def texts(column: Texts) -> list[str | None]:
 
 
 def test_records_have_their_reader(run: RunDir) -> None:
-    (reported,) = Rows(facts_of(run, stored_promises)).reads()
+    (reported,) = Rows(facts_of(run)).reads()
     assert texts(reported.reader) == ["a", "b"]
     assert texts(reported.key) == ["x", "y"]
     assert reported.value.tolist() == [7, 9]
@@ -175,7 +175,7 @@ def test_a_run_that_is_too_large_to_be_kept_is_judged_the_same(
 
 
 def test_a_part_that_is_damaged_inside_is_refused(run: RunDir) -> None:
-    facts = facts_of(run, stored_promises)
+    facts = facts_of(run)
     (part,) = run.parts(run.history)
     content = bytearray(part.read_bytes())
     content[4:400] = bytes(396)  # the footer, which was looked at before, is as it was

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from checkers.judging.one_run import judge_run
+from harness.history.manifest import write_manifest
 from harness.history.run_folder import RunDir
 from harness.models import APPEND
 from harness.plan import parse_plan
@@ -74,6 +75,7 @@ def test_what_was_written_with_a_key_is_found_by_it(library: str, tmp_path: Path
             )
             fake.stored[0] += record_set(2, [(b"b", b"%010d" % 0)], first=fake.last(0))
             read_everything(Kafka(), cluster, plan, clock, recorder, rundir, stop)
+    write_manifest(rundir, "r")
     counts = judge_run(rundir)["counts"]
     assert counts["acknowledged"] == WRITES
     assert counts["lost"] == 0
