@@ -226,7 +226,7 @@ def _unjudged(facts: Facts, why: str, doubt: str = DOUBTS.checker) -> Document:
 
 
 class Examined(NamedTuple):
-    """What the checkers of a run report, and what its rows show besides; `errors` as in result.json;
+    """What the checkers of a run report, and what its rows show besides; `errors` as in the result;
     `begun`, `ended`: of how many operations the history holds the begin and the end."""
 
     results: Mapping[str, CheckResult]
