@@ -438,3 +438,41 @@ def test_verdict_and_reason(
 def test_complete(worse: dict[str, Any]) -> None:
     assert is_complete(FACTS)
     assert not is_complete(replace(FACTS, **worse))
+
+
+@pytest.mark.parametrize(
+    ("counts", "facts", "counter_examples", "doubts", "eligible"),
+    [
+        ({}, {}, (), (), True),
+        ({"lost": 2, "unexpected": 3}, {}, ("lost", "unexpected"), (), True),
+        ({"failed_found": 1}, {}, ("failed_found",), (), True),
+        ({"lost": 2}, {"ends": (HALF,)}, ("lost",), ("incomplete",), False),
+        ({"lost": 3, "deleted": 3}, {"deletes": True}, ("lost",), (), True),
+        ({"lost": 3, "deleted": 3}, {"ends": (BEGUN_LATER,)}, (), ("deleted",), False),
+        ({}, {"ends": (BEGUN_LATER,)}, (), ("deleted",), False),
+        ({}, {"faults": ONE}, (), ("unproven",), False),
+        ({"lost": 1}, {"faults": ONE}, ("lost",), ("unproven",), False),
+        ({"acknowledged": 0}, {"faults": ONE}, (), ("vacuous", "unproven"), False),
+        ({"lost": 1}, {"faults": TWO, "windows": (CUT, UNMET)}, ("lost",), ("unmet",), False),
+        ({"not_yet_visible": 1}, {"ends": ()}, (), ("incomplete", "not_yet_visible"), False),
+        ({"not_yet_visible": 1}, {}, (), ("not_yet_visible",), True),
+        ({"lost": 1}, {"unconfirmed": {"lost": 1}}, (), ("readers",), True),
+        ({"lost": 1}, {"apart": True}, (), ("readers",), True),
+        ({"lost": 1}, {"replicated": {0: False}}, ("lost",), ("replicas",), False),
+        ({"duplicates": 1}, {"unconfirmed": {"duplicates": 1}}, (), (), True),
+        ({"duplicates": 1}, {"unconfirmed": {"duplicates": 1}, "x": 1}, (), ("readers",), True),
+        ({}, {"starved": "held up"}, (), ("starved",), False),
+        ({"lost": 1}, {"starved": "held up"}, ("lost",), ("starved",), False),
+        ({}, {"state": "interrupted"}, (), ("interrupted",), False),
+        ({}, {"state": "failed"}, (), ("failed",), False),
+        ({}, {"state": "reading"}, (), ("failed",), False),
+    ],
+)
+def test_what_programs_read(
+    counts: dict[str, Any],
+    facts: dict[str, Any],
+    counter_examples: tuple[str, ...],
+    doubts: tuple[str, ...],
+    eligible: bool,
+) -> None:
+    assert judged(counts, facts)[2:] == (counter_examples, doubts, eligible)

@@ -39,7 +39,8 @@ def test_the_rates_of_the_2013_experiment() -> None:
 
 def test_a_rate_with_denominator_0_is_none() -> None:
     assert Rates.of(Counts(acknowledged=0, lost=0)) == Rates()
-    assert Rates.of(Counts(attempted=2, acknowledged=2, lost=1)).loss == 0.5
+    every = Rates.of(Counts(attempted=2, acknowledged=2, lost=1))
+    assert (every.loss, every.unacknowledged_success_of_unacknowledged) == (0.5, None)
 
 
 def test_fields_that_an_earlier_version_did_not_write_are_not_recorded() -> None:
