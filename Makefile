@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 GROUPS := --dist loadgroup --no-loadscope-reorder
 WITHOUT_NODES := not docker and not real_time and not e2e
-FAST := not spark and not docker and not e2e and not browser and not java and not go and not node
+FAST := $(WITHOUT_NODES) and not spark and not browser and not java and not go and not node and not slow
 
 .PHONY: help setup run test check lint docs bench e2e track-record torture mutants clean
 
