@@ -21,7 +21,7 @@ from harness.protocols import Lever, Proof, UndoRecord
 from harness.protocols.crashes import ClientState, Crashes
 from harness.protocols.groups import Consumers, ConsumerState
 
-_GONE_S = 15  # librdkafka ends its threads one after the other, slowly on a busy machine
+_MADE_S = 15  # librdkafka ends its threads one after the other; a new process has to connect
 
 
 @dataclass(frozen=True)
@@ -41,18 +41,23 @@ class ClientLever(Lever[ClientRecord]):
     def probe(self, record: ClientRecord, *, applied: bool) -> Proof:
         """In force: the dead client is gone, and its place is empty, or taken where the fault
         replaces it at once. Undone: a client runs there that is not the dead one."""
-        poll_until(lambda: _ended(self._state(record)), within_s=_GONE_S)
+        made = _crashed if applied else _replaced
+
+        def is_over() -> bool:
+            state = self._state(record)
+            return made(state, record) or _met_nobody(state)
+
+        poll_until(is_over, within_s=_MADE_S)
         state = self._state(record)
-        proven = (_crashed if applied else _replaced)(state, record)
+        proven = made(state, record)
         return Proof(proven, [f"{record.node}: {_described(state, record.fault)}"])
 
     def _state(self, record: ClientRecord) -> ClientState:
         return self.clients.state(record.client, record.fault)
 
 
-def _ended(state: ClientState) -> bool:
-    """Whether nothing is left of the dead client, if any died."""
-    return state.death is None or state.death.died is None or state.death.gone
+def _met_nobody(state: ClientState) -> bool:
+    return state.death is not None and state.death.died is None
 
 
 def _crashed(state: ClientState, record: ClientRecord) -> bool:

@@ -125,8 +125,8 @@ _NOT_READ_BACK: Final = (
 
 @dataclass
 class Clients:
-    """Makes the clients of a run. As a context it ends those that are processes of the user's, and
-    keeps what they did under `clients` in run.json."""
+    """Makes the clients of a run. As a context it ends those that are programs, and keeps what the
+    user's did under `clients` in run.json."""
 
     resolved: ResolvedPlan
     cluster: RunCluster
@@ -142,10 +142,10 @@ class Clients:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._notes is None:
-            return
         for client in self._made:
             client.end()
+        if self._notes is None:
+            return
         end_client_processes(self.cluster.run_id)
         for number, log in enumerate(self._logs, start=1):
             log.close()
@@ -159,7 +159,10 @@ class Clients:
         ready."""
         resolved, cluster = self.resolved, self.cluster
         if self._notes is None:
-            return resolved.target.client(cluster, resolved.plan)
+            made = resolved.target.client(cluster, resolved.plan)
+            if isinstance(made, ExecClient):
+                self._made.append(made)
+            return made
         if not self._logs:
             self.record.rundir.clients.mkdir(exist_ok=True)
             self._logs = [

@@ -1,13 +1,12 @@
-"""One process of the user's that is a client: its pipes, its log, its end.
+"""One program that is a client: the lines that it speaks, and its connection.
 
-It runs under a guard (`harness.run.client_guard`), so that it ends with the harness, with all that
-it has started. What it writes to stderr is kept as its log, up to a limit: a thread copies it, so
-that a process that writes a lot is not delayed and cannot fill the disk.
+A process runs under a guard (`harness.run.client_guard`), so that it ends with the harness, with
+all that it has started. What it writes to stderr is kept as its log, up to a limit: a thread copies
+it, so that a process that writes a lot is not delayed and cannot fill the disk.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import shlex
 import shutil
@@ -15,10 +14,12 @@ import signal
 import subprocess
 import sys
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any, Final, NamedTuple
 
 import orjson
@@ -31,7 +32,7 @@ from harness.protocols import FAIL, INFO, NULL, OK, Completion, Invoke, Result, 
 from harness.protocols.systems import JSON
 from harness.run import client_guard
 
-# The line protocol of clients that are processes of the user's: docs/how-to/any-client.md.
+# The line protocol of clients that are programs: docs/how-to/any-client.md.
 #
 # Each line is one JSON object and a newline. Pure: lines in, values out. A line that a client may
 # not write raises `Lie`, with a sentence that helps its author.
@@ -91,10 +92,11 @@ def setup_line(
     client: int,
     clients: int,
     start: int,
-    answer_within_s: float,
     connection: Mapping[str, JSON],
+    answer_within_s: float = 0.0,
 ) -> bytes:
-    """The first line to a client: who it is, and what the target passes to its clients."""
+    """The first line to a client: who it is, and what the target passes to its clients;
+    `answer_within_s` is 0 where answers may be late."""
     return _line(
         {
             "type": "setup",
@@ -115,6 +117,9 @@ def setup_line(
 def invoke_line(number: int, op: Invoke) -> bytes:
     """The line that hands an operation over; what an operation does not have is left out."""
     f, value, partition, key, expected = op
+    if key is None and expected == NULL and NULL not in (value, partition):  # most of them
+        plain = b'{"type":"invoke","id":%d,"f":"%b","value":%d,"partition":%d}\n'
+        return plain % (number, f.encode(), value, partition)
     line: dict[str, JSON] = {"type": "invoke", "id": number, "f": f}
     if value != NULL:
         line["value"] = value
@@ -324,10 +329,15 @@ class TooLong(Exception):
 class ClientLog:
     """The log of a client's place: what its processes write to stderr, one after another."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None = None) -> None:
+        """Without a path it is kept while it is open, and no longer."""
         self.path = path
         self._left = LOG_LIMIT
-        self._file: IO[bytes] = path.open("ab", buffering=0)
+        self._file: IO[bytes]
+        if path is None:
+            self._file = TemporaryFile(buffering=0)  # noqa: SIM115  (as long as the log)
+        else:
+            self._file = path.open("a+b", buffering=0)
         self._lock = threading.Lock()
 
     @property
@@ -337,9 +347,9 @@ class ClientLog:
 
     def last_line(self) -> str:
         """The last line that is kept; empty if there is none."""
-        with self.path.open("rb") as file:
-            file.seek(max(0, self.path.stat().st_size - _CHUNK))
-            lines = file.read().decode(errors="replace").split("\n")
+        number = self._file.fileno()
+        tail = os.pread(number, _CHUNK, max(0, os.fstat(number).st_size - _CHUNK))
+        lines = tail.decode(errors="replace").split("\n")
         return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "")
 
     def copy(self, stream: IO[bytes]) -> None:
@@ -358,50 +368,19 @@ class ClientLog:
             self._file.close()
 
 
-class ClientProcess:
-    """A process under its guard. `pending` are the processes of the workload that wait for an
-    answer, by the id of their operation."""
+class Connection(ABC):
+    """Two streams of lines, to a program and back. `pending`: the processes of the workload that
+    wait for an answer, by the id of their operation."""
 
-    def __init__(
-        self, command: ClientCommand, *, run_id: str, log: ClientLog, name: str, setup: bytes
-    ) -> None:
-        """Start it and queue its setup line. Raises EnvironmentFailure where nothing can be
-        started."""
-        self.name, self.log = name, log
+    stdin: IO[bytes]
+    stdout: IO[bytes]
+    log: ClientLog | None = None
+
+    def __init__(self, name: str, setup: bytes) -> None:
+        """Queue its setup line."""
+        self.name = name
         self.pending: dict[int, int] = {}
-        self._waiting, self._input = bytearray(setup), bytearray()
-        lifeline, self._lifeline = os.pipe()
-        guard = [sys.executable, "-I", "-S", client_guard.__file__, str(lifeline)]
-        try:
-            self._guard = subprocess.Popen(
-                [*guard, *command.argv],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                pass_fds=[lifeline],
-                env=self._environment(run_id),
-                start_new_session=True,
-            )
-        except OSError as error:
-            os.close(self._lifeline)
-            raise EnvironmentFailure(f"no client can be started: {error.strerror}") from error
-        finally:
-            os.close(lifeline)
-        assert self._guard.stdin is not None
-        assert self._guard.stdout is not None
-        assert self._guard.stderr is not None
-        self.stdin, self.stdout = self._guard.stdin, self._guard.stdout
-        os.set_blocking(self.stdin.fileno(), False)
-        os.set_blocking(self.stdout.fileno(), False)
-        self._copier = threading.Thread(
-            target=log.copy, args=[self._guard.stderr], name=f"log of {name}", daemon=True
-        )
-        self._copier.start()
-
-    @staticmethod
-    def _environment(run_id: str) -> Mapping[str, str]:
-        return {**os.environ, MARK: run_id}
+        self._waiting, self._input = bytearray(setup), b""
 
     @property
     def full(self) -> bool:
@@ -420,9 +399,7 @@ class ClientProcess:
                 sent = os.write(self.stdin.fileno(), self._waiting[:_CHUNK])
             except BlockingIOError:
                 return False
-            except OSError as error:
-                if error.errno not in (errno.EPIPE, errno.EBADF):
-                    raise
+            except OSError:
                 self._waiting.clear()
                 return True
             del self._waiting[:sent]
@@ -440,13 +417,9 @@ class ClientProcess:
             raise Ended
         *lines, rest = (self._input + chunk).split(b"\n")
         self._input = rest
-        if len(rest) > MAX_LINE or any(len(line) > MAX_LINE for line in lines):
+        if len(rest) > MAX_LINE or (lines and len(lines[0]) > MAX_LINE):  # others are of one block
             raise TooLong
-        return [bytes(line) for line in lines]
-
-    def gone(self) -> bool:
-        """Whether nothing of it is left: its guard ends after it."""
-        return self._guard.poll() is not None
+        return lines
 
     def end_input(self) -> None:
         """Write what waits, as far as it is accepted, then end its stdin."""
@@ -455,6 +428,63 @@ class ClientProcess:
         with suppress(OSError):
             self.stdin.close()
 
+    def _close(self) -> None:
+        for stream in (self.stdin, self.stdout):
+            with suppress(OSError):
+                stream.close()
+
+    @abstractmethod
+    def gone(self) -> bool:
+        """Whether nothing of it is left."""
+
+    @abstractmethod
+    def end(self, grace_s: float) -> int | None:
+        """Give it so long to end by itself, then end it; its exit code, `None` where there is
+        none."""
+
+
+class ClientProcess(Connection):
+    """A process under its guard."""
+
+    def __init__(
+        self, command: ClientCommand, *, run_id: str, log: ClientLog, name: str, setup: bytes
+    ) -> None:
+        """Start it and queue its setup line. Raises EnvironmentFailure where nothing can be
+        started."""
+        super().__init__(name, setup)
+        lifeline, self._lifeline = os.pipe()
+        guard = [sys.executable, "-I", "-S", client_guard.__file__, str(lifeline)]
+        try:
+            self._guard = subprocess.Popen(
+                [*guard, *command.argv],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                pass_fds=[lifeline],
+                env={**os.environ, MARK: run_id},
+                start_new_session=True,
+            )
+        except OSError as error:
+            os.close(self._lifeline)
+            raise EnvironmentFailure(f"no client can be started: {error.strerror}") from error
+        finally:
+            os.close(lifeline)
+        assert self._guard.stdin is not None
+        assert self._guard.stdout is not None
+        assert self._guard.stderr is not None
+        self.stdin, self.stdout, self.log = self._guard.stdin, self._guard.stdout, log
+        os.set_blocking(self.stdin.fileno(), False)
+        os.set_blocking(self.stdout.fileno(), False)
+        self._copier = threading.Thread(
+            target=log.copy, args=[self._guard.stderr], name=f"log of {name}", daemon=True
+        )
+        self._copier.start()
+
+    def gone(self) -> bool:
+        """Whether nothing of it is left: its guard ends after it."""
+        return self._guard.poll() is not None
+
     def end(self, grace_s: float) -> int | None:
         """Give it so long to end by itself, then kill it and all that it has started; its exit
         code, `None` where it had to be killed."""
@@ -462,9 +492,7 @@ class ClientProcess:
         with suppress(subprocess.TimeoutExpired):
             code = self._guard.wait(grace_s)
         os.close(self._lifeline)
-        for pipe in (self.stdin, self.stdout):
-            with suppress(OSError):
-                pipe.close()
+        self._close()
         try:
             self._guard.wait(_END_S)
         except subprocess.TimeoutExpired:

@@ -1,8 +1,8 @@
-"""A client of the workload whose real clients are processes of the user's (`--client CMD`).
+"""Clients of the workload that are programs at the other end of a connection: processes of the
+user's (`--client CMD`), and programs that a target ships.
 
-Each process of the workload belongs to one of them, or while that one is away, to another. They are
-judged, so nothing that they do may end the run, and every violation of the protocol is noted
-(`harness.protocols.runs.Conduct`):
+The user's are judged, so nothing that they do may end the run, and every violation of the protocol
+is noted (`harness.protocols.runs.Conduct`):
 
     lie      an answer to an operation that is not in flight, twice, or a line that nobody may write
     flood    a line longer than `MAX_LINE`, more on stderr than is kept
@@ -18,6 +18,9 @@ more than `STARTS` times, since what dies at every start measures nothing but st
 flight in a process that ended is unknown.
 
 A fault of the family `client` kills a process with SIGKILL, which is not an incident.
+
+A target's own programs are trusted (`Settle`): one that is away is started again for as long as the
+run lasts, its answers may be late, and what an error proves is decided here and not by them.
 """
 
 from __future__ import annotations
@@ -27,17 +30,19 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
-from harness.errors import EnvironmentFailure
-from harness.protocols import INFO, Client, Completion, Done, Invoke, completion
+import orjson
+
+from harness.errors import EnvironmentFailure, HarnessFailure
+from harness.protocols import INFO, OK, Completion, Done, Invoke, completion
 from harness.protocols.clock import Clock
-from harness.protocols.crashes import ClientState, Crashes
 from harness.protocols.runs import COUNTED, INCIDENTS, Conduct, Incident
+from harness.run.client_pool import ClientPool, Place
 from harness.run.client_process import (
     CLOSE,
-    ClientProcess,
+    ClientLog,
+    Connection,
     Ended,
     Failed,
     Lie,
@@ -49,7 +54,6 @@ from harness.run.client_process import (
     invoke_line,
     ready_of,
 )
-from harness.run.crashing import Crash, HandedOver, routes
 
 # What the processes of `--client` do in a run, noted as it happens; any thread may add to it.
 
@@ -113,32 +117,18 @@ class Notes:
             )
 
 
-# The place of a client that is a process of the user's: its process, what is in flight there, and
-# whether there may be another one. All input and output goes through the process.
-
 STARTS: Final = 6
-"""How often a place is filled, including the first time, unless a fault has emptied it."""
+"""How often a place of the user's is filled, including the first time, unless a fault emptied it.
+"""
 
 
 @dataclass(eq=False)
-class Place:
-    """A real client's place. Operations are numbered by process, from 1.
+class ConnectionPlace(Place[Connection]):
+    """A place, and what is in flight there. Operations are numbered by connection, from 1."""
 
-    process      who is there; `None`: it is away
-    ready        whether it accepts operations
-    again_ns     when another one is to be started
-    retired      whether there will be none
-    kept_dead    the faults that keep it away
-    """
-
-    number: int
-    process: ClientProcess | None = None
-    ready: bool = False
     begun_ns: int = 0
-    starts: int = 0
-    again_ns: int | None = None
-    retired: bool = False
-    kept_dead: set[str] = field(default_factory=set)
+    software: Ready | None = None
+    log: ClientLog | None = None
     _troubles: int = 0
     _functions: dict[int, str] = field(default_factory=dict)
     _deadlines: deque[tuple[int, int]] = field(default_factory=deque)
@@ -146,20 +136,17 @@ class Place:
     _last_id: int = 0
     _answered_id: int = 0
 
-    @property
-    def pending(self) -> dict[int, int]:
-        """The workload's processes that wait for an answer, by operation."""
-        return self.process.pending if self.process is not None else {}
-
-    def hand_over(self, process: int, op: Invoke, deadline_ns: int) -> bool:
-        """Hand an operation over. False: no client is there, or it does not read what it got."""
-        if self.process is None or self.process.full:
+    def hand_over(self, process: int, op: Invoke, deadline_ns: int | None) -> bool:
+        """Hand an operation over. False: no client is there, or it does not read what it got.
+        `deadline_ns`: `None` of a target's own program."""
+        if self.client is None or self.client.full:
             return False
-        self._last_id += 1
-        self.process.write(invoke_line(self._last_id, op))
-        self.process.pending[self._last_id] = process
-        self._functions[self._last_id] = op[0]
-        self._deadlines.append((deadline_ns, self._last_id))
+        number = self._last_id = self._last_id + 1
+        self.client.write(invoke_line(number, op))
+        self.client.pending[number] = process
+        if deadline_ns is not None:
+            self._functions[number] = op[0]
+            self._deadlines.append((deadline_ns, number))
         return True
 
     def answer(self, line: bytes, model: str) -> tuple[int, Completion] | None:
@@ -175,7 +162,7 @@ class Place:
                 raise Lie(f"it answers operation {lie.number} a second time") from None
             raise Lie(f"it answers operation {lie.number}, which it was not given") from None
         self._answered_id = max(self._answered_id, answer.id)
-        return answer.id, answer.ended
+        return answer
 
     def overdue(self, now_ns: int) -> int | None:
         """The next operation that has waited for too long; each is named once."""
@@ -201,48 +188,67 @@ class Place:
         if given_up:
             self._given_up.add(number)
         del self._functions[number]
-        return self.pending.pop(number)
+        assert self.client is not None
+        return self.client.pending.pop(number)
 
-    def forget(self) -> None:
-        """Another process has other operations."""
+    def empty(self) -> None:
+        """Nobody is there any more; the next one has other operations."""
+        self.client, self.ready = None, False
         self._functions.clear()
         self._deadlines.clear()
         self._given_up.clear()
         self._last_id = self._answered_id = 0
 
-    def note_trouble(self, kind: str, again_ns: int) -> None:
-        """After an incident: another one is started then, unless that is useless."""
+    def note_trouble(self, kind: str) -> None:
+        """After an incident, another client of the user's may be useless."""
         self._troubles += 1
         self.retired = kind in (INCIDENTS.lie, INCIDENTS.flood) or self._troubles >= STARTS
-        if not self.retired:
-            self.again_ns = again_ns
 
 
-CLIENT_LIED: Final = "CLIENT_LIED"
-CLIENT_DIED: Final = "CLIENT_DIED"
-CLIENT_HUNG: Final = "CLIENT_HUNG"
-CLIENT_CRASHED: Final = "CLIENT_CRASHED"
-CLIENT_BLOCKED: Final = "CLIENT_BLOCKED"
-UNANSWERED: Final = "UNANSWERED"
-"""The errors of operations that no process has answered."""
+class Errors(NamedTuple):
+    """The errors of operations that no program has answered, by what became of it."""
+
+    died: str
+    hung: str
+    lied: str
+    crashed: str
+    blocked: str
+    unanswered: str
+
+
+THEIRS: Final = Errors(
+    "CLIENT_DIED",
+    "CLIENT_HUNG",
+    "CLIENT_LIED",
+    "CLIENT_CRASHED",
+    "CLIENT_BLOCKED",
+    "UNANSWERED",
+)
+OURS: Final = Errors(
+    "_CLIENT_LOST", "_CLIENT_LOST", "_CLIENT_LOST", "_CRASHED", "_CLIENT_LOST", "_UNREPORTED"
+)
+
+Settle = Callable[[str, str, Ready], Completion]
+"""What an answer other than ok of a target's own program proves: by its type, its error, and what
+the program states about itself."""
 
 START_S: Final = 60.0
-"""How long a process may take until it is ready."""
+"""How long a program may take until it is ready."""
 
 AGAIN_S: Final = 0.5
 CLOSE_S: Final = 5.0
-"""How long a process may take to end after the close line."""
+"""How long a program may take to end after the close line."""
 
 _GRACE_S: Final = 0.5
 """How long a process that has closed its stdout may take to exit."""
 
 _BURIED_S: Final = 15.0
 
-Start = Callable[[int, int], ClientProcess]
-"""Starts the nth process of a place, both from 1."""
+Start = Callable[[int, int], Connection]
+"""Starts the nth program of a place, both from 1."""
 
 
-class ExecClient(Client, Crashes):
+class ExecClient(ClientPool[ConnectionPlace]):
     """See `harness.protocols.Client` and `Crashes`."""
 
     def __init__(
@@ -251,37 +257,48 @@ class ExecClient(Client, Crashes):
         *,
         places: int,
         model: str,
-        answer_within_s: float,
         clock: Clock,
-        notes: Notes,
+        answer_within_s: float = 0.0,
+        notes: Notes | None = None,
+        settle: Settle | None = None,
+        positions: bool = True,
     ) -> None:
-        """Start all processes and wait until they are ready. Raises EnvironmentFailure when one
-        does not become ready."""
-        self._start_one, self._model, self._notes = start, model, notes
+        """Start all programs and wait until they are ready. `answer_within_s`: how long an
+        operation of the user's may take. `settle`: they are a target's own; `positions`: what they
+        then say of these is true. Raises EnvironmentFailure when one does not become ready."""
+        super().__init__([ConnectionPlace(number) for number in range(1, places + 1)])
+        self._start_one, self._model = start, model
+        self._settle, self._positions = settle, positions
+        self._notes = notes or Notes(clock)
+        self._errors = OURS if settle else THEIRS
         self._now_ns = clock.now_ns
         self._within_ns = round(answer_within_s * 1e9)
-        self._places = [Place(number) for number in range(1, places + 1)]
-        self._routes: list[Place | None] = [None] * places
         self._selector = selectors.DefaultSelector()
-        self._handed_over = HandedOver()
-        self._crashes: dict[tuple[int, str], Crash] = {}
         self._burials: list[threading.Thread] = []
         self._beginning, self._closing, self._closed = True, False, False
-        self._done: Done = _nobody
+        deadline_ns = self._now_ns() + round(START_S * 1e9)
         try:
             for place in self._places:
                 self._start(place)
-            while not all(place.ready for place in self._places):
+            while late := [place for place in self._places if not place.ready]:
+                if self._now_ns() > deadline_ns:
+                    raise _not_ready(late[0], f"it is not ready after {START_S:g} s")
                 self._turn(0.05)
-        finally:
-            whole, self._beginning = all(place.ready for place in self._places), False
-            if not whole:
-                self.end()
+        except BaseException:
+            self.end()
+            raise
+        self._beginning = False
+
+    @property
+    def software(self) -> list[Ready]:
+        """What the programs that are ready state about themselves."""
+        return [place.software for place in self._places if place.software]
 
     def submit(self, process: int, op: Invoke) -> bool:
-        """Hand an operation over. False: no process is there, or it does not read what it got."""
+        """Hand an operation over. False: no program is there, or it does not read what it got."""
         place = self._routes[process % len(self._routes)]
-        return place is not None and place.hand_over(process, op, self._now_ns() + self._within_ns)
+        deadline_ns = None if self._settle else self._now_ns() + self._within_ns
+        return place is not None and place.hand_over(process, op, deadline_ns)
 
     def poll(self, timeout_s: float, done: Done) -> None:
         """Write what was handed over, take what was answered, end what is overdue."""
@@ -291,20 +308,23 @@ class ExecClient(Client, Crashes):
         self._turn(timeout_s)
 
     def close(self, timeout_s: float, done: Done) -> None:
-        """Wait for answers, then for the processes to end; the rest is unknown."""
+        """Wait for answers, then for the programs to end; the rest is unknown."""
         self._done = done
         self._handed_over.close()
-        self._turn_until(lambda: not any(place.pending for place in self._places), timeout_s)
+        self._turn_until(
+            lambda: not any(place.client and place.client.pending for place in self._places),
+            timeout_s,
+        )
         self._closing = True
         for place in self._places:
-            if place.process is not None and place.ready:
-                place.process.write(CLOSE)
-            else:
-                self._end(place, UNANSWERED)  # one that is still starting has done nothing wrong
-        self._turn_until(lambda: not any(place.process for place in self._places), CLOSE_S)
+            if place.client is not None and place.ready:
+                place.client.write(CLOSE)
+            else:  # one that is still starting has done nothing wrong
+                self._end(place, self._errors.unanswered)
+        self._turn_until(lambda: not any(place.client for place in self._places), CLOSE_S)
         for place in self._places:
             what = f"it had not ended {CLOSE_S:g} s after the close line"
-            self._end(place, UNANSWERED, INCIDENTS.hang, what)
+            self._end(place, self._errors.unanswered, INCIDENTS.hang, what)
         self.end()
 
     def end(self) -> None:
@@ -312,59 +332,32 @@ class ExecClient(Client, Crashes):
         if self._closed:
             return
         self._closed = self._closing = True
+        self._beginning = False
         for place in self._places:
-            self._end(place, UNANSWERED)
+            self._end(place, self._errors.unanswered)
         for burial in self._burials:
             burial.join(_BURIED_S)
         self._selector.close()
 
-    def crash(self, number: int, fault: str, *, at_once: bool) -> None:
-        place = self._places[number - 1]
-        self._handed_over.ask(partial(self._crash, place, fault, at_once=at_once))
-
-    def replace(self, number: int, fault: str) -> None:
-        place = self._places[number - 1]
-        if fault in place.kept_dead and not self._closing:
-            self._handed_over.ask(partial(self._replace, place, fault))
-
-    def state(self, number: int, fault: str) -> ClientState:
-        place, crash = self._places[number - 1], self._crashes.get((number, fault))
-        process = place.process
-        return ClientState(
-            alive=process.name if process is not None and place.ready else None,
-            kept_dead_by=frozenset(place.kept_dead),
-            death=crash.report() if crash else None,
-        )
-
-    def _crash(self, place: Place, fault: str, *, at_once: bool) -> None:
-        if (place.number, fault) in self._crashes:
-            return
-        while self._hear(place):
-            pass  # what it has answered is answered: only the rest is unknown
-        process = place.process
-        self._crashes[place.number, fault] = Crash(died=process, unknown=len(place.pending))
-        self._end(place, CLIENT_CRASHED)
-        if not at_once:
-            place.kept_dead.add(fault)
-        elif process:
-            self._start(place)
-
-    def _replace(self, place: Place, fault: str) -> None:
-        place.kept_dead.discard(fault)
-        if place.process is None and not (place.kept_dead or place.again_ns or place.retired):
-            self._start(place)
-
-    def _start(self, place: Place) -> None:
+    def _start(self, place: ConnectionPlace) -> None:
         place.starts += 1
         place.again_ns, place.ready = None, False
         place.begun_ns = self._now_ns()
-        place.process = self._start_one(place.number, place.starts)
+        place.client = self._start_one(place.number, place.starts)
+        place.log = place.client.log
         self._notes.count("started")
-        self._selector.register(place.process.stdout, selectors.EVENT_READ, place)
+        self._selector.register(place.client.stdout, selectors.EVENT_READ, place)
 
-    def _is_due(self, place: Place) -> bool:
-        """Whether another process is to take the place."""
-        away = place.process is None and not place.kept_dead and not self._closing
+    def _hear_out(self, place: ConnectionPlace) -> None:
+        while self._hear(place):
+            pass
+
+    def _crashed(self, place: ConnectionPlace) -> None:
+        self._end(place, self._errors.crashed)
+
+    def _is_due(self, place: ConnectionPlace) -> bool:
+        """Whether another program is to take the place."""
+        away = place.client is None and not place.kept_dead and not self._closing
         return away and place.again_ns is not None and self._now_ns() >= place.again_ns
 
     def _turn_until(self, over: Callable[[], bool], at_most_s: float) -> None:
@@ -375,142 +368,157 @@ class ExecClient(Client, Crashes):
     def _turn(self, timeout_s: float) -> None:
         """Write, wait, read, and see to those that are late or away."""
         for place in self._places:
-            if place.process is not None:
-                self._write(place, place.process)
+            if place.client is not None:
+                self._write(place, place.client)
         heard = set()
         for key, _ in self._selector.select(timeout_s):
             place = key.data
-            if key.fileobj is getattr(place.process, "stdout", None):
+            if key.fileobj is getattr(place.client, "stdout", None):
                 heard.add(place)
                 self._hear(place)
         for place in self._places:
-            if place.process is not None and place not in heard:
+            if place.client is not None and place not in heard:
                 self._expire(place)
             elif self._is_due(place):
                 self._start(place)
 
-    def _write(self, place: Place, process: ClientProcess) -> None:
-        if process.stdin.closed:
+    def _write(self, place: ConnectionPlace, client: Connection) -> None:
+        if client.stdin.closed:
             return
-        watched = process.stdin in self._selector.get_map()
-        if process.flush():
+        watched = client.stdin in self._selector.get_map()
+        if client.flush():
             if watched:
-                self._selector.unregister(process.stdin)
+                self._selector.unregister(client.stdin)
             if self._closing:
-                process.end_input()
+                client.end_input()
         elif not watched:
-            self._selector.register(process.stdin, selectors.EVENT_WRITE, place)
+            self._selector.register(client.stdin, selectors.EVENT_WRITE, place)
 
-    def _hear(self, place: Place) -> bool:
-        """Take the lines that a place's process has written, a block at most; whether there were
+    def _hear(self, place: ConnectionPlace) -> bool:
+        """Take the lines that a place's program has written, a block at most; whether there were
         any."""
-        process = place.process
-        if process is None:
+        if place.client is None:
             return False
         try:
-            lines = process.lines()
+            lines = place.client.lines()
+            if self._settle and place.software and place.ready:
+                self._take_all(lines, place.client, self._settle, place.software)
+                return bool(lines)
             for line in lines:
                 self._take(place, line)
             return bool(lines)
         except Ended:
-            self._ended(place)
+            error = self._errors.unanswered if self._closing else self._errors.died
+            self._end(place, error, INCIDENTS.death)
         except TooLong:
-            self._end(place, CLIENT_LIED, INCIDENTS.flood, "it writes a line of more than 1 MiB")
+            what = "it writes a line of more than 1 MiB"
+            self._end(place, self._errors.lied, INCIDENTS.flood, what)
         except Lie as lie:
-            self._end(place, CLIENT_LIED, INCIDENTS.lie, str(lie))
+            self._end(place, self._errors.lied, INCIDENTS.lie, str(lie))
         except Failed as failed:
-            self._end(place, CLIENT_DIED, INCIDENTS.death, f"it cannot be a client: {failed}")
+            what = f"it cannot be a client: {failed}"
+            self._end(place, self._errors.died, INCIDENTS.death, what)
         return False
 
-    def _ended(self, place: Place) -> None:
-        self._end(place, UNANSWERED if self._closing else CLIENT_DIED, INCIDENTS.death)
-
-    def _take(self, place: Place, line: bytes) -> None:
-        assert place.process is not None
+    def _take(self, place: ConnectionPlace, line: bytes) -> None:
         if not place.ready:
-            self._notes.runs(ready_of(line))
-            place.ready = True
-            for (number, _), crash in self._crashes.items():
-                if number == place.number and crash.successor is None:
-                    crash.successor = place.process.name
-            self._route()
+            place.software = ready_of(line)
+            self._notes.runs(place.software)
+            self._made_ready(place)
             return
         answered = place.answer(line, self._model)
         if answered is None:
             self._notes.count("late")
-        else:
-            number, ended = answered
-            self._done(place.finish(number), ended)
+            return
+        number, ended = answered
+        self._done(place.finish(number), ended)
 
-    def _expire(self, place: Place) -> None:
-        """Give up what waits for too long; a process that says nothing at all is ended."""
-        now_ns = self._now_ns()
-        if not place.ready and now_ns - place.begun_ns > START_S * 1e9:
-            self._end(place, CLIENT_HUNG, INCIDENTS.hang, f"it is not ready after {START_S:g} s")
-        while place.process is not None and (number := place.overdue(now_ns)) is not None:
+    def _take_all(
+        self, lines: list[bytes], client: Connection, settle: Settle, software: Ready
+    ) -> None:
+        """The same for answers of a target's own program, which are trusted, at a third of the
+        cost."""
+        pending, done = client.pending, self._done
+        try:
+            for answer in orjson.loads(b"[%b]" % b",".join(lines)):
+                process = pending.pop(answer["id"])
+                if answer["type"] == OK:
+                    position = answer.get("position") if self._positions else None
+                    done(process, (OK, position, None, None, None))
+                else:
+                    done(process, settle(answer["type"], answer["error"], software))
+        except (ValueError, LookupError) as error:
+            raise Lie(f"{error!r} in what it answers") from error
+
+    def _expire(self, place: ConnectionPlace) -> None:
+        """Give up what waits for too long; a program that says nothing at all is ended."""
+        now_ns, hang = self._now_ns(), INCIDENTS.hang
+        if not place.ready and not self._beginning and now_ns - place.begun_ns > START_S * 1e9:
+            self._end(place, self._errors.hung, hang, f"it is not ready after {START_S:g} s")
+        while place.client is not None and (number := place.overdue(now_ns)) is not None:
             waited = f"operation {number} ({place.function(number)}) has no answer after "
             waited += f"{self._within_ns / 1e9:g} s"
             if place.silent(number):
-                self._end(place, CLIENT_HUNG, INCIDENTS.hang, f"it says nothing: {waited}")
+                self._end(place, self._errors.hung, hang, f"it says nothing: {waited}")
                 return
             self._notes.incident(place.number, INCIDENTS.blocked, waited)
-            blocked = completion(INFO, error=CLIENT_BLOCKED)
+            blocked = completion(INFO, error=self._errors.blocked)
             self._done(place.finish(number, given_up=True), blocked)
 
-    def _end(self, place: Place, error: str, kind: str | None = None, what: str = "") -> None:
-        """End a place's process, if there is one: what is in flight in it is unknown. `kind`: the
+    def _end(
+        self, place: ConnectionPlace, error: str, kind: str | None = None, what: str = ""
+    ) -> None:
+        """End a place's program, if there is one: what is in flight in it is unknown. `kind`: the
         incident that this is, none if `None`; `what`: in words, by default how it ended."""
-        process, place.process, place.ready = place.process, None, False
-        if process is None:
+        client = place.client
+        if client is None:
             return
-        for pipe in (process.stdin, process.stdout):
+        for pipe in (client.stdin, client.stdout):
             if not pipe.closed and pipe in self._selector.get_map():
                 self._selector.unregister(pipe)
-        waiting = list(process.pending.values())
-        if self._beginning:
-            code = process.end(_GRACE_S)
-            raise _not_ready(place.number, process, what or exit_in_words(code))
+        waiting = list(client.pending.values())
+        client.pending.clear()
+        place.empty()
+        if self._beginning and (what or self._settle is None):
+            code = client.end(_GRACE_S)
+            raise _not_ready(place, what or exit_in_words(code))
+        if kind in (INCIDENTS.lie, INCIDENTS.flood) and self._settle is not None:
+            client.end(0)
+            raise HarnessFailure(f"{client.name}, a program of ackloss: {what}")
         if kind is not None and not self._closing:
             self._notes.count("ended", len(waiting))
-            place.note_trouble(kind, self._now_ns() + round(AGAIN_S * 1e9))
-        place.forget()
-        process.pending.clear()
+            if self._settle is None:
+                place.note_trouble(kind)
+            if not place.retired:
+                place.again_ns = self._now_ns() + round(AGAIN_S * 1e9)
         after = "; it is not started again" if place.retired else ""
-        self._bury(place.number, process, kind, what, after)
+        self._bury(place.number, client, kind, what, after)
         self._route()
         for each in waiting:
             self._done(each, completion(INFO, error=error))
 
     def _bury(
-        self, number: int, process: ClientProcess, kind: str | None, what: str, after: str
+        self, number: int, client: Connection, kind: str | None, what: str, after: str
     ) -> None:
-        """End a process in its own thread, which waits for it, and note the incident."""
+        """End a program in its own thread, which waits for it, and note the incident."""
         closing = self._closing
 
         def bury() -> None:
-            code = process.end(CLOSE_S / 2 if closing else _GRACE_S if not what else 0)
+            code = client.end(CLOSE_S / 2 if closing else _GRACE_S if not what else 0)
             if kind is None or (closing and not what and code == 0):
                 return
             sentence = what or exit_in_words(code)
             self._notes.incident(number, kind, f"{sentence}{after}")
 
-        burial = threading.Thread(target=bury, name=f"end {process.name}", daemon=True)
+        burial = threading.Thread(target=bury, name=f"end {client.name}", daemon=True)
         burial.start()
         self._burials.append(burial)
 
-    def _route(self) -> None:
-        """Deal the processes out again: those of a place that is away over the others."""
-        self._routes = routes([place if place.ready else None for place in self._places])
 
-
-def _not_ready(number: int, process: ClientProcess, what: str) -> EnvironmentFailure:
-    last = process.log.last_line()
+def _not_ready(place: ConnectionPlace, what: str) -> EnvironmentFailure:
+    last = place.log.last_line() if place.log else ""
     return EnvironmentFailure(
-        f"client {number} did not become ready: {what}",
-        file=str(process.log.path),
+        f"client {place.number} did not become ready: {what}",
+        file=str(place.log.path) if place.log and place.log.path else None,
         hint=f"the last line of its log: {last}" if last else "its log is empty",
     )
-
-
-def _nobody(_: int, __: Completion) -> None:
-    """Stands for the interpreter until it polls."""

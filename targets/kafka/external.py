@@ -43,6 +43,7 @@ from harness.protocols import (
     Member,
     Node,
     NodeView,
+    RunCluster,
     Status,
     with_role,
 )
@@ -523,7 +524,8 @@ class KafkaGuest(KafkaLog, GuestTarget[KafkaPlan]):
             Librdkafka.plugin: self.properties.librdkafka,
             KafkaPython.plugin: self.properties.kafka_python,
         }[library.plugin]
-        return library.producing(self.addresses(cluster), plan, more)
+        run_id = cluster.run_id if isinstance(cluster, RunCluster) else ""
+        return library.producing(self.addresses(cluster), plan, run_id=run_id, more=more)
 
     def connection(self, cluster: Cluster, plan: KafkaPlan, number: int) -> Mapping[str, JSON]:
         """Also the file's properties, without secrets: a

@@ -36,9 +36,7 @@ from harness.run.recorder import Recorder
 from harness.run.resolving import ResolvedPlan, resolve
 from harness.run.runner import levers_of
 from harness.run.schedule import Schedule
-from targets.kafka.clients.kafka_python import KafkaPython, KafkaPythonProducer
-from targets.kafka.clients.librdkafka import Librdkafka, LibrdkafkaProducer
-from targets.kafka.clients.producers import CRASHED, KafkaClient
+from targets.kafka.clients.librdkafka import CRASHED, KafkaClient, Librdkafka, LibrdkafkaProducer
 from tests.fixtures.dry_run import DryRunCluster
 from tests.fixtures.producing import NOBODY, WRITERS, Writer, addresses_of, mock_cluster, writing
 from tests.fixtures.virtual import VirtualClient
@@ -47,8 +45,6 @@ pytestmark = pytest.mark.real_time
 
 LINGERS = {"linger.ms": 30_000, "message.timeout.ms": 60_000}
 """Keeps what producers take under way."""
-ENDS = {Librdkafka: (LibrdkafkaProducer, "_end"), KafkaPython: (KafkaPythonProducer, "_stop")}
-"""What ends a producer of each library."""
 NAMES = ["client-1", "client-2", "client-3"]
 OPTIONS: list[dict[str, Any]] = [
     {},
@@ -104,9 +100,15 @@ class PolledByAThread:
         self._thread.join()
 
 
-@pytest.fixture(params=WRITERS, ids=lambda library: library.plugin)
+@pytest.fixture
 def library(request: pytest.FixtureRequest) -> Writer:
-    return cast("Writer", request.param)
+    """librdkafka in this process; or where a test says so, also kafka-python in processes."""
+    return cast("Writer", getattr(request, "param", WRITERS[0]))
+
+
+BOTH = pytest.mark.parametrize(
+    "library", WRITERS, indirect=True, ids=lambda library: library.plugin
+)
 
 
 @pytest.fixture
@@ -260,20 +262,18 @@ def do_nothing(*_: Any, **__: Any) -> None:
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize(
     "broken",
-    [(KafkaClient, "crash"), (KafkaClient, "_crash"), ENDS],
+    [(KafkaClient, "crash"), (KafkaClient, "_crash"), (LibrdkafkaProducer, "end")],
     ids=["crash", "_crash", "end"],
 )
 def test_a_client_that_does_nothing_is_found_out(
-    library: Writer,
     faults: Faults,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     options: dict[str, Any],
-    broken: tuple[type, str] | dict[type, tuple[type, str]],
+    broken: tuple[type, str],
 ) -> None:
-    place = broken[type(library)] if isinstance(broken, dict) else broken
-    monkeypatch.setattr(*place, do_nothing)
-    monkeypatch.setattr("harness.levers.client._GONE_S", 0.1)
+    monkeypatch.setattr(*broken, do_nothing)
+    monkeypatch.setattr("harness.levers.client._MADE_S", 0.1)
     injected(faults, "x", options)
     (window,) = windows(tmp_path / "faults.jsonl")
     assert not window.proven, window.evidence
@@ -283,6 +283,7 @@ def test_a_client_that_nobody_replaces_is_found_out(
     client: KafkaClient, faults: Faults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(KafkaClient, "_replace", do_nothing)
+    monkeypatch.setattr("harness.levers.client._MADE_S", 0.1)
     injected(faults, "x", {"clients": "all"})
     assert windows(tmp_path / "faults.jsonl")[0].proven
     faults.heal("x")
@@ -290,6 +291,7 @@ def test_a_client_that_nobody_replaces_is_found_out(
     assert not window.proven, window.evidence
 
 
+@BOTH
 def test_healing_one_of_two_overlapping_faults_leaves_the_other(
     client: KafkaClient, faults: Faults, tmp_path: Path
 ) -> None:
@@ -298,6 +300,7 @@ def test_healing_one_of_two_overlapping_faults_leaves_the_other(
     faults.heal("first")
     assert ids(client) == [None, None, None]
     faults.heal("second")
+    poll_until(lambda: None not in ids(client), within_s=20)
     assert ids(client) == ["ackloss-1.2", "ackloss-2.2", "ackloss-3.2"]
     first, second = windows(tmp_path / "faults.jsonl")
     assert first.proven, first.evidence
@@ -325,7 +328,7 @@ def test_undone_from_a_journal_by_another_process_it_is_harmless_and_says_so(
 def test_a_client_that_nobody_plays_is_waited_for_only_so_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("harness.run.crashing.HANDED_OVER_S", 0.1)
+    monkeypatch.setattr("harness.run.client_pool.HANDED_OVER_S", 0.1)
     client = Librdkafka().producing(NOBODY, plan_for())
     with pytest.raises(HarnessFailure, match=r"the clients were not polled for 0\.1 s"):
         client.crash(1, "x", at_once=False)
@@ -336,8 +339,8 @@ def test_a_client_that_nobody_plays_is_waited_for_only_so_long(
         client.crash(1, "x", at_once=False)
 
 
-def test_a_client_that_reaches_nobody_crashes_too(library: Writer) -> None:
-    client = library.producing(NOBODY, plan_for())
+def test_a_client_that_reaches_nobody_crashes_too() -> None:
+    client = Librdkafka().producing(NOBODY, plan_for())
     with closing(PolledByAThread(client)):
         client.crash(1, "x", at_once=False)
         deadline = time.monotonic() + 4
@@ -377,6 +380,7 @@ def read(brokers: str) -> list[int]:
     return values
 
 
+@BOTH
 def test_what_was_queued_in_a_client_that_crashed_is_never_sent(
     library: Writer, brokers: str
 ) -> None:
@@ -432,11 +436,9 @@ def run_load(
 
 
 @pytest.mark.parametrize(
-    ("library", "idempotent"),
-    [(WRITERS[0], True), *((library, False) for library in WRITERS)],  # 0.9 knows no idempotence
-    ids=lambda value: getattr(value, "plugin", str(value)),
+    ("idempotent", "rate_per_s"),
+    [(True, 500), pytest.param(False, 0, marks=pytest.mark.full)],
 )
-@pytest.mark.parametrize("rate_per_s", [pytest.param(0, marks=pytest.mark.full), 500])
 def test_every_operation_that_was_taken_is_completed_once_and_the_load_goes_on(
     library: Writer, brokers: str, tmp_path: Path, rate_per_s: int, idempotent: bool
 ) -> None:

@@ -1,5 +1,5 @@
-"""What writes to Kafka: client libraries, one module each (`library` is their contract); producers
-that many processes share (`producers`); and which answer means what (`outcomes`).
+"""What writes to Kafka: client libraries, one module each (`library` is their contract), and which
+answer means what (`outcomes`).
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ from harness.protocols import (
     completion,
 )
 from harness.run.cells import transactions_of
-from harness.run.crashing import routes
+from harness.run.client_pool import routes
 from targets.kafka import definitions
 from targets.kafka.clients.library import Library, bootstrap, bootstrap_of
 from targets.kafka.clients.outcomes import outcome, refusals

@@ -15,8 +15,18 @@ from typing import Any, ClassVar, Final, Protocol
 
 from harness.errors import HarnessFailure
 from harness.images.keeping import Say
-from harness.protocols import Client, Cluster, ImageRef, Ingredients, NodeSpec, with_role
+from harness.models import LOG
+from harness.protocols import (
+    Client,
+    Cluster,
+    ImageRef,
+    Ingredients,
+    NodeSpec,
+    RunCluster,
+    with_role,
+)
 from harness.protocols.systems import COMMAND, EXEC, JSON
+from harness.run.client_process import setup_line
 from targets.kafka import definitions
 from targets.kafka.configuration import BROKER_PORT
 from targets.kafka.definitions import requested
@@ -57,11 +67,23 @@ class Library(Protocol):
 
     def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
         """Producers of the plan's `workload.clients`, shared by the workload's processes."""
-        return self.producing(bootstrap(cluster), plan)
+        run_id = cluster.run_id if isinstance(cluster, RunCluster) else ""
+        return self.producing(bootstrap(cluster), plan, run_id=run_id)
 
-    def producing(self, addresses: str, plan: KafkaPlan, more: Mapping[str, Any] = {}) -> Client:
+    def producing(
+        self, addresses: str, plan: KafkaPlan, *, run_id: str = "", more: Mapping[str, Any] = {}
+    ) -> Client:
         """The same, by the brokers' addresses and, in `more`, what else reaching them takes."""
         raise HarnessFailure(f"{self.plugin} reaches no cluster by its addresses alone")
+
+    def connection(self, addresses: str, plan: KafkaPlan, number: int) -> dict[str, JSON]:
+        """What a program that is client `number` needs to know: see docs/how-to/any-client.md."""
+        return {
+            "bootstrap_servers": [*bootstrap_of(number - 1, addresses, plan).split(",")],
+            "topic": plan.topic.name,
+            "partitions": plan.partitions,
+            "producer": {**self.settings(plan)},
+        }
 
     def reported_settings(self, plan: KafkaPlan, cluster: Cluster) -> dict[str, str]:
         """The settings of its producers, defaults included, as one of them reports, where it can.
@@ -126,6 +148,28 @@ ANY_DEFAULTS: Final[Mapping[str, str]] = {
 }
 """What ackloss sets unless the plan says otherwise."""
 
+
+def setup_of(
+    plan: KafkaPlan,
+    connection: Mapping[str, JSON],
+    *,
+    number: int,
+    start: int,
+    run_id: str = "",
+) -> bytes:
+    """The setup line of a program that ackloss ships: the client `number`, started so often."""
+    return setup_line(
+        run_id=run_id,
+        system=plan.target.system,
+        version=plan.target.version,
+        model=LOG.name,
+        client=number,
+        clients=plan.workload.clients,
+        start=start,
+        connection=connection,
+    )
+
+
 _GRACE_S: Final = 5.0
 """How much longer than its settings allow a write may take until it counts as blocked."""
 
@@ -143,15 +187,6 @@ class AnyClient(Library):
         if _REQUEST not in own:
             settings[_REQUEST] = str(min(int(ANY_DEFAULTS[_REQUEST]), int(settings[_DELIVERY])))
         return settings
-
-    def connection(self, addresses: str, plan: KafkaPlan, number: int) -> dict[str, JSON]:
-        """What client `number` needs to know: see docs/how-to/any-client.md."""
-        return {
-            "bootstrap_servers": [*bootstrap_of(number - 1, addresses, plan).split(",")],
-            "topic": plan.topic.name,
-            "partitions": plan.partitions,
-            "producer": {**self.settings(plan)},
-        }
 
     def answers_within_s(self, plan: KafkaPlan) -> float:
         """The time that a write may take by its settings, and some."""

@@ -158,8 +158,8 @@ def test_what_a_client_had_answered_before_it_crashed_is_answered(
     made = make()
     assert all(made.submit(process) for process in range(51))
     (place,) = made.client._places
-    assert place.process is not None
-    place.process.flush()
+    assert place.client is not None
+    place.client.flush()
     wait_until(lambda: made.written.exists() and len(made.written.read_text().split()) == 51)
     asked = threading.Thread(target=lambda: made.client.crash(1, "f", at_once=False), daemon=True)
     asked.start()
