@@ -26,6 +26,9 @@ from harness.wrong_values import (
     what_of,
 )
 
+Models = Mapping[str, type[BaseModel]]
+"""Models of plans by the system that they are for."""
+
 _INSTEAD: Final[Mapping[Loc, str]] = {
     ("workload",): "remove it; options of the workload itself are in [workload.options]"
 }
@@ -40,11 +43,12 @@ def explain(
     *,
     file: str,
     document: object = None,
+    others: Models | None = None,
 ) -> PlanError:
     """The findings as PlanErrors, the first with the others; steps of `document` are named by their
-    ids."""
+    ids. `others`: the models of other systems' plans, which may have a key that this one lacks."""
     first, *further = [
-        _explained(findings, model, file, document)
+        _explained(findings, model, file, document, others or {})
         for findings in by_value(error.errors(include_url=False))
     ]
     first.also = further
@@ -56,10 +60,11 @@ def _explained(
     model: type[BaseModel],
     file: str,
     document: object,
+    others: Models,
 ) -> PlanError:
     loc = place_of(findings[0]["loc"])
     key = dotted(_by_id(loc, document))
-    what, hint = _sentence(findings, loc, model)
+    what, hint = _sentence(findings, loc, model, others)
     if not loc and (split := re.match(r'^((?:[a-z_0-9]+\.)+[a-z_."]+): (.*)$', what)):
         key, what = split.groups()
     return PlanError(what, file=file, key=key or None, hint=hint)
@@ -79,19 +84,30 @@ def _by_id(loc: Loc, document: object) -> Loc:
 
 
 def _sentence(
-    findings: Sequence[Finding], loc: Loc, model: type[BaseModel]
+    findings: Sequence[Finding], loc: Loc, model: type[BaseModel], others: Models
 ) -> tuple[str, str | None]:
     kind, given = findings[0]["type"], findings[0]["input"]
     if kind == "extra_forbidden":
-        near = nearest(str(loc[-1]), _keys(model, loc[:-1]))
-        what_to_do = _INSTEAD.get(loc[:-1], "remove it")
+        *above, name = loc
+        having = [system for system, other in others.items() if name in _keys(other, tuple(above))]
+        if having:
+            systems = " or ".join(map(repr, having))
+            return "unknown key", f"remove it, or use target.system = {systems}, which has it"
+        near = nearest(str(name), _keys(model, tuple(above)))
+        what_to_do = _INSTEAD.get(tuple(above), "remove it")
         return "unknown key", f"did you mean {near!r}?" if near else what_to_do
     one = len(findings) == 1
     if one and (kind in _TABLE_TYPES or (kind == "list_type" and _holds_tables(model, loc))):
         header = dotted(tuple(part for part in loc if isinstance(part, str)))
         several = kind == "list_type" or (loc and isinstance(loc[-1], int))
-        what = "not a list of tables" if kind == "list_type" else "not a table"
-        return f"{shown(given)} is {what}", f"write {f'[[{header}]]' if several else f'[{header}]'}"
+        if several:
+            what = "not a list of tables" if kind == "list_type" else "not a table"
+            return f"{shown(given)} is {what}", f"write [[{header}]]"
+        table = _table_at(model, loc)
+        first, field = next(iter(table.model_fields.items())) if table else ("", None)
+        named = isinstance(given, str) and field is not None and field.annotation is str
+        with_key = f" with the key {first} = {shown(given)}" if named else ""
+        return f"{shown(given)} is not a table", f"write [{header}]{with_key}"
     return what_of(findings), remedy(findings)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 import orjson
 from pydantic import ValidationError
 
+from harness import registry
 from harness.errors import PlanError
 from harness.plan.explanations import explain, whole_key
 from harness.plan.model import PROCESSES_MOST, Plan, keys_of, plan_model
@@ -170,7 +171,9 @@ def parse_plan(document: Mapping[str, Any], *, file: str = "plan") -> Plan:
             document["workload"]["processes"] = min(needed, PROCESSES_MOST)
         return model.model_validate(document)
     except ValidationError as error:
-        raise explain(error, model, file=file, document=document) from error
+        targets = registry.plugins("targets")
+        others = {name: targets[name].plan for name in registry.usable("targets")}
+        raise explain(error, model, file=file, document=document, others=others) from error
     except PlanError as error:
         error.file = error.file or file
         raise

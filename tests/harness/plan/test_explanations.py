@@ -24,9 +24,18 @@ def refused(target: object, changes: dict[str, Any]) -> PlanError:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"workload": "append"}, "workload: 'append' is not a table; write [workload]"),
-        ({"cluster": "memory"}, "cluster: 'memory' is not a table; write [cluster]"),
-        ({"target": "kafka"}, "target: 'kafka' is not a table; write [target]"),
+        (
+            {"workload": "append"},
+            "workload: 'append' is not a table; write [workload] with the key name = 'append'",
+        ),
+        (
+            {"cluster": "memory"},
+            "cluster: 'memory' is not a table; write [cluster] with the key kind = 'memory'",
+        ),
+        (
+            {"target": "kafka"},
+            "target: 'kafka' is not a table; write [target] with the key system = 'kafka'",
+        ),
         ({"final": "soon"}, "final: 'soon' is not a table; write [final]"),
         ({"workload": 3}, "workload: 3 is not a table; write [workload]"),
         ({"topic": [{}]}, "topic: [{}] is not a table; write [topic]"),
@@ -55,6 +64,11 @@ def test_a_value_where_a_table_belongs(changes: dict[str, Any], sentence: str) -
     [
         ({"topik": {}}, "topik", "did you mean 'topic'?"),
         ({"final": {"hot": 1}}, "final.hot", "remove it"),
+        (
+            {"ensemble": {}},
+            "ensemble",
+            "remove it, or use target.system = 'zookeeper', which has it",
+        ),
     ],
 )
 def test_an_unknown_key(changes: dict[str, Any], key: str, hint: str) -> None:
