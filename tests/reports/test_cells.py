@@ -19,6 +19,8 @@ from tests.fixtures.command_line import ackloss
 from tests.fixtures.memory_cells import CELLS, PLAN, run_of_cells
 from tests.reports.test_page import parsed, policy
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> RunDir:

@@ -17,6 +17,8 @@ from tests.fixtures.command_line import ackloss
 from tests.fixtures.memory_cells import CELLS, PLAN, run_of_cells
 from tests.reports.test_page import Parsed, policy
 
+pytestmark = pytest.mark.slow
+
 CHANGES = {"cells.1.target.defects": [], "final.settle_s": 12, "cells.0.name": "renamed"}
 
 

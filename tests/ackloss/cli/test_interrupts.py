@@ -15,6 +15,8 @@ import pytest
 from tests.fixtures.command_line import ackloss, ackloss_json
 from tests.fixtures.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 INTERRUPTED = """
 import signal, sys, time
 class Interrupting:

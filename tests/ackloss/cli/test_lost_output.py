@@ -16,6 +16,8 @@ from click.testing import CliRunner
 from ackloss.cli.output import Output, with_output
 from tests.fixtures.campaign_process import TWO, campaign_file, progress
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 PLAN = "plans/kafka-safe.toml"
 LOG = (ROOT / "plans/memory/log.toml").read_text()
