@@ -67,7 +67,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: (*FIRST, "").index(kinds[item.path]))
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
+    grouped = IN_PARALLEL and session.config.getvalue("loadgroup")
+    if grouped and (loose := [item.nodeid for item in session.items if "@" not in item.nodeid]):
+        raise pytest.UsageError(f"xdist reads no groups: {loose[0]} has none in its id")
     _leave_out_of_garbage_collection()
 
 
