@@ -235,9 +235,9 @@ def page(tallies: Mapping[Cell, Tally], before: str = "") -> str:
         table(tallies, before),
         "`-`: the check cannot see the defect, because",
         "\n".join(unfit()),
-        "`tests/e2e/test_defects.py` repeats the table, with one seed in `make check` and 200 in "
-        f"`make e2e`. It requires at least {FOUND_SHARE * 100:g} % of the runs with a defect to be "
-        "`invalid`; of the runs without it none may be `invalid`, and at least "
+        "`tests/e2e/test_defects.py` repeats the table with 200 seeds in `make e2e`, and some of "
+        f"it in `make test`. It requires at least {FOUND_SHARE * 100:g} % of the runs with a "
+        "defect to be `invalid`; of the runs without it none may be `invalid`, and at least "
         f"{VALID_SHARE * 100:g} % must be `valid`.",
         "## Checks without a column",
         "The reference system has nothing for the other checks to judge. Plans named here are in "

@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.checkers.conftest import Judge, Judged
-from tests.fixtures.budget import examples
+from tests.fixtures import budget
 from tests.fixtures.hand_made import E, Made, R, W
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = examples(120)
+EXAMPLES = budget.examples(400)  # fewer would not have enough of each anomaly
 PARTITIONS = 3
 
 values = st.integers(-3, 140) | st.integers(-3, 140) | st.sampled_from([2**62, -(2**62)])
