@@ -19,6 +19,7 @@ from urllib.parse import unquote
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs as pafs
 from deltalake import CommitProperties, DeltaTable, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
@@ -98,7 +99,10 @@ class StoredLake:
         if (delta := self.tables.get(table.name)) is None:
             return schema.empty_table()
         with _in_one_sentence(self.folder):
-            dataset = delta.to_pyarrow_dataset()
+            # Not by deltalake's file system, which is Python's: Arrow's threads release what they
+            # were lent after their answer, and abort a process whose interpreter is then ending.
+            fs, path = self.folder.below(table.name).opened()
+            dataset = delta.to_pyarrow_dataset(filesystem=pafs.SubTreeFileSystem(path, fs))
             known = [name for name in names if name in dataset.schema.names]
             chosen = None if campaign is None else pc.field(CAMPAIGN) == campaign
             found = dataset.to_table(known, filter=chosen)

@@ -122,7 +122,7 @@ def test_a_journal_whose_ids_lead_out_of_the_runs_is_refused(tmp_path: Path) -> 
     for run_id in (*paths, *cells):
         folder.journal.write_bytes(content)
         journal = Journal(folder.journal)
-        journal.write(RunBegun(cell=ON, repetition=1, run_id=run_id, worker=1))
+        journal.write(RunBegun.model_construct(cell=ON, repetition=1, run_id=run_id, worker=1))
         journal.close()
         words = ["campaign", "prune", str(folder.path), "--keep", "0"]
         done = CliRunner().invoke(main, words)
