@@ -10,7 +10,7 @@ import pytest
 from harness.faults.own_traffic import NoAnswer
 from harness.plan import Plan, parse_plan
 from harness.protocols import ImageRef, Ingredients
-from targets.kafka import brokers, kraft, zookeeper
+from targets.kafka import brokers, zookeeper
 from targets.kafka.target import Kafka
 
 UNCLEAN, LEAST = "unclean.leader.election.enable", "min.insync.replicas"
@@ -67,27 +67,27 @@ def test_what_was_forced_may_be_unreported_and_the_run_states_what_the_cluster_r
 ) -> None:
     compared: list[Plan] = []
 
-    def effective(_: Any, asked: Plan) -> dict[str, Any]:
+    def reported(_: Any, __: Any, asked: Plan) -> dict[str, Any]:
         compared.append(asked)
-        return {"broker": {}, "topic": {UNCLEAN: "true"}}
+        settings = {"broker": {}, "topic": {UNCLEAN: "true"}}
+        return {"settings": settings, "features": {}, "warnings": []}
 
-    monkeypatch.setattr("targets.kafka.effective.reported", effective)
-    monkeypatch.setattr(kraft, "features", lambda *_: {})
-    reported = Kafka().effective(NoNodes(), plan("3.8.1", {UNCLEAN: True, LEAST: 2}))
+    monkeypatch.setattr("targets.kafka.effective.reported", reported)
+    effective = Kafka().effective(NoNodes(), plan("3.8.1", {UNCLEAN: True, LEAST: 2}))
     assert compared[0].topic.settings == compared[0].target.settings == {LEAST: 2}
-    assert [sentence.partition(":")[0] for sentence in reported["warnings"]] == [
+    assert [sentence.partition(":")[0] for sentence in effective["warnings"]] == [
         f'target.settings."{UNCLEAN}"',
         f'topic.settings."{UNCLEAN}"',
     ]
-    assert reported["warnings"][1].endswith("it reports true, which proves nothing")
+    assert effective["warnings"][1].endswith("it reports true, which proves nothing")
 
 
 def test_a_node_that_tells_no_settings_is_one_that_has_not_come_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def effective(*_: Any) -> dict[str, Any]:
+    def reported(*_: Any) -> dict[str, Any]:
         raise NoAnswer("198.18.0.11:9092: timed out")
 
-    monkeypatch.setattr("targets.kafka.effective.reported", effective)
+    monkeypatch.setattr("targets.kafka.effective._reported", reported)
     with pytest.raises(TimeoutError, match=r"its settings were not reported: 198\.18\.0\.11:9092"):
         Kafka().effective(NoNodes(), plan("3.9.2", {}))
