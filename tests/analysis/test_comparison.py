@@ -86,6 +86,7 @@ def test_the_way_back_is_an_improvement() -> None:
     assert "lost writes less often" in cell.in_words
 
 
+@pytest.mark.full
 def test_equal_campaigns_rarely_differ() -> None:
     called = 0
     for seed in range(120):

@@ -34,6 +34,7 @@ off.set = {{ "target.defects" = [] }}
 """
 
 
+@pytest.mark.full
 def test_its_runs_are_judged_at_the_url_as_here(tmp_path: Path) -> None:
     """And it goes into a lake as the folder does. Then one of its operations' files is cut off
     there: that run is refused, and no other."""

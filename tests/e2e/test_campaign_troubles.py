@@ -122,6 +122,7 @@ def test_a_killed_campaign_loses_no_finished_run_and_continues(
 
 
 @pytest.mark.usefixtures("slow")
+@pytest.mark.full
 def test_two_processes_cannot_run_the_same_campaign_and_status_works_meanwhile(
     folder: Path, tmp_path: Path
 ) -> None:

@@ -150,6 +150,7 @@ def test_cells_share_runs_and_are_judged_and_compared_as_pairs(
     assert pairs["unclean", "unmet"]["pairs"]["only_a"] == 0
 
 
+@pytest.mark.full
 def test_a_shared_run_is_shown_by_the_results_of_its_cells(
     shared: tuple[Result, CampaignDir], tmp_path: Path
 ) -> None:
@@ -226,6 +227,7 @@ def test_a_shared_run_is_pruned_with_the_last_of_its_cells(
     assert all((run / "nodes").is_dir() for run in nodes), "a failure stays complete"
 
 
+@pytest.mark.full
 def test_a_campaign_of_registers_speaks_of_registers(tmp_path: Path) -> None:
     path = tmp_path / "registers.toml"
     path.write_text(

@@ -513,6 +513,7 @@ def test_doctor_says_what_is_not_installed(with_kafka: Hosts, tmp_path: Path) ->
     assert found["/opt/nothing"]["h1: kafka"] == ("missing", "there is no /opt/nothing")
 
 
+@pytest.mark.full
 def test_a_host_takes_one_run_at_a_time_which_finds_what_it_finds_in_containers(
     hosts: Hosts, before: object, tmp_path: Path
 ) -> None:

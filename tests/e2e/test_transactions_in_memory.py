@@ -64,6 +64,7 @@ def test_each_defect_is_found_and_nothing_without_it(tmp_path: Path, defect: str
     assert (off.done.exit_code, off.result["counter_examples"]) == (0, [])
 
 
+@pytest.mark.full
 def test_each_input_is_processed_once_though_processes_crash_and_are_taken_over(
     tmp_path: Path,
 ) -> None:

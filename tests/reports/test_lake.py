@@ -82,6 +82,7 @@ def test_the_markdown_has_the_same_contents(overview: Overview, tmp_path: Path) 
         assert len({len(row) for row in rows}) == 1
 
 
+@pytest.mark.full
 def test_a_page_of_many_campaigns_stays_small(overview: Overview, tmp_path: Path) -> None:
     """14,800 rows of cells: 148 cells in 100 campaigns, one run each."""
     group = overview.groups[0]

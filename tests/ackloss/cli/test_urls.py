@@ -96,6 +96,7 @@ def test_a_url_that_no_path_could_be_is_looked_up_like_any_other(s3: S3) -> None
     assert (done.exit_code, done.stderr) == (5, f"ackloss: {url}: {DENIED}\n")
 
 
+@pytest.mark.full
 def test_credentials_may_be_set_after_spark_was_started(
     spark: SparkContext, tmp_path: Path
 ) -> None:

@@ -80,6 +80,7 @@ def of(frame: pd.DataFrame, folder: CampaignDir) -> pd.DataFrame:
     return frame[frame["campaign"] == folder.path.name].reset_index(drop=True)
 
 
+@pytest.mark.full
 def test_its_statistics_are_those_of_the_campaign(lake: StoredLake, shared: CampaignDir) -> None:
     found = {
         cell.name: cell_of(cell.key, cell.outcomes) for cell in cells_of(lake, "shared").values()

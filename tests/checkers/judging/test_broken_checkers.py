@@ -181,12 +181,13 @@ def test_one_at_which_ackloss_fails_leaves_the_others_their_answers(
 
 
 CHECKS = """
-import sys
+import signal, sys
 from checkers.judging.many_runs import check_runs
 from harness.history.run_folder import RunDir
 from pathlib import Path
 from tests.fixtures.breaking_checker import BREAKING
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs the tests may ignore it
     check_runs([RunDir(Path(path)) for path in sys.argv[1:]], checks=BREAKING)
 """
 

@@ -102,6 +102,7 @@ def test_a_folder_without_a_history_is_bad_input(tmp_path: Path) -> None:
         check_histories([tmp_path], checker="kafka")
 
 
+@pytest.mark.full
 def test_the_command_line_reads_a_store(tmp_path: Path) -> None:
     for run in ("queue/20240101T00Z", "queue/20240102T00Z"):
         written(tmp_path / "store" / run, "kafka")
