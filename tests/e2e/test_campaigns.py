@@ -27,7 +27,7 @@ from tests.fixtures.campaign_process import (
 )
 from tests.fixtures.machine import ROOT, clean, containers_of_runs
 
-pytestmark = [pytest.mark.e2e, pytest.mark.docker]
+pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.alone]
 
 PLAN = """
 schema = 1

@@ -172,6 +172,7 @@ def states(tmp_path: Path) -> list[str]:
     return [str(json.loads(path.read_bytes())["state"]) for path in found]
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("untouched")
 def test_a_leader_that_is_killed_alone_loses_and_the_project_is_as_before(
     theirs: TheirProject, tmp_path: Path
@@ -191,6 +192,7 @@ def test_a_leader_that_is_killed_alone_loses_and_the_project_is_as_before(
 
 
 @pytest.mark.full
+@pytest.mark.alone
 @pytest.mark.usefixtures("untouched")
 def test_safe_settings_lose_nothing_under_proven_faults(
     theirs: TheirProject, tmp_path: Path
@@ -212,6 +214,7 @@ def test_safe_settings_lose_nothing_under_proven_faults(
 
 
 @pytest.mark.full
+@pytest.mark.alone
 @pytest.mark.usefixtures("untouched")
 @pytest.mark.parametrize(
     ("client", "code"), [("kafka_python_client.py", 0), ("liar.py", 1)], ids=["honest", "liar"]
@@ -230,6 +233,7 @@ def test_a_client_of_the_users_is_judged_on_a_project_of_theirs(
 
 
 @pytest.mark.full
+@pytest.mark.alone
 @pytest.mark.usefixtures("untouched")
 def test_a_run_that_is_killed_in_mid_fault_is_undone_by_clean(
     theirs: TheirProject, tmp_path: Path
@@ -334,6 +338,7 @@ def test_doctor_says_who_is_there_and_makes_nothing(theirs: TheirProject) -> Non
         ({"project": '"nobodys"'}, 5, "no project 'nobodys' is on this machine"),
     ],
 )
+@pytest.mark.alone
 @pytest.mark.usefixtures("untouched")
 def test_what_is_not_there_is_one_sentence_and_leaves_nothing(
     theirs: TheirProject,
