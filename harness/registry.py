@@ -6,7 +6,7 @@ the environment names (`FOLDERS`; `ackloss --plugin`). Its fields are its option
 It inherits the base class of its kind (`harness.protocols`), some of whose methods are abstract.
 
 A plug-in that cannot be imported or used is refused with each plan that names it; other plans are
-not affected. What only a call shows is checked where the call is made (`harness.run.validated`).
+not affected. What only a call shows is checked where it is made (`harness.failures.validated`).
 """
 
 from __future__ import annotations

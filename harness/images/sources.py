@@ -1,6 +1,6 @@
 """Where a server's programs come from: data, and how the ordinary client of each kind gets them.
 
-What is no package of the distribution is fetched on this machine, once for each version. It is kept
+What the distribution does not package is fetched on this machine, once for each version. It is kept
 as a folder, which images and hosts have as `PROGRAMS`.
 """
 

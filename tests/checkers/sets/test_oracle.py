@@ -81,8 +81,7 @@ def test_the_checker_says_what_the_oracle_says(
         return
     lines = history(folder, ops)
     truth = truth_of(ops)
-    whole = judge(lines, linearizable=linearizable)
-    agrees(whole, truth, linearizable=linearizable)
+    agrees(judge(lines, linearizable=linearizable), truth, linearizable=linearizable)
 
 
 def agrees(judged: Judged, truth: Truth, *, linearizable: bool) -> None:
