@@ -23,7 +23,7 @@ from harness.errors import EnvironmentFailure
 from harness.history.run_folder import parts_of
 
 _BULK: Final = (
-    *("history", "reads", "observations", "deliveries"),
+    *("history", "reads", "observations", "ballast", "deliveries"),
     *("nodes", "clients", "report.html", "timeline.png"),
 )
 _BLOCK_BYTES: Final = 512

@@ -31,6 +31,15 @@ def controller(choice: Choice) -> set[str]:
     return set() if active is None else {active}
 
 
+def after_controller(choice: Choice) -> set[str]:
+    """The member that follows the active controller in their order; the first one where the
+    controller is none of them."""
+    members = [*choice.members]
+    active = choice.situation.controller
+    place = members.index(active) + 1 if active in members else 0
+    return {members[place % len(members)]} if members else set()
+
+
 def coordinator(choice: Choice) -> set[str]:
     """The node that coordinates the run's group: of the first cell, if there are several."""
     view = choice.situation.coordination

@@ -304,7 +304,7 @@ def _load(run: Mapping[str, Any]) -> Found:
 def _field(path: str) -> str:
     """The field of Gaps to which a path below the run folder belongs."""
     place = path.split("/")[0]
-    if place in ("nodes", "observations", "clients"):
+    if place in ("nodes", "observations", "ballast", "clients"):
         return "aside"
     if place == "deliveries":
         return "history"

@@ -26,7 +26,7 @@ from harness.errors import EnvironmentFailure, HistoryError
 from harness.history.run_folder import SCHEMA_VERSION, RunDir
 
 FILES: Final = ("plan.json", "run.json", "faults.jsonl")
-FOLDERS: Final = ("history", "reads", "observations", "deliveries", "nodes", "clients")
+FOLDERS: Final = ("history", "reads", "observations", "ballast", "deliveries", "nodes", "clients")
 _CELLS: Final = "cells"
 
 _AT_ONCE_BYTES: Final = 2**18

@@ -3,7 +3,8 @@
     plan.json  run.json  faults.jsonl  manifest.json
     result.json  report.html  lost.csv  timeline.png
     history/part-*.parquet  reads/part-*.parquet  reads/ends.parquet
-    observations/part-*.parquet  deliveries/part-*.parquet  findings/*.parquet
+    observations/part-*.parquet  ballast/part-*.parquet  deliveries/part-*.parquet
+    findings/*.parquet
     nodes/<node>/*.log  clients/client-<n>.log
 
 A run with cells has no history of its own; each of its cells is a run folder of the same kind:
@@ -92,6 +93,9 @@ class RunDir:
     reads = Inside("reads")
     ends = Inside("reads/ends.parquet")
     observations = Inside("observations")
+    ballast = Inside("ballast")
+    """Who led the partitions that only weigh on the cluster, as observations; absent if there are
+    none. Each row is a change since the node's answer before, one without a partition an answer."""
     deliveries = Inside("deliveries")
     """What the consumers of a group did; absent if there are none."""
     findings = Inside("findings")

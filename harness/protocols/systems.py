@@ -24,6 +24,7 @@ from harness.protocols.nodes import (
     Node,
     NodeSpec,
     NodeView,
+    PartitionView,
     Range,
 )
 from harness.protocols.operations import Client
@@ -39,6 +40,10 @@ PlanOf = TypeVar("PlanOf", bound=Plan, contravariant=True)
 """The plan as a target declares it."""
 
 Say = Callable[[str], None]
+
+BallastChanges = Callable[..., Sequence[PartitionView] | None]
+"""Called with `timeout_s`: the partitions whose leader or leader epoch differ from what it returned
+the last time, `None` if the node does not answer."""
 
 JSON: TypeAlias = "str | int | float | bool | list[JSON] | dict[str, JSON] | None"
 
@@ -246,6 +251,11 @@ class Target(ABC, Generic[PlanOf]):
     ) -> Sequence[NodeView | None]:
         """This node's own view of the object of each cell's plan, in one look."""
         return [self.observe(node, plan, timeout_s=timeout_s) for plan in plans]
+
+    def ballast(self, node: Node, plan: PlanOf) -> BallastChanges | None:
+        """How this node is queried for who leads each of the partitions that only weigh on the
+        cluster, which may be very many; `None`: there are none, or it does not know them."""
+        return None
 
     def logs(self, node: Node) -> dict[str, bytes]:
         """The node's log files worth keeping, by name."""

@@ -392,10 +392,11 @@ class CellRun:
         run_id = self.record.document["run_id"]
         with (
             ParquetWriter(rundir.observations, OBSERVATIONS, run_id=run_id) as observations,
+            ParquetWriter(rundir.ballast, OBSERVATIONS, run_id=run_id) as ballast,
             Recorder(rundir.history, run_id=run_id) as self.recorder,
             self.group.recording(clock, rundir) if self.group else nullcontext(),
         ):
-            yield Watched(self.resolved.plan, observations.append)
+            yield Watched(self.resolved.plan, observations.append, ballast.append)
 
     def run(self, healed: Meeting, stop: threading.Event) -> None:
         """Run the workload. All cells meet before they drain."""

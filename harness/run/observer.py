@@ -9,6 +9,9 @@ A target is a plug-in, and whatever it raises or returns stops neither the obser
 the run: what is not a view counts as no answer, and is reported like an exception.
 
 In a run with cells each node is queried about the objects of all cells at once.
+
+Partitions that only weigh on the cluster may be very many. Nodes are queried for them separately,
+at most a twentieth of the time, and what is recorded is what has changed, and when they answered.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from harness.faults.own_traffic import own_traffic
 from harness.plan import Plan
 from harness.protocols import Node, NodeView, PartitionView, Situation, Target
 from harness.protocols.clock import Clock, Task
+from harness.protocols.systems import BallastChanges
 
 Rows = Callable[[list[tuple[object, ...]]], None]
 """Takes rows of the observations schema, without the run's id."""
@@ -32,6 +36,9 @@ Rows = Callable[[list[tuple[object, ...]]], None]
 _PERIOD_S = 0.2
 _TIMEOUT_S = 1.0
 _FRESH_NS = 3_000_000_000
+_BALLAST_S = 5.0
+_PAUSE, _LONGEST_S = 20, 1.0
+"""How many times as long as a query about the ballast takes is between two of them."""
 
 
 @dataclass
@@ -40,6 +47,7 @@ class Watched:
 
     plan: Plan
     rows: Rows = lambda _: None
+    ballast: Rows = lambda _: None
     latest: dict[str, tuple[int, NodeView]] = field(default_factory=dict)
     """By node, when it answered, and its answer."""
 
@@ -63,6 +71,10 @@ class Observer:
     def __enter__(self) -> Observer:
         for node in self.nodes.values() if self.observes else ():
             self._tasks.append(self.clock.spawn(f"observe-{node.name}", partial(self._watch, node)))
+        for node in self.nodes.values() if self.observes else ():
+            if changes := self.target.ballast(node, self.cells[0].plan):
+                watch = partial(self._watch_ballast, node.name, changes)
+                self._tasks.append(self.clock.spawn(f"ballast-{node.name}", watch))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -106,6 +118,22 @@ class Observer:
             except Exception as error:  # whatever a target's client raises: the node did not answer
                 self.failures[node.name] = what(error)
             self.clock.wait(self._stop, _PERIOD_S)
+
+    def _watch_ballast(self, node: str, changes: BallastChanges) -> None:
+        while not self._stop.is_set():
+            begun_ns, found = self.clock.now_ns(), None
+            try:
+                given = changes(timeout_s=_BALLAST_S)
+                found = validated("ballast()", given, Sequence[PartitionView] | None)
+            except Exception as error:
+                self.failures[node] = what(error)
+            now_ns = self.clock.now_ns()
+            if found is not None:
+                answered = (now_ns, node, None, None, None, None, None, None)
+                view = NodeView(answered_by=node, partitions=tuple(found))
+                self.cells[0].ballast([*_rows(now_ns, view), answered])
+            pause_s = _PAUSE * (now_ns - begun_ns) / 1e9
+            self.clock.wait(self._stop, min(max(_PERIOD_S, pause_s), _LONGEST_S))
 
     def _look(self, node: Node) -> None:
         """Query a node once, about every cell."""

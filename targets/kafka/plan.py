@@ -85,6 +85,13 @@ class KafkaTargetPlan(TargetPlan):
     features: dict[Slug, int] = Field(
         default_factory=dict, description="Feature levels to format the cluster with."
     )
+    ballast_partitions: int = Field(
+        0,
+        ge=0,
+        le=200_000,
+        description="Partitions of further topics, with the topic's replication factor, that no "
+        "client writes to: what a failover costs with so many (2.1 and later).",
+    )
     settings: Settings = Field(
         default_factory=dict, description="Settings of every broker and controller."
     )

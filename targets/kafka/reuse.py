@@ -69,6 +69,8 @@ def cluster_key(plan: KafkaPlan, clients: Sequence[str]) -> str | None:
     ):
         return None
     body = {**target.model_dump(mode="json"), "clients": clients, "proxied": proxied(plan)}
+    if target.ballast_partitions:
+        body["replicas"] = plan.topic.replication_factor
     return orjson.dumps(body, option=orjson.OPT_SORT_KEYS).decode()
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -28,9 +29,10 @@ from harness.protocols import (
     Unsupported,
 )
 from harness.protocols.groups import Consumers, GroupSettings, Record
-from harness.protocols.systems import EXEC, LogLines, SettingHelp
+from harness.protocols.systems import EXEC, BallastChanges, LogLines, SettingHelp
 from harness.run.cells import cell_plans, transactions_of
 from targets.kafka import (
+    ballast,
     brokers,
     definitions,
     effective,
@@ -259,6 +261,11 @@ class Kafka(KafkaLog):
         for each in topic_plans(plan):
             mode.create_topic(cluster, limits.sent(each), deadline)
             brokers.await_whole(cluster, each, self.observe, deadline)
+        make, leadership = (
+            partial(mode.create_topic, cluster),
+            partial(mode.leadership, cluster.nodes),
+        )
+        ballast.create(cluster, limits.sent(plan), make, leadership, deadline)
 
     def effective(self, cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
         return effective.effective(cluster, plan)
@@ -289,6 +296,11 @@ class Kafka(KafkaLog):
             else view
             for plan, view in zip(plans, views, strict=True)
         ]
+
+    def ballast(self, node: Node, plan: KafkaPlan) -> BallastChanges | None:
+        if not plan.target.ballast_partitions or "broker" not in node.roles:
+            return None
+        return ballast.BallastView(node.address, plan).changes
 
     def logs(self, node: Node) -> dict[str, bytes]:
         return node.get(LOGS)

@@ -1,6 +1,8 @@
 """Kafka's words in plans: selectors of its nodes, and conditions that a step can wait for.
 
     controller          the active controller
+    after-controller    the broker after it in their order: never the controller; the first broker
+                        where controllers are nodes of their own
     leader              the broker that leads most partitions (the lowest name when several do), as
                         in the experiment of 2013
     leader(P)           the leader of partition P
@@ -49,6 +51,7 @@ VOCABULARY: Final = Vocabulary(
     member_roles=frozenset({"broker"}),
     words={
         "controller": leaders.controller,
+        "after-controller": leaders.after_controller,
         "leader": leaders.leading_most,
         "coordinator": leaders.coordinator,
         "coordinator-followers": leaders.coordinator_followers,
