@@ -10,7 +10,7 @@ GROUPS := --dist loadgroup --no-loadscope-reorder
 WITHOUT_NODES := not docker and not real_time and not e2e
 FAST := $(WITHOUT_NODES) and not spark and not browser and not java and not go and not node and not slow
 
-.PHONY: help setup run test check lint docs bench e2e track-record torture mutants clean
+.PHONY: help setup run test check lint docs bench e2e track-record claims torture mutants clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -61,6 +61,10 @@ e2e:  ## Run all tests with large budgets: every plan, version and kind of clust
 track-record:  ## Find historical defects again, each with its control; write docs/evidence/track-record.md (about an hour and a half)
 	@scripts/setup
 	@$(BIN)/python scripts/track_record.py
+
+claims:  ## Ask real clusters what the five documents claim, write docs/evidence/claims.md (hours; continues where it stopped)
+	@scripts/setup
+	@$(BIN)/python scripts/claims.py
 
 torture:  ## Kill runs with all fault families but manual ones 50 times at random instants; check that clean leaves nothing
 	@scripts/setup dev

@@ -96,12 +96,19 @@ def _is_number(text: str) -> bool:
     )
 
 
+def cell_named(cells: pd.DataFrame, name: str) -> Any:
+    """The first row that has these pairs in its name; `None` if no row has them."""
+    pairs = set(name.split(", "))
+    found = cells[cells["name"].map(lambda name: pairs <= set(name.split(", ")))]
+    return found.iloc[0] if len(found) else None
+
+
 def cell(cells: pd.DataFrame, **keys: str) -> str:
     """One cell of a table: counts and interval, bold where acknowledged writes were lost."""
-    found = cells[cells["name"].map(lambda name: set(_pairs(keys)) <= set(name.split(", ")))]
-    if not len(found) or found.iloc[0]["impossible"] == found.iloc[0]["impossible"]:
+    found = cell_named(cells, ", ".join(_pairs(keys)))
+    if found is None or found["impossible"] == found["impossible"]:
         return "—"
-    share, others = counts(found.iloc[0])
+    share, others = counts(found)
     limits = shown(share, others)
     text = f"{share.part} of {share.whole}"
     if limits["chosen_by_outcome"]:

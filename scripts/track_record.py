@@ -157,21 +157,27 @@ def is_seen(row: Row, outcome: Outcome) -> bool:
 def run_once(row: Row, side: Side) -> Run:
     """One run of one side, through the command line."""
     with tempfile.TemporaryDirectory() as out:
-        argv = [sys.executable, "-m", "ackloss", *row.command(side), "--json", "--out", out]
-        with subprocess.Popen(
-            argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as process:
-            try:
-                output, complaint = process.communicate(timeout=LONGEST_S)
-            except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGINT)  # it undoes its faults and removes its cluster
-                process.communicate()
-                return Run(verdict=None, reason=f"no result after {LONGEST_S} s")
+        return run_of(result_of(row.command(side), Path(out)), side)
+
+
+def result_of(words: Sequence[str], out: Path) -> dict[str, Any]:
+    """The result.json of a run through the command line, or what there is in its place; its folder
+    is below `out`."""
+    argv = [sys.executable, "-m", "ackloss", *words, "--json", "--out", str(out)]
+    with subprocess.Popen(
+        argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            output, complaint = process.communicate(timeout=LONGEST_S)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)  # it undoes its faults and removes its cluster
+            process.communicate()
+            return {"error": {"what": f"no result after {LONGEST_S} s"}}
     try:
-        result = orjson.loads(output)
+        result: dict[str, Any] = orjson.loads(output)
     except orjson.JSONDecodeError:
-        return Run(verdict=None, reason=complaint.strip()[-500:])
-    return run_of(result, side)
+        return {"error": {"what": complaint.strip()[-500:]}}
+    return result
 
 
 def run_of(result: Mapping[str, Any], side: Side) -> Run:

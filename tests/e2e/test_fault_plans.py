@@ -1,4 +1,4 @@
-"""Every plan in plans/faults/, versions/, zookeeper/, etcd/, groups/, transactions/ and
+"""Every plan in plans/faults/, versions/, zookeeper/, etcd/, groups/, transactions/, claims/ and
 track-record/, and the one of twelve cells, has the verdict that it expects, with all its faults
 proven.
 `make e2e` runs all of them, `make test` two.
@@ -18,8 +18,11 @@ from harness.plan import load_plan
 
 ROOT = Path(__file__).parents[2]
 CHOICE = {"power-loss-no-force-sync", "stale-reads"}  # of ZooKeeper and of etcd
-FOLDERS = ("faults", "versions", "zookeeper", "etcd", "groups", "transactions", "track-record")
-STOPS, GOES_ON = {"minority-stops"}, {"majority-goes-on", "observers"}
+FOLDERS = (
+    *("faults", "versions", "zookeeper", "etcd", "groups", "transactions", "track-record"),
+    "claims",
+)
+STOPS, GOES_ON = {"minority-stops", "four-of-seven-servers"}, {"majority-goes-on", "observers"}
 """Plans that claim more than that nothing is lost: that nothing is acknowledged while there is no
 majority, and then writes resume; or that they go on."""
 RUN = ""
