@@ -449,8 +449,8 @@ HEAD: Final = """# What five documents claim
 ackloss grew from five documents on Kafka and ZooKeeper. These are their {count} testable claims, in
 our words, and what real clusters showed. Made by `make claims` from [claims.json](claims.json) and
 [published campaigns](results/README.md); plans, changes and expectations are in
-[scripts/claims.toml](../../scripts/claims.toml). {holds} hold, {limited} hold with limits, {false} do
-not hold or were not seen, {open} have no answer yet, {cannot} cannot be tested here.
+[scripts/claims.toml](../../scripts/claims.toml). {holds} hold, {limited} hold with limits, {false}
+do not hold or were not seen, {open} have no answer yet, {cannot} cannot be tested here.
 
 "k of n": of n conclusive runs k were as expected, with the 95 % interval (Clopper-Pearson), or,
 where the outcome chose which runs count, with the bounds over all runs. Then medians of the figures
