@@ -64,7 +64,7 @@ track-record:  ## Find historical defects again, each with its control; write do
 
 claims:  ## Ask real clusters what the five documents claim, write docs/evidence/claims.md (hours; continues where it stopped)
 	@scripts/setup
-	@$(BIN)/python scripts/claims.py
+	@$(BIN)/python -m scripts.claims
 
 torture:  ## Kill runs with all fault families but manual ones 50 times at random instants; check that clean leaves nothing
 	@scripts/setup dev

@@ -1,10 +1,9 @@
-#!/usr/bin/env python3
 """Ask real clusters what five documents claim about Kafka and ZooKeeper, and write
 docs/evidence/claims.md.
 
-    scripts/claims.py [--runs 3] [--only A1 ...] [--hours 8]   run what is missing, then write
-    scripts/claims.py --page                                   only write the page again
-    scripts/claims.py --check                                  1 where the page is not current
+    python -m scripts.claims [--runs 3] [--only A1 ...] [--hours 8]   run what is missing, write
+    python -m scripts.claims --page    only write the page again
+    python -m scripts.claims --check   1 where the page is not that of the data
 
 The claims, with the plans that ask them and what is expected, are in scripts/claims.toml.
 Every run is kept in docs/evidence/claims.json as soon as it has ended, so this may be stopped and
@@ -31,14 +30,14 @@ from typing import Any, Final, Self
 
 import orjson
 import pandas as pd
-from published import cell_named, counts, shown
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-from track_record import VERDICTS, result_of
 
 from analysis.statistics.shares import Share
 from harness.machine.files import replace_file
 from harness.protocols import DOUBTS
 from harness.protocols.nodes import NODE_DATA, STORED
+from scripts.published import cell_named, counts, shown
+from scripts.track_record import VERDICTS, result_of
 
 ROOT: Final = Path(__file__).parents[1]
 CLAIMS: Final = ROOT / "scripts" / "claims.toml"

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from ackloss.session import Session
-from tests.fixtures.scripts import SCRIPTS, script
+from scripts import claims
 
-sys.path.insert(0, str(SCRIPTS))  # as when it is run
-claims = script("claims")
 CLAIMS = claims.claims()
 PARTS = {" ".join(part.command): part for claim in CLAIMS for part in claim.parts if part.plan}
 LOSES, KEEPS = {"verdict": "invalid", "lost": 7}, {"verdict": "valid", "lost": 0}
@@ -144,7 +142,7 @@ def test_a_part_that_asks_nothing_is_refused(keys: dict[str, Any], why: str) -> 
 
 def test_the_page_is_that_of_the_data_and_short() -> None:
     text = claims.PAGE.read_text(encoding="utf-8")
-    assert text == claims.page(), "run `python scripts/claims.py --page`"
+    assert text == claims.page(), "run `python -m scripts.claims --page`"
     assert len(text.split()) < 3000
 
 
