@@ -139,6 +139,10 @@ class KeyValueClient(BlockingClient):
         """Set a register."""
         raise NotImplementedError
 
+    def delete(self, key: str) -> None:
+        """Take the value of a register away."""
+        raise NotImplementedError
+
     def compare_and_set(self, key: str, expected: int, value: int) -> bool:
         """Set a register if it has the expected value; whether it had."""
         raise NotImplementedError
@@ -162,6 +166,8 @@ class KeyValueClient(BlockingClient):
                 return completion(OK, result=found)
             elif f == "write" and key is not None:
                 self.write(key, value)
+            elif f == "delete" and key is not None:
+                self.delete(key)
             elif key is None or not isinstance(expected, int):
                 raise NotImplementedError(f)
             elif not self.compare_and_set(key, expected, value):
@@ -174,9 +180,9 @@ class KeyValueClient(BlockingClient):
             return completion(INFO, error=f"{refused.text or refused.code:.100}")
 
 
-class _Moving(BlockingClient):
+class Moving(BlockingClient):
     """A client that goes on to the next of its servers after each operation that did not succeed,
-    and knows which served it."""
+    and knows which served it, unless the connection itself says so."""
 
     def __init__(
         self, connect: Callable[[str], KeyValueClient], servers: Sequence[tuple[str, str]]
@@ -189,15 +195,15 @@ class _Moving(BlockingClient):
         try:
             if self._client is None:
                 self._client = self._connect(address)
-            type_, position, error, _, result = self._client.call(op)
+            type_, position, error, node, result = self._client.call(op)
         except NotSent:
-            type_, position, error, _, result = completion(FAIL, error=NOT_CONNECTED)
+            type_, position, error, node, result = completion(FAIL, error=NOT_CONNECTED)
         except Exception as failed:  # whatever its library raises: it says nothing of the outcome
-            type_, position, error, _, result = raised(failed)
+            type_, position, error, node, result = raised(failed)
         if type_ != OK and error != DIFFERS:
             self.close()
             self._turn += 1
-        return completion(type_, position, error, name, result)
+        return completion(type_, position, error, node or name, result)
 
     def close(self) -> None:
         client, self._client = self._client, None
@@ -540,7 +546,7 @@ class ServerSystem(Target[PlanT]):
 
         def moving(number: int) -> BlockingClient:
             own = in_turn(servers, load.connect, number)
-            return _Moving(lambda address: self.connect(address, plan), own)
+            return Moving(lambda address: self.connect(address, plan), own)
 
         return ThreadedClient(moving, threads=load.clients)
 

@@ -236,12 +236,14 @@ class Judgement:
 def judge(
     operations: Operations,
     *,
+    dated: Operations | None = None,
     consistency: str = LINEARIZABLE,
     initial: int = NULL,
     max_states: int = MAX_STATES,
     examples: int = 3,
 ) -> Judgement:
-    """Judge some keys, each with all of its operations. `initial`: what registers hold at first;
+    """Judge some keys, each with all of its operations. `dated`: the same with the times that tell
+    how old reads are, where these differ; `initial`: what registers hold at first;
     `max_states`: the budget of a key's search, beyond one configuration per operation; `examples`:
     of how many wrong keys counter-examples are made, those with the least codes."""
 
@@ -255,7 +257,7 @@ def judge(
     shown = map(example, invalid[:examples])
     return Judgement(
         counts=_counts(operations, found),
-        staleness=staleness(operations, initial=initial),
+        staleness=staleness(dated or operations, initial=initial),
         invalid=tuple(invalid),
         undecided=tuple(undecided),
         examples=tuple(each for each in shown if each is not None),
@@ -278,7 +280,7 @@ def _counts(operations: Operations, found: Answers) -> dict[str, int]:
 
 
 FINDINGS = pa.schema({"run_id": pa.string(), "kind": pa.string(), "key": pa.string()})
-"""One row a key. `kind`: not_linearizable or not_sequential, or undecided."""
+"""One row a key. `kind`: not_linearizable, not_sequential or not_eventual, or undecided."""
 
 _NAMED = 3
 _FUNCTIONS, _TYPES = ("read", "write", "cas"), ("ok", "fail", "info")
@@ -291,7 +293,8 @@ class Register(OneShard[Paired]):
     Gong's search with Lowe's memoization, where values do not show which write a read has seen).
 
     consistency   linearizable: in an order that respects real time; sequential: in one that
-                  respects the order of each process
+                  respects the order of each process; eventual: what the workload's final script
+                  reads must respect real time, an earlier read may return any older value
     states_count  configurations that the search of one key may see before it gives up
     """
 
@@ -299,7 +302,7 @@ class Register(OneShard[Paired]):
     models: ClassVar[frozenset[str]] = frozenset({"register"})
     title: ClassVar[str] = "Registers"
     primary: ClassVar[PrimaryFinding] = PrimaryFinding(
-        counter_examples=("not_linearizable", "not_sequential"),
+        counter_examples=("not_linearizable", "not_sequential", "not_eventual"),
         noun="inconsistent registers",
         head="inconsistent",
     )
@@ -332,6 +335,14 @@ class Register(OneShard[Paired]):
         ),
         Count("unwritten_reads", "reads of a value that was never written"),
         Count("undated_reads", "reads whose age is not known"),
+        Count(
+            "lost", "registers lost", "a read at the end returned a value that had been replaced"
+        ),
+        Count(
+            "unacknowledged_found",
+            "writes without acknowledgement that were read",
+            of="attempted",
+        ),
         Count("searched_keys", "registers that needed a search"),
         Count("states", "configurations searched"),
     )
@@ -339,7 +350,7 @@ class Register(OneShard[Paired]):
         *("keys", "invalid_keys", "undecided_keys", "reads", "stale_reads", "stale_s_max"),
     )
 
-    consistency: Literal["linearizable", "sequential"] = "linearizable"
+    consistency: Literal["linearizable", "sequential", "eventual"] = "linearizable"
     states_count: int = MAX_STATES
 
     def __post_init__(self) -> None:
@@ -350,8 +361,15 @@ class Register(OneShard[Paired]):
         return paired(run.operations(), file=run.facts.source)
 
     def judge(self, run: Run, gathered: Paired) -> CheckResult:
-        operations, names = gathered
-        found = judge(operations, consistency=self.consistency, max_states=self.states_count)
+        operations, names = gathered.operations, gathered.keys
+        final = _final(operations, run.facts.final_from_ns)
+        eventual = self.consistency == EVENTUAL
+        found = judge(
+            _relaxed(operations, final) if eventual else operations,
+            dated=operations,
+            consistency=LINEARIZABLE if eventual else self.consistency,
+            max_states=self.states_count,
+        )
         ended = _ended(operations)
         rows = [(f"not_{self.consistency}", code) for code in found.invalid]
         rows += [(DOUBTS.undecided, code) for code in found.undecided]
@@ -361,6 +379,8 @@ class Register(OneShard[Paired]):
                 **ended,
                 **found.counts,
                 **_ages(found.staleness, timed=run.facts.timed),
+                "lost": len(np.unique(operations.key[_stale(found, operations) & final])),
+                "unacknowledged_found": _unacknowledged_found(operations),
             },
             findings=pa.Table.from_pylist(
                 [
@@ -370,9 +390,15 @@ class Register(OneShard[Paired]):
                 schema=FINDINGS,
             ),
             counter_examples=tuple(self._wrong(found, names)),
-            doubts=tuple(_doubts(found, ended, tested=_tested(operations))),
+            doubts=(
+                *_doubts(found, ended, tested=_tested(operations)),
+                *(_unread(gathered, final) if eventual else ()),
+            ),
             all_well=counted(keys, f"{{n}} [key is|keys are] {_ADJECTIVE[self.consistency]}"),
-            details={"examples": [_example(each, names) for each in found.examples]},
+            details={
+                "examples": [_example(each, names) for each in found.examples],
+                "nodes": _by_node(gathered, final, found, timed=run.facts.timed),
+            },
         )
 
     def _wrong(self, found: Judgement, names: tuple[str | None, ...]) -> Iterator[Statement]:
@@ -387,7 +413,81 @@ class Register(OneShard[Paired]):
             )
 
 
-_ADJECTIVE = {"linearizable": "linearizable", "sequential": "sequentially consistent"}
+_ADJECTIVE = {
+    "linearizable": "linearizable",
+    "sequential": "sequentially consistent",
+    "eventual": "as it was last written",
+}
+EVENTUAL: Final = "eventual"
+
+
+def _final(operations: Operations, from_ns: int | None) -> Bools:
+    """Which operations are reads of a final script that were ok."""
+    reads: Bools = (operations.f == READ) & (operations.type == OK)
+    return reads & (operations.invoke_ns >= (NEVER if from_ns is None else from_ns))
+
+
+def _relaxed(operations: Operations, final: Bools) -> Operations:
+    """With reads that are not final as if each had begun before everything: what it returned may be
+    of any time until it ended."""
+    early = (operations.f == READ) & ~final
+    return operations.changed(invoke_ns=np.where(early, NULL + 1, operations.invoke_ns))
+
+
+def _unread(gathered: Paired, final: Bools) -> Iterator[Statement]:
+    """What the final script did not read: a register that was written, a node that had answered."""
+    operations = gathered.operations
+    ok = operations.type == OK
+    named = gathered.node != (gathered.nodes.index(None) if None in gathered.nodes else -1)
+    for what, of, some in (
+        ("[register|registers]", operations.key, ok & (operations.f != READ)),
+        ("[node|nodes]", gathered.node, ok & named),
+    ):
+        if unread := len(np.setdiff1d(of[some], of[final])):
+            yield Statement(
+                DOUBTS.incomplete, counted(unread, f"{{n}} {what} [was|were] not read at the end")
+            )
+
+
+def _stale(found: Judgement, operations: Operations) -> Bools:
+    """Which operations are stale reads."""
+    stale = np.zeros(len(operations), np.bool_)
+    stale[found.staleness.row] = True
+    return stale
+
+
+def _unacknowledged_found(operations: Operations) -> int:
+    """How many values were read that only writes without acknowledgement have stored."""
+    keys, at = np.unique(operations.key, return_inverse=True)
+    number = numbered(operations, at, len(keys), NULL)
+    stores, ok = number.written != NOTHING, operations.type == OK
+    read = number.consumed[ok & (operations.f == READ)]
+    unsure = number.written[stores & ~ok & (operations.value != NULL)]
+    return len(np.setdiff1d(np.intersect1d(unsure, read), number.written[stores & ok]))
+
+
+def _by_node(
+    gathered: Paired, final: Bools, found: Judgement, *, timed: bool
+) -> list[dict[str, Any]]:
+    """The reads that each node served, and how old they were."""
+    operations, stale = gathered.operations, found.staleness
+    reads = (operations.f == READ) & (operations.type == OK)
+    rows = []
+    for code, name in enumerate(gathered.nodes):
+        served, old = reads & (gathered.node == code), gathered.node[stale.row] == code
+        if name is not None and served.any():
+            ages_ns = stale.age_ns[old] if timed else stale.age_ns[:0]
+            rows.append(
+                {
+                    "node": name,
+                    "reads": int(served.sum()),
+                    "final_reads": int((served & final).sum()),
+                    "stale": int(old.sum()),
+                    "stale_s_p50": _seconds(quantile(ages_ns, 0.5)),
+                    "stale_s_max": _seconds(quantile(ages_ns, 1)),
+                }
+            )
+    return sorted(rows, key=lambda row: str(row["node"]))
 
 
 def _doubts(found: Judgement, ended: dict[str, int], *, tested: bool) -> Iterator[Statement]:
@@ -441,9 +541,13 @@ def _ages(stale: Staleness, *, timed: bool) -> dict[str, Number]:
         "undated_reads": stale.undated,
         "unwritten_reads": stale.unwritten,
         "stale_versions_max": quantile(stale.versions, 1),
-        "stale_s_p50": None if median_ns is None else median_ns / 1e9,
-        "stale_s_max": None if oldest_ns is None else oldest_ns / 1e9,
+        "stale_s_p50": _seconds(median_ns),
+        "stale_s_max": _seconds(oldest_ns),
     }
+
+
+def _seconds(age_ns: int | None) -> float | None:
+    return None if age_ns is None else age_ns / 1e9
 
 
 def _keys(number: int) -> str:

@@ -148,15 +148,19 @@ def by_key(operations: Operations) -> Iterator[tuple[int, Ints]]:
         yield key, order[begin:end]
 
 
-_FUNCTIONS: Final = {"read": READ, "write": WRITE, "cas": CAS}
 _OTHER: Final = -1
+_DELETE: Final = 3
+_FUNCTIONS: Final = {"read": READ, "write": WRITE, "cas": CAS, "delete": _DELETE}
 
 
 class Paired(NamedTuple):
-    """The operations, and the names of their keys by code (`None`: no key was named)."""
+    """The operations, the names of their keys by code (`None`: no key was named), and who served
+    each, by the place of its name in `nodes` (`None`: not known)."""
 
     operations: Operations
     keys: tuple[str | None, ...]
+    node: Ints
+    nodes: tuple[str | None, ...]
 
 
 class _Columns(NamedTuple):
@@ -171,6 +175,7 @@ class _Columns(NamedTuple):
     expected: Ints
     result: Ints
     listed: Ints
+    node: Ints
     time_ns: Ints
 
     def take(self, rows: Ints) -> _Columns:
@@ -181,8 +186,9 @@ def paired(parts: Iterable[Rows], *, file: str) -> Paired:
     """The operations of a history. Raises HistoryError for rows that no process can have made, and
     for an ok read that was answered a list."""
     keys: dict[str | None, int] = {}
+    nodes: dict[str | None, int] = {}
     nothing = _Columns._make([np.empty(0, np.int64)] * len(_Columns._fields))
-    columns = zip(nothing, *(_columns(part, keys) for part in parts), strict=True)
+    columns = zip(nothing, *(_columns(part, keys, nodes) for part in parts), strict=True)
     rows = _Columns._make(map(np.concatenate, columns))
     rows = rows.take(np.argsort(rows.place, kind="stable"))
     rows = rows._replace(time_ns=_increasing(rows.time_ns))
@@ -198,9 +204,10 @@ def paired(parts: Iterable[Rows], *, file: str) -> Paired:
     type_ = np.where(ended, _types(rows.mark[end]), INFO)
     returned = ended & (rows.f[at] == READ)
     unnamed = rows.key[at] == keys.get(None, -1)  # an invocation may leave the key to its answer
+    deletes = rows.f[at] == _DELETE  # a write of no value
     operations = Operations(
-        f=rows.f[at],
-        value=np.where(returned, rows.result[end], rows.value[at]),
+        f=np.where(deletes, WRITE, rows.f[at]),
+        value=np.where(returned, rows.result[end], np.where(deletes, NULL, rows.value[at])),
         expected=rows.expected[at],
         type=type_,
         process=rows.process[at],
@@ -208,7 +215,7 @@ def paired(parts: Iterable[Rows], *, file: str) -> Paired:
         complete_ns=np.where(ended & (type_ != INFO), rows.time_ns[end], NEVER),
         key=np.where(unnamed, rows.key[end], rows.key[at]),
     )
-    return Paired(operations, tuple(keys))
+    return Paired(operations, tuple(keys), rows.node[end], tuple(nodes))
 
 
 def _increasing(time_ns: Ints) -> Ints:
@@ -218,30 +225,31 @@ def _increasing(time_ns: Ints) -> Ints:
     return later
 
 
-def _columns(part: Rows, keys: dict[str | None, int]) -> _Columns:
+def _columns(part: Rows, keys: dict[str | None, int], nodes: dict[str | None, int]) -> _Columns:
     codes = [_FUNCTIONS.get(name, _OTHER) for name in part.f.names]  # the nemesis' have names too
     return _Columns(
         place=part.place,
         process=part.process,
         mark=part.mark.astype(np.int64),
         f=np.array([*codes, 0], np.int64)[part.f.codes],
-        key=_key_codes(part.key, keys),
+        key=_codes(part.key, keys),
         value=part.value,
         expected=part.expected,
         result=part.result,
         listed=part.elements.present.astype(np.int64),
+        node=_codes(part.node, nodes),
         time_ns=part.time_ns,
     )
 
 
-def _key_codes(key: Texts, keys: dict[str | None, int]) -> Ints:
+def _codes(column: Texts, names: dict[str | None, int]) -> Ints:
     """Codes that mean the same in every part."""
-    codes = [keys.setdefault(name, len(keys)) for name in key.names]
-    if (key.codes < 0).any():
-        codes.append(keys.setdefault(None, len(keys)))
+    codes = [names.setdefault(name, len(names)) for name in column.names]
+    if (column.codes < 0).any():
+        codes.append(names.setdefault(None, len(names)))
     else:
         codes.append(0)
-    return np.array(codes, np.int64)[key.codes]
+    return np.array(codes, np.int64)[column.codes]
 
 
 def _types(mark: Ints) -> Ints:

@@ -40,13 +40,14 @@ LOG: Final = Model(
 
 REGISTER: Final = Model(
     name="register",
-    functions=frozenset({"read", "write", "cas"}),
-    writes=frozenset({"write", "cas"}),
+    functions=frozenset({"read", "write", "cas", "delete"}),
+    writes=frozenset({"write", "cas", "delete"}),
     final_read=False,
     check="register",
 )
 """One value a key: `read` returns it in `result`, `write` sets `value`, `cas` sets `value` where
-`expected` stands."""
+`expected` stands. `delete` takes the value away, as a write of no value; its own `value` only names
+it."""
 
 SET: Final = Model(
     name="set",

@@ -94,7 +94,7 @@ class Workload(ABC):
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         """The script of one of the first processes, 0 <= `process` < `processes`: at least one
         operation, of the functions of its model. Values that it writes are unique over all scripts
-        of a run; in a log, 0 <= partition < `partitions`."""
+        of a run, those of registers under their key; in a log, 0 <= partition < `partitions`."""
 
     def final(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         """What one of the processes does at the end, once and at full speed, when all faults are

@@ -6,6 +6,7 @@ about itself on a separate connection. Encoding is kafka-python's; the socket is
 
 from __future__ import annotations
 
+import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,21 +43,36 @@ class Ask(Protocol):
         ...
 
 
+class NotReached(NoAnswer):
+    """A node was not even connected: nothing was sent."""
+
+
 class Connection:
     """A connection to one node, for one question after the other."""
 
     def __init__(
-        self, address: str, port: int, *, timeout_s: float, version: str = OLDEST_IMAGE
+        self,
+        address: str,
+        port: int,
+        *,
+        timeout_s: float,
+        version: str = OLDEST_IMAGE,
+        own: bool = True,
     ) -> None:
-        """Connect to a node of this version of Kafka. Raises NoAnswer."""
+        """Connect to a node of this version of Kafka. `own`: for the harness; else for its
+        workload, as part of what faults meet. Raises NotReached."""
         self._name = f"{address}:{port}"
         self._protocol = KafkaProtocol(client_id="ackloss")
         number = number_of(version)
         self._speaks = BrokerVersionData(number, spoken_by(number))
         try:
-            self._socket = own_connection(address, port, timeout_s=timeout_s)
+            self._socket = (
+                own_connection(address, port, timeout_s=timeout_s)
+                if own
+                else socket.create_connection((address, port), timeout_s)
+            )
         except OSError as error:
-            raise NoAnswer(f"{self._name}: {error}") from error
+            raise NotReached(f"{self._name}: {error}") from error
 
     def ask(self, request: Any, *, timeout_s: float) -> Any:
         """Send one request and return its decoded response. After NoAnswer it is unusable."""
@@ -100,6 +116,7 @@ class Connections:
     addresses: Mapping[str, str]
     port: int
     version: str = OLDEST_IMAGE
+    own: bool = True
     _kept: dict[str, Connection] = field(default_factory=dict)
 
     def ask(self, node: str, request: Any, *, timeout_s: float) -> Any:
@@ -107,7 +124,11 @@ class Connections:
         deadline = time.monotonic() + timeout_s
         if node not in self._kept:
             self._kept[node] = Connection(
-                self.addresses[node], self.port, timeout_s=timeout_s, version=self.version
+                self.addresses[node],
+                self.port,
+                timeout_s=timeout_s,
+                version=self.version,
+                own=self.own,
             )
         try:
             left_s = max(0.001, deadline - time.monotonic())
@@ -120,6 +141,10 @@ class Connections:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End them."""
         for connection in self._kept.values():
             connection.close()
 

@@ -9,9 +9,13 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from harness.plan import Plan, Section, Settings, Slug, TargetPlan, WorkloadPlan
 from targets.kafka.definitions import DEFAULTS, canonical
+from targets.kafka.promises import OF_METADATA, model_of
 
 _JAVA_DELIVERY: Final = "120000"
 """Kafka's own: of its Java client nothing is shortened."""
+
+REQUEST_MS: Final = "3000"
+"""How long a change of metadata may wait for its answer, by default."""
 
 _STARTER: Final = """\
 brokers = 3
@@ -165,8 +169,11 @@ class KafkaPlan(Plan):
 
     @property
     def blocked_s(self) -> float | None:
-        """The delivery time-out, in any library's words."""
+        """The delivery time-out, in any library's words; of changes of metadata, how long an answer
+        may take."""
         given = {canonical(key): value for key, value in self.workload.producer.items()}
+        if model_of(self.workload.name) in OF_METADATA:
+            return int(given.get("request.timeout.ms", REQUEST_MS)) / 1000
         own = _JAVA_DELIVERY if self.workload.client == "java" else DEFAULTS["message.timeout.ms"]
         timeout = str(given.get("message.timeout.ms", own))
         endless = not timeout.isdigit() or timeout == "0"

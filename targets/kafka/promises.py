@@ -13,8 +13,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from harness import registry
-from harness.models import LOG
+from harness.models import LOG, REGISTER, SET
 from harness.protocols import Promises
+
+OF_METADATA: Final = frozenset({REGISTER.name, SET.name})
+"""The models whose operations are changes of metadata."""
 
 _DELETES: Final = ("retention.", "log.retention.", "log.cleaner.", "min.compaction.lag.")
 _POLICIES: Final = ("cleanup.policy", "log.cleanup.policy")

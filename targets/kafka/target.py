@@ -87,7 +87,9 @@ class Kafka(KafkaLog):
 
     plugin: ClassVar[str] = "kafka"
     starters: ClassVar[Mapping[str, str]] = STARTERS
-    models: ClassVar[frozenset[str]] = frozenset({LOG.name, GROUP.name, TRANSACTION.name})
+    models: ClassVar[frozenset[str]] = frozenset(
+        {LOG.name, GROUP.name, TRANSACTION.name, *promises.OF_METADATA}
+    )
     default: ClassVar[bool] = True
     default_version: ClassVar[str] = DEFAULT_VERSION
     packages: ClassVar[tuple[str, ...]] = ("confluent-kafka", "kafka-python")
@@ -126,6 +128,8 @@ class Kafka(KafkaLog):
     def warnings(self, plan: KafkaPlan) -> list[str]:
         """About a load that no number of waiting processes could keep up."""
         load = plan.workload
+        if promises.model_of(load.name) in promises.OF_METADATA:
+            return []
         needed = load.rate_per_s * (blocked_s := plan.blocked_s or 0)
         transactional = transactions_of(plan) is not None  # late ones wait: none is worth a thread
         if not load.rate_per_s or load.processes >= needed or transactional:

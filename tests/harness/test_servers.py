@@ -12,8 +12,8 @@ from harness.servers import (
     ErrorAnswer,
     ErrorRow,
     KeyValueClient,
+    Moving,
     NotSent,
-    _Moving,
     compare_settings,
     shared_settings,
 )
@@ -48,7 +48,7 @@ def test_each_operation_that_did_not_succeed_moves_on_to_the_next_server() -> No
         connected.append(address)
         return Scripted(answers)
 
-    client = _Moving(connect, [("n1", "a"), ("n2", "b")])
+    client = Moving(connect, [("n1", "a"), ("n2", "b")])
     op = invoke("cas", 2, key="k", expected=1)
     ended = [client.call(op) for _ in range(8)]
     assert [(type_, error, node) for type_, _, error, node, _ in ended] == [

@@ -12,7 +12,9 @@ from targets.kafka.clients.java import Java
 from targets.kafka.clients.kafka_python import KafkaPython
 from targets.kafka.clients.library import AnyClient, Library
 from targets.kafka.clients.librdkafka import Librdkafka
+from targets.kafka.clients.metadata import Metadata
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.promises import OF_METADATA, model_of
 
 ANY_CLIENT: Final = AnyClient()
 LIBRARIES: Final[Mapping[str, Library]] = {
@@ -20,9 +22,13 @@ LIBRARIES: Final[Mapping[str, Library]] = {
 }
 """By their names in plans; the first is the default."""
 
+_METADATA: Final = Metadata()
+
 
 def library_of(plan: KafkaPlan) -> Library:
     """The client library that writes. Raises PlanError when none has that name."""
+    if model_of(plan.workload.name) in OF_METADATA:
+        return _METADATA
     name = plan.workload.client or next(iter(LIBRARIES))
     if name not in LIBRARIES:
         raise PlanError(

@@ -1,0 +1,93 @@
+"""Changes of metadata: topics that come, change, grow and go, and settings of brokers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.models import REGISTER
+from harness.protocols import Invoke, Script, Workload, invoke
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metadata(Workload):
+    """Each process changes metadata, and reads it from one node after the other; when everything
+    is over, each process reads all of it. Every piece is a register: `topic-N` is a setting of a
+    topic (none: there is no such topic), `partitions-N` the number of a topic's partitions,
+    `broker-1` a setting of a broker, `brokers` one of all brokers.
+
+    topics_count      how many topics are created, changed, deleted and created again
+    growing_count     how many topics are given one more partition after the other
+    partitions_count  how many partitions those are given at most
+    read_share        the share of reads
+    delete_share      the share of changes of a topic that delete it
+    brokers_share     the share of changes that are settings of brokers
+    grow_share        the share of changes that add a partition
+    """
+
+    plugin: ClassVar[str] = "metadata"
+    model: ClassVar[str] = REGISTER.name
+
+    topics_count: int = 12
+    growing_count: int = 3
+    partitions_count: int = 12
+    read_share: float = 0.5
+    delete_share: float = 0.1
+    brokers_share: float = 0.2
+    grow_share: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name, least in (("topics_count", 1), ("growing_count", 0), ("partitions_count", 1)):
+            if not least <= getattr(self, name) <= 1_000:
+                raise ValueError(f"{name} is {getattr(self, name)}; use {least} to 1,000")
+        for name in ("read_share", "delete_share", "brokers_share", "grow_share"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} is {getattr(self, name):g}; use 0 to 1")
+        if self.brokers_share + self.grow_share > 1:
+            raise ValueError("brokers_share and grow_share are more than 1 together")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """All registers."""
+        topics = (f"topic-{number}" for number in range(self.topics_count))
+        growing = (f"partitions-{number}" for number in range(self.growing_count))
+        return *topics, *growing, "broker-1", "brokers"
+
+    def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
+        """Process p of P writes p, p + P, p + 2 P ..., each value once. Each topic is changed by
+        one process alone, so that what is unknown of one change leaves no doubt about the next;
+        settings of brokers by all."""
+        del partitions  # metadata has none
+        draw = random.Random(f"{seed}/metadata/{process}")
+        changes = self._changes(process, processes, draw)
+        while True:
+            if draw.random() < self.read_share:
+                yield invoke("read", key=draw.choice(self.keys))
+            else:
+                yield next(changes)
+
+    def _changes(self, process: int, processes: int, draw: random.Random) -> Iterator[Invoke]:
+        value = process
+        topics = range(process % processes, self.topics_count, processes)
+        sizes = dict.fromkeys(range(process % processes, self.growing_count, processes), 0)
+        while True:
+            chosen, value = draw.random(), value + processes
+            growing = [number for number in sizes if sizes[number] < self.partitions_count]
+            if chosen < self.grow_share and growing:
+                number = draw.choice(growing)
+                sizes[number] += 1
+                yield invoke("write", sizes[number], key=f"partitions-{number}")
+            elif chosen < self.grow_share + self.brokers_share or not topics:
+                yield invoke("write", value, key=draw.choice(("broker-1", "brokers")))
+            else:
+                deletes = draw.random() < self.delete_share
+                key = f"topic-{draw.choice(topics)}"
+                yield invoke("delete" if deletes else "write", value, key=key)
+
+    def final(self, process: int, processes: int, partitions: int, seed: int) -> Script:
+        """One read of everything: each process begins with another node."""
+        del process, processes, partitions, seed  # all do the same
+        for key in self.keys:
+            yield invoke("read", key=key)
