@@ -458,6 +458,9 @@ def _page(view: CampaignView, run_id: str) -> int:
     return 2 if run.report.is_file() else int(run.path.is_dir())
 
 
+_PAGES_OF_TASK: Final = 4
+
+
 def write_run_pages(folder: CampaignDir, only: Collection[str] | None = None) -> int:
     """Write the page of every run that still has its history, or only of these, on all cores;
     return their number."""
@@ -466,8 +469,10 @@ def write_run_pages(folder: CampaignDir, only: Collection[str] | None = None) ->
         for run in folder.runs_with_history()
         if run.result.is_file() and (only is None or run.run_id in only)
     ]
+    if len(judged_runs) <= _PAGES_OF_TASK:  # processes would import for longer
+        return sum(map(_write_page, judged_runs))
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
-        return sum(pool.map(_write_page, judged_runs, chunksize=4))
+        return sum(pool.map(_write_page, judged_runs, chunksize=_PAGES_OF_TASK))
 
 
 def _write_page(run: RunDir) -> bool:

@@ -3,17 +3,19 @@ example on a busy machine, and no garbage collection of what was there before ea
 
 `make test` leaves those with the marker `full` to `make e2e`: others show the same in less time.
 
-With `pytest -n N --dist loadgroup --no-loadscope-reorder` the files that need real nodes, real
-time, Spark or a browser are in one group each, whose tests run one after the other: real runs
-starve each other on two cores, and a starved run is `unknown`. Every other file is a group, and has
-a low priority. A test that compares the whole machine before and after (the marker `alone`) waits
-for the end of the real test beside it, and none begins before its own end.
+With `pytest -n N --dist loadgroup --no-loadscope-reorder` the files that run plans on real nodes,
+or need nodes alone, real time, Spark or a browser are in one group each, whose tests run one after
+the other: real runs starve each other on two cores, and a starved run is `unknown`. Every other
+file is a group. What is not real has a low priority. A test that compares the whole machine before
+and after (the marker `alone`) waits for the end of the real tests beside it, and none begins before
+its own end.
 """
 
 from __future__ import annotations
 
 import fcntl
 import gc
+import multiprocessing
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -26,14 +28,43 @@ from pyspark import SparkContext
 
 from checkers.judging.spark import context
 from tests.fixtures.budget import FULL
+from tests.fixtures.forked import get_context
 
-CLUSTERS, PODS, SPARK, BROWSER, SLOW = "clusters", "pods", "spark", "browser", "slow"
-FIRST = (CLUSTERS, PODS, SPARK, BROWSER, SLOW)
+CLUSTERS, PODS, LOAD = "clusters", "pods", "load"
+REAL = (CLUSTERS, PODS, LOAD)
+SPARK, BROWSER, SLOW = "spark", "browser", "slow"
+FIRST = (*REAL, SPARK, BROWSER, SLOW)
 """What begins first, so that it is not left at the end."""
+SPAWNED = multiprocessing.get_context
 IN_PARALLEL = "PYTEST_XDIST_WORKER" in os.environ
 
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked() -> Iterator[None]:
+    """No process of the product's pools imports all that the others have imported."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("checkers.judging.processes.get_context", get_context)
+        patch.setattr("multiprocessing.get_context", get_context)
+        yield
+
+
+@pytest.fixture
+def spawned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The product's own processes, for tests of how they begin and end."""
+    monkeypatch.setattr("checkers.judging.processes.get_context", SPAWNED)
+    monkeypatch.setattr("multiprocessing.get_context", SPAWNED)
+
+
+@pytest.fixture(scope="module")
+def undrawn() -> Iterator[None]:
+    """Pages have empty pictures, unless they say `drawn`."""
+    from tests.fixtures import pictures  # imports what most tests do not need
+
+    with pictures.undrawn():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -45,9 +76,11 @@ def spark() -> SparkContext:
 def kind_of(marks: Iterable[str]) -> str:
     """Which of `FIRST` tests with these marks are, or nothing."""
     named = {*marks}
-    if named & {"docker", "real_time"}:
+    if "docker" in named:
         return CLUSTERS if "e2e" in named else PODS
-    return next((kind for kind in FIRST[2:] if kind in named), "")
+    if "real_time" in named:
+        return LOAD
+    return next((kind for kind in FIRST[len(REAL) :] if kind in named), "")
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
@@ -101,7 +134,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     group = item.get_closest_marker("xdist_group")
     if group is None or os.geteuid() != 0:
         return (yield)
-    real = group.args[0] in (CLUSTERS, PODS)
+    real = group.args[0] in REAL
     os.setpriority(os.PRIO_PROCESS, 0, 0 if real else 10)
     with ExitStack() as place:
         if real:

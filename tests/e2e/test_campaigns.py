@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +24,7 @@ from tests.fixtures.campaign_process import (
     wait_for,
     workers_of,
 )
+from tests.fixtures.command_line import ackloss_json
 from tests.fixtures.machine import ROOT, clean, containers_of_runs
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.alone]
@@ -76,14 +76,7 @@ def test_every_run_is_executed_and_judged_once_on_kept_clusters(
         clusters.append((document["cluster"]["id"], document["cluster"]["runs_before"]))
     assert len({cluster for cluster, _ in clusters}) == 2
     assert sorted(before for _, before in clusters) == [1, 1, 2, 2]  # 0 was the warm-up
-    checked = subprocess.run(
-        [sys.executable, "-m", "ackloss", "check", folder, "--conf", "spark.app.name=x", "--json"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    again = json.loads(checked.stdout)["results"]
+    again = ackloss_json("check", folder)["results"]
     assert {each["run_id"]: each["verdict"] for each in again} == dict.fromkeys(
         (run.run_id for run in runs), "valid"
     )

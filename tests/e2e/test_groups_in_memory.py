@@ -14,6 +14,8 @@ from harness.history.run_folder import RunDir
 from tests.e2e.test_memory import Run, run
 from tests.fixtures.command_line import ackloss
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 @pytest.fixture(scope="module")
 def valid(tmp_path_factory: pytest.TempPathFactory) -> Run:

@@ -17,6 +17,8 @@ from tests.fixtures.command_line import ackloss
 from tests.fixtures.synthetic_run import Story, build
 from tests.reports.test_page import Parsed
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 ROOT = Path(__file__).parents[2]
 PLANS = ROOT / "plans" / "memory"
 SIMULATED = "No real system was tested"

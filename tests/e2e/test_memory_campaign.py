@@ -22,7 +22,7 @@ from tests.fixtures.command_line import ackloss
 from tests.fixtures.synthetic_campaign import ONE_AXIS, Synthetic, build_campaign
 from tests.reports.test_page import Parsed
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 ROOT = Path(__file__).parents[2]
 SIMULATED = "Simulated: no real system was tested."

@@ -13,7 +13,7 @@ from targets.memory.settings import TRANSACTION_DEFECTS
 from tests.e2e.test_memory import PLANS, Run, run
 from tests.fixtures.command_line import ackloss
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 FOUND = {
     "abort-open-on-failover": {"torn-transaction", "lost-write"},

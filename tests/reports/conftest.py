@@ -12,6 +12,7 @@ import pytest
 
 from harness.history.run_folder import RunDir
 from reports.page import write_report
+from tests.fixtures.pictures import drawn
 from tests.fixtures.synthetic_run import Story, build, build_interrupted
 
 EVIL = (
@@ -39,7 +40,8 @@ class Runs(dict[str, RunDir]):
     def __missing__(self, name: str) -> RunDir:
         made = build(self.folder, STORIES[name]) if name in STORIES else None
         self[name] = run = made or build_interrupted(self.folder)
-        write_report(run)
+        with drawn():  # whoever opens it first
+            write_report(run)
         return run
 
 

@@ -21,6 +21,7 @@ from reports import campaign
 from reports.campaign import write_campaign, write_run_pages
 from reports.junit import Junit, write_summary
 from tests.fixtures import campaign_folder, result_documents
+from tests.fixtures.pictures import drawn
 from tests.fixtures.synthetic_campaign import (
     ONE_AXIS,
     Chances,
@@ -31,7 +32,7 @@ from tests.fixtures.synthetic_campaign import (
 from tests.reports.conftest import EVIL
 from tests.reports.test_page import Parsed, policy
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 VERSIONS_COMPARED = Path(__file__).parents[2] / "campaigns" / "versions.toml"
 STORED_RUNS = Path(__file__).parents[1] / "histories" / "runs"
@@ -47,7 +48,8 @@ def made(path: Path, kind: Synthetic) -> tuple[Parsed, Truth, CampaignDir]:
 @pytest.fixture(scope="module")
 def matrix36(tmp_path_factory: pytest.TempPathFactory) -> tuple[Parsed, Truth, CampaignDir]:
     kind = Synthetic(runs=8, pages=3, events=("Worker 2 died; its cluster was rebuilt.",))
-    return made(tmp_path_factory.mktemp("c") / "campaign", kind)
+    with drawn():
+        return made(tmp_path_factory.mktemp("c") / "campaign", kind)
 
 
 def data_of(page: Parsed) -> dict[str, Any]:
@@ -396,7 +398,8 @@ def test_the_page_of_every_version_with_14800_runs_is_below_700_kilobytes(tmp_pa
     and are small enough to be kept once they are compressed."""
     text = VERSIONS_COMPARED.read_text()
     axes = text[text.index("[axes.") : text.index("[policy]")]
-    page, truth, folder = made(tmp_path / "c", Synthetic(axes=axes, runs=100))
+    with drawn():
+        page, truth, folder = made(tmp_path / "c", Synthetic(axes=axes, runs=100))
     assert (len(truth.cells), len(truth.runs)) == (168, 14_800)
     assert 888 <= len(data_of(page)["runs"]["id"]) <= 1_000
     assert data_of(page)["all"] == 14_800

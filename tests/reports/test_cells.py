@@ -17,16 +17,18 @@ from harness.history.run_folder import RunDir
 from reports.page import write_page, write_report
 from tests.fixtures.command_line import ackloss
 from tests.fixtures.memory_cells import CELLS, PLAN, run_of_cells
+from tests.fixtures.pictures import drawn
 from tests.reports.test_page import parsed, policy
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
     run = run_of_cells(tmp_path_factory.mktemp("cells"))
     judge_run(run)
-    write_report(run)
+    with drawn():
+        write_report(run)
     return run
 
 

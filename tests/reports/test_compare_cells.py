@@ -15,9 +15,10 @@ from harness.history.run_folder import RunDir
 from reports.page import write_report
 from tests.fixtures.command_line import ackloss
 from tests.fixtures.memory_cells import CELLS, PLAN, run_of_cells
+from tests.fixtures.pictures import drawn
 from tests.reports.test_page import Parsed, policy
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 CHANGES = {"cells.1.target.defects": [], "final.settle_s": 12, "cells.0.name": "renamed"}
 
@@ -30,7 +31,8 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunDir, RunDir]:
                      (("one", None), ("other", CHANGES)))  # fmt: skip
     for run in (first, second):
         judge_run(run)
-    write_report(first)
+    with drawn():
+        write_report(first)
     return first, second
 
 
@@ -229,7 +231,8 @@ def test_run_refuses_plans_whose_cells_cannot_be_paired_before_it_starts(tmp_pat
 def test_it_opens_in_a_browser_without_trouble(
     judged: tuple[RunDir, RunDir], tmp_path: Path, visit: Any, width: int
 ) -> None:
-    compared(*judged, tmp_path / "compare.html")
+    with drawn():
+        compared(*judged, tmp_path / "compare.html")
     page = visit(tmp_path / "compare.html", width=width)
     assert page.troubles == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -19,7 +19,10 @@ import pytest
 from harness.errors import HistoryError
 from harness.history.run_folder import RunDir
 from reports.page import write_report
+from tests.fixtures.pictures import drawn
 from tests.fixtures.synthetic_run import Story, build
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 class Parsed(HTMLParser):
@@ -339,7 +342,8 @@ def test_many_partitions_are_cut_with_a_note(runs: dict[str, RunDir]) -> None:
 @pytest.mark.full
 def test_two_million_writes_make_a_small_page(tmp_path: Path) -> None:
     run = build(tmp_path, Story(name="big", rate_per_s=50_000))
-    write_report(run)
+    with drawn():
+        write_report(run)
     assert run.report.stat().st_size < 2_000_000
     assert re.search(r"Showing [\d,]+ marks for 2,000,000 writes", parsed(run).words)
 
@@ -378,5 +382,6 @@ def test_malformed_documents_are_reported_in_one_sentence(
 
 def test_the_same_run_gives_the_same_page(runs: dict[str, RunDir]) -> None:
     before = runs["safe"].report.read_bytes()
-    write_report(runs["safe"])
+    with drawn():
+        write_report(runs["safe"])
     assert runs["safe"].report.read_bytes() == before

@@ -14,7 +14,7 @@ from ackloss.cli import main
 from tests.fixtures.campaign_folder import AXES, OFF, ON, build
 from tests.fixtures.result_documents import lossy, run
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 QUIET = {ON: [lossy()] * 20, OFF: [run()] * 20}
 WORSE = {ON: [lossy()] * 20, OFF: [lossy()] * 10 + [run()] * 10}

@@ -15,7 +15,7 @@ import pytest
 from tests.fixtures.command_line import ackloss, ackloss_json
 from tests.fixtures.waiting import wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 INTERRUPTED = """
 import signal, sys, time
@@ -60,10 +60,15 @@ def test_an_interrupt_while_the_command_line_is_imported_is_one_line(module: str
     ("words", "module"),
     [
         (["run", "memory/log", "--out", "{out}"], "targets.kafka"),
-        (["run", "memory/log", "--out", "{out}"], "harness.run.resolving"),
         (["run", "memory/log", "--out", "{out}"], "reports.page"),
-        (["run", "--help"], "targets.memory"),
-        (["campaign", "run", "no-such-file"], "harness.campaigns.loading"),
+        *(
+            pytest.param(*case, marks=pytest.mark.full)
+            for case in (
+                (["run", "memory/log", "--out", "{out}"], "harness.run.resolving"),
+                (["run", "--help"], "targets.memory"),
+                (["campaign", "run", "no-such-file"], "harness.campaigns.loading"),
+            )
+        ),
     ],
 )
 def test_an_interrupt_of_a_command_that_starts_is_one_line(

@@ -102,6 +102,7 @@ def test_a_run_ends_though_its_reader_has_left(tmp_path: Path) -> None:
     assert (folder / "report.html").exists()
 
 
+@pytest.mark.full
 def test_a_campaign_ends_though_its_reader_has_left(tmp_path: Path) -> None:
     file = campaign_file(tmp_path, LOG, TWO, repetitions=1)
     assert to_nobody("campaign", "run", file, "--out", tmp_path / "c") == (5, "")

@@ -24,6 +24,8 @@ from harness.history.run_folder import RunDir
 from tests.fixtures.breaking_checker import BREAKING
 from tests.fixtures.hand_made import E, Made, R, W
 
+pytestmark = pytest.mark.usefixtures("spawned")
+
 ENDS = (E(position=1, reader="a"), E(position=1, reader="b"))
 READS = (R(1, offset=0, reader="a"), R(1, offset=0, reader="b"))
 GOOD = Made(writes=[W(1)], reads=READS, ends=ENDS)

@@ -14,6 +14,8 @@ import pytest
 
 from checkers.judging.processes import pool_of, start
 
+pytestmark = pytest.mark.usefixtures("spawned")
+
 SAID = "in a buffer until the process ends"
 
 

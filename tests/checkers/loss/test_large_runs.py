@@ -51,7 +51,7 @@ SHAPES = st.builds(
     rows=st.sampled_from([3, 1000]),
 )
 
-LOSING = Shape(seed=3, writes=200, partitions=3, apart=3, lost=0.2, lost_ranges=2, parts=4)
+LOSING = Shape(seed=3, writes=150, partitions=3, apart=3, lost=0.2, lost_ranges=2, parts=4)
 
 
 def answer(run: RunDir) -> tuple[dict[str, Any], pa.Table | None]:
@@ -76,7 +76,7 @@ def tiny(patch: pytest.MonkeyPatch, *, shard_bytes: int = 100) -> None:
     patch.setattr(availability, "FOLDED", 8)
 
 
-@settings(max_examples=budget(15, 100), deadline=None)
+@settings(max_examples=budget(8, 100), deadline=None)
 @given(SHAPES, st.sampled_from([2**31, 2_000, 300]))
 def test_the_answer_is_the_same_however_the_run_is_divided(shape: Shape, shard_bytes: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
@@ -128,7 +128,7 @@ def test_a_shard_that_breaks_makes_its_run_unknown_and_no_other(
 ) -> None:
     runs = [LOSING.build(tmp_path, name) for name in ("first", "broken", "last")]
     verdicts = [answer(run)[0]["verdict"] for run in runs]
-    tiny(monkeypatch)
+    tiny(monkeypatch, shard_bytes=400)
     check = Loss.check
 
     def breaking(self: Loss, run: Run, shard: Slice) -> Any:
