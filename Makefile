@@ -10,7 +10,7 @@ GROUPS := --dist loadgroup --no-loadscope-reorder
 WITHOUT_NODES := not docker and not real_time and not e2e
 FAST := $(WITHOUT_NODES) and not spark and not browser and not java and not go and not node and not slow
 
-.PHONY: help setup run test check lint docs bench e2e track-record claims torture mutants clean
+.PHONY: help setup run test check lint types style collect docs bench e2e track-record claims torture mutants clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -23,7 +23,7 @@ run: setup  ## Set up, run the unclean and the safe plan, compare them on one pa
 
 # Tests are collected once while images are made: that compiles them for all processes.
 test:  ## Set up, then lint, types, import contracts and all tests, also on real Kafka
-	@MEANWHILE="make lint && ($(BIN)/pytest -q --collect-only >/dev/null; true)" scripts/setup dev
+	@MEANWHILE="make lint AND=collect" scripts/setup dev
 	@$(BIN)/pytest -q -n 4 $(GROUPS) --durations=25
 
 check:  ## Format, lint, types, import contracts, fast tests (no cluster)
@@ -32,12 +32,20 @@ check:  ## Format, lint, types, import contracts, fast tests (no cluster)
 	@$(BIN)/pytest -q -n 2 $(GROUPS) -m "$(FAST)" $(PYTEST_ARGS)
 
 lint:
+	@$(MAKE) types & $(MAKE) style $(AND); status=$$?; wait $$! && exit $$status
+
+types:
+	$(BIN)/mypy
+
+style:
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/plan_reference.py --check
 	$(BIN)/python scripts/size
+
+collect:
+	@$(BIN)/pytest -q --collect-only >/dev/null || true
 
 docs:  ## Write docs/reference/plan.md, the tables in docs/how-to/campaigns.md, docs/reference/kafka-versions.md and docs/start/notebook.ipynb again
 	@scripts/venv dev

@@ -17,6 +17,8 @@ from harness import protocols
 from harness.faults.records import RECORD_TYPES
 from tests.fixtures.hand_made import Made, R, W
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 HEAVY = ("pyspark", "docker", "matplotlib", "pandas", "scipy", "jinja2", "click", "rich")
 HEAVY += ("confluent_kafka", "kafka", "kazoo", "requests")

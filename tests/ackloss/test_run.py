@@ -16,6 +16,8 @@ from harness.plan import read_plan
 from tests.fixtures.command_line import ackloss_json
 from tests.fixtures.memory_plans import LOSES, SHORT
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

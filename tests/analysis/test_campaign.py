@@ -17,6 +17,8 @@ from reports.campaign import write_campaign
 from tests.fixtures.campaign_folder import OFF, ON, add, build
 from tests.fixtures.result_documents import FAILED, lossy, run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("edited", "words"),

@@ -21,6 +21,8 @@ from checkers.register.checker import Register
 from harness.protocols.clusters import SIMULATED
 from tests.fixtures.synthetic_campaign import ONE_AXIS, Chances, Synthetic, build_campaign
 
+pytestmark = pytest.mark.slow
+
 
 def loaded(path: Path, kind: Synthetic) -> tuple[CampaignDocument, Matrix, list[RunRow]]:
     folder, _ = build_campaign(path, kind)

@@ -31,6 +31,8 @@ from tests.fixtures.campaign_folder import AXES, BASE, OFF, ON, build
 from tests.fixtures.result_documents import FAILED, lossy, run
 from tests.fixtures.synthetic_results import outcome
 
+pytestmark = pytest.mark.slow
+
 UNKNOWN = run("unknown", doubts=("incomplete",))
 VACUOUS = run("unknown", doubts=("vacuous",))
 WRONG = run("invalid", counter_examples=("duplicates",))

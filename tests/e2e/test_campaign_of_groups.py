@@ -17,6 +17,8 @@ from tests.fixtures.command_line import ackloss
 from tests.fixtures.lakes import lake_of
 from tests.reports.test_page import Parsed
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

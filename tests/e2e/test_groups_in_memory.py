@@ -14,7 +14,7 @@ from harness.history.run_folder import RunDir
 from tests.e2e.test_memory import Run, run
 from tests.fixtures.command_line import ackloss
 
-pytestmark = pytest.mark.usefixtures("undrawn")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tests.fixtures.command_line import ackloss
 from tests.fixtures.synthetic_run import Story, build
 from tests.reports.test_page import Parsed
 
-pytestmark = pytest.mark.usefixtures("undrawn")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 ROOT = Path(__file__).parents[2]
 PLANS = ROOT / "plans" / "memory"

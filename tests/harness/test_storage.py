@@ -16,6 +16,8 @@ from harness.urls import local_path, refuse_credentials
 from tests.fixtures.s3 import S3, s3_bucket
 from tests.fixtures.small_disk import no_file_above
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:

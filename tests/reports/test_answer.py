@@ -17,6 +17,8 @@ from tests.fixtures.campaign_folder import BASE, build
 from tests.fixtures.result_documents import run
 from tests.reports.test_page import Parsed
 
+pytestmark = pytest.mark.slow
+
 AXES = """
 [axes.faults.choices.kill]
 about = "the leader was killed"

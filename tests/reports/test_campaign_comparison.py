@@ -15,6 +15,8 @@ from reports.campaign_comparison import as_markdown, write_markdown, write_page
 from tests.fixtures.campaign_folder import OFF, ON, build
 from tests.fixtures.result_documents import lossy, run
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = "<script>alert(1)</script>|`x`\u202e"
 
 

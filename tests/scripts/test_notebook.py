@@ -11,6 +11,8 @@ from nbclient.exceptions import CellExecutionError
 
 from scripts.notebook import NOTEBOOK, execute, outputs
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

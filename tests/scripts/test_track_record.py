@@ -11,6 +11,8 @@ import pytest
 from tests.fixtures.command_line import ackloss
 from tests.fixtures.scripts import script
 
+pytestmark = pytest.mark.slow
+
 track = script("track_record")
 ROWS = track.rows()
 ROW = track.Row(

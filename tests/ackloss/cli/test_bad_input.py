@@ -14,6 +14,8 @@ from ackloss.cli import main
 from ackloss.session import Session
 from tests.fixtures.synthetic_campaign import ONE_AXIS, Chances, Synthetic, build_campaign
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 PLAN = "plans/kafka-safe.toml"
 

@@ -21,6 +21,8 @@ from tests.fixtures.campaign_folder import build
 from tests.fixtures.lakes import ROOT, memory_campaign
 from tests.fixtures.result_documents import run
 
+pytestmark = pytest.mark.slow
+
 AXES = """
 [axes.defect.choices]
 on.set = {}

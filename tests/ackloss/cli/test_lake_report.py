@@ -13,6 +13,8 @@ from tests.fixtures.command_line import ackloss, ackloss_json
 from tests.fixtures.lakes import ROOT, campaign, lake_of
 from tests.fixtures.result_documents import lossy, run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:

@@ -21,6 +21,8 @@ from harness.run.runner import Status
 from tests.fixtures.command_line import ackloss
 from tests.fixtures.result_documents import lossy
 
+pytestmark = pytest.mark.slow
+
 LED = Situation(
     time_ns=0,
     partitions={0: PartitionView(partition=0, leader="b1", leader_epoch=0, members=("b1", "b2"))},

@@ -13,6 +13,8 @@ from harness.plan.shipped import CAMPAIGNS, find
 from harness.run.own_settings import OwnSettings
 from tests.fixtures.command_line import ackloss, ackloss_json
 
+pytestmark = pytest.mark.slow
+
 UNSAFE = {
     "broker.properties": "unclean.leader.election.enable=true\nmin.insync.replicas=1\n"
     "broker.id=1\n",

@@ -10,6 +10,8 @@ import pytest
 from analysis.wording import about
 from tests.fixtures.command_line import ackloss
 
+pytestmark = pytest.mark.slow
+
 SHORT = ("--set", "workload.duration_s=2", "--set", "faults=[]")
 
 

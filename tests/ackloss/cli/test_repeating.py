@@ -22,6 +22,8 @@ from harness.run.client_process import ClientCommand
 from reports.formatting import FLAGS, command, repeats
 from tests.fixtures.campaign_process import TWO, campaign_file
 
+pytestmark = pytest.mark.slow
+
 PLAN = Path(__file__).parents[3] / "plans/memory/log.toml"
 OPTIONS = [each for each in run.get_params(click.Context(run)) if isinstance(each, click.Option)]
 VALUED = [max(each.opts, key=len) for each in OPTIONS if not (each.is_flag or each.count)]

@@ -22,6 +22,8 @@ from tests.fixtures.lakes import add_run, campaign, files_of, in_order, lake_of
 from tests.fixtures.result_documents import FAILED, lossy, run
 from tests.fixtures.s3 import S3, s3_bucket
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:

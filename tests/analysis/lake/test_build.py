@@ -34,6 +34,8 @@ from tests.fixtures.lakes import (
 )
 from tests.fixtures.result_documents import FAILED, lossy, run
 
+pytestmark = pytest.mark.slow
+
 RUNS_OF = {ON: [lossy(), run(), FAILED], OFF: [run(), run("unknown", doubts=("starved",))]}
 
 

@@ -23,6 +23,8 @@ from tests.fixtures.campaign_folder import ON
 from tests.fixtures.lakes import campaign, lake_of
 from tests.fixtures.result_documents import lossy, run
 
+pytestmark = pytest.mark.slow
+
 MODULES = (
     *("locks", "replicas", "sequence", "watches"),
     *("loss.findings", "register.checker", "sets.checker", "transactional_log.values"),

@@ -17,6 +17,8 @@ from tests.fixtures.lakes import add_run, campaign, lake_of
 from tests.fixtures.result_documents import lossy, run
 from tests.fixtures.s3 import s3_bucket
 
+pytestmark = pytest.mark.slow
+
 LOST = "SELECT cell, sum(lost) AS lost FROM cells GROUP BY cell ORDER BY cell"
 
 

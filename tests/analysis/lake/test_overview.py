@@ -19,6 +19,8 @@ from tests.fixtures.campaign_folder import BASE, OFF, ON
 from tests.fixtures.lakes import add_run, campaign, lake_of
 from tests.fixtures.result_documents import FAILED, lossy, run
 
+pytestmark = pytest.mark.slow
+
 VERSIONS = """
 [axes.version.choices."{}".set]
 "target.version" = "{}"

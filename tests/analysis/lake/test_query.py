@@ -46,6 +46,8 @@ from tests.fixtures.lakes import (
 )
 from tests.fixtures.result_documents import FAILED, lossy, run
 
+pytestmark = pytest.mark.slow
+
 PAGE = (ROOT / "docs" / "how-to" / "lake.md").read_text(encoding="utf-8")
 QUESTIONS = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
 DOCUMENTS = {

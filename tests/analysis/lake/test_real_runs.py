@@ -26,6 +26,8 @@ from harness.campaigns.folder import CampaignDir
 from harness.history.documents import read_result
 from tests.fixtures.lakes import ROOT, by_duckdb, files_of, in_order, lake_of, memory_campaign
 
+pytestmark = pytest.mark.slow
+
 PLAN = (ROOT / "plans/memory/cells.toml").read_text(encoding="utf-8")
 
 

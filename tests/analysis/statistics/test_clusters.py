@@ -19,6 +19,8 @@ from tests.fixtures import result_documents
 from tests.fixtures.campaign_folder import OFF, ON, build
 from tests.fixtures.synthetic_results import lossy, run
 
+pytestmark = pytest.mark.slow
+
 CELLS = [cell for cell in range(4) for _ in range(30)]
 GROUPS = [n % 5 for n in range(120)]
 

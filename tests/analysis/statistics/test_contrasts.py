@@ -21,6 +21,8 @@ from analysis.statistics.contrasts import (
 )
 from analysis.statistics.shares import Share
 
+pytestmark = pytest.mark.slow
+
 
 @st.composite
 def shares(draw: st.DrawFn) -> Share:

@@ -39,6 +39,8 @@ from tests.fixtures import result_documents
 from tests.fixtures.campaign_folder import OFF, ON, build
 from tests.fixtures.synthetic_results import FAILED, lossy, run
 
+pytestmark = pytest.mark.slow
+
 LOSS, NONE = lossy(100), run()
 STARVED, STARVED_LOSS = run("unknown", doubts=["starved"]), lossy(100, doubts=["starved"])
 

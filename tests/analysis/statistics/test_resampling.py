@@ -19,6 +19,8 @@ from analysis.statistics.resampling import (
 from analysis.statistics.shares import Share, share_estimate
 from bench.coverage import of_means
 
+pytestmark = pytest.mark.slow
+
 rates = st.lists(st.floats(0.01, 1), min_size=12, max_size=60).map(np.array)
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from bench.selection import KINDS, Kind, simulated
 
+pytestmark = pytest.mark.slow
+
 OF = {kind.name: kind for kind in KINDS}
 
 

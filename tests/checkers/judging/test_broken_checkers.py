@@ -24,7 +24,7 @@ from harness.history.run_folder import RunDir
 from tests.fixtures.breaking_checker import BREAKING
 from tests.fixtures.hand_made import E, Made, R, W
 
-pytestmark = pytest.mark.usefixtures("spawned")
+pytestmark = pytest.mark.slow
 
 ENDS = (E(position=1, reader="a"), E(position=1, reader="b"))
 READS = (R(1, offset=0, reader="a"), R(1, offset=0, reader="b"))
@@ -135,9 +135,7 @@ def by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(request.param)
 
 
-def test_one_that_kills_its_worker_leaves_the_others_their_answers(
-    by: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_one_that_kills_its_worker_leaves_the_others_their_answers(by: str, tmp_path: Path) -> None:
     # More runs than tasks, so that a run shares its task with others.
     names = [f"run-{number:02d}" for number in range(20)]
     names[7], names[15] = "killed-07", "killed-15"
@@ -150,7 +148,6 @@ def test_one_that_kills_its_worker_leaves_the_others_their_answers(
             assert unknown(document).startswith("the checker's process died")
         else:
             assert document["verdict"] == "valid", document["reason"]
-    assert "a line of the checker's" not in capfd.readouterr().out, "stdout is the command's"
 
 
 def test_one_alone_that_kills_its_worker(by: str, tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ from harness.history.run_folder import RunDir
 from harness.protocols import Run
 from tests.fixtures.memory_cells import CELLS, run_of_cells
 
+pytestmark = pytest.mark.slow
+
 VALID = {"cells.1.target.defects": [], "cells.2.target.defects": []}
 
 

@@ -16,6 +16,8 @@ from checkers.judging.one_run import checker_of, judge_history
 from harness.errors import HistoryError
 from tests.fixtures.command_line import ackloss, ackloss_json
 
+pytestmark = pytest.mark.slow
+
 KEYWORDS = frozenset({"type", "f"})
 MICRO = frozenset({"send", "poll"})
 

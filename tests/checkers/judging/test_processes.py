@@ -14,7 +14,7 @@ import pytest
 
 from checkers.judging.processes import pool_of, start
 
-pytestmark = pytest.mark.usefixtures("spawned")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("spawned")]
 
 SAID = "in a buffer until the process ends"
 

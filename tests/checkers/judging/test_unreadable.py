@@ -22,6 +22,8 @@ from harness.storage import Folder
 from tests.fixtures.hand_made import Made, R, W
 from tests.fixtures.memory_cells import CELLS, run_of_cells
 
+pytestmark = pytest.mark.slow
+
 RUN = {"promises": {"replicas": 3}, "simulated": True}
 PART = "history/part-00000.parquet"
 

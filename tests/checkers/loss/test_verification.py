@@ -37,6 +37,8 @@ from harness.run.recorder import Recorder, Written
 from tests.fixtures.bare_target import BareTarget
 from tests.fixtures.hand_made import Made, W
 
+pytestmark = pytest.mark.slow
+
 PLAN = parse_plan({"schema": 1, "name": "t", "topic": {"partitions": 1}})
 STRANGE = 9_000
 Log = Sequence[int]

@@ -18,6 +18,8 @@ from harness.history.run_folder import cell_id
 from harness.storage import Folder
 from tests.fixtures.s3 import S3, s3_bucket
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:

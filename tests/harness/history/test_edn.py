@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from harness.errors import HistoryError
 from harness.history.outside import operations, records
 
+pytestmark = pytest.mark.slow
+
 OP = (
     "{:index 0, :time 7, :type :ok, :process 3, :f :txn, "
     ":value [[:send 1 [5 17]] [:poll {2 [[3 4]]}]]}"

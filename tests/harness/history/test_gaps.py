@@ -21,6 +21,8 @@ from harness.history.run_folder import RunDir
 from harness.protocols import Gaps, Promises
 from tests.fixtures.hand_made import E, Made, R, W
 
+pytestmark = pytest.mark.slow
+
 STORED = Path(__file__).parents[2] / "histories" / "runs"
 LOSSY, DUPLICATED = "unclean-election-loses", "idempotent-producer-duplicates"
 

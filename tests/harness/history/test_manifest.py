@@ -19,6 +19,8 @@ from harness.plan import parse_plan
 from harness.run.metadata import RunMetadata
 from tests.fixtures.hand_made import E, Made, R, W
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 

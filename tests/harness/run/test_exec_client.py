@@ -10,6 +10,8 @@ from harness.machine.client_processes import client_processes
 from harness.protocols.runs import Conduct
 from tests.fixtures.client_places import Made
 
+pytestmark = pytest.mark.slow
+
 
 def test_an_honest_client_does_all_and_leaves_nothing(make: Callable[..., Made]) -> None:
     made = make(places=3)

@@ -15,6 +15,8 @@ from harness.protocols import NULL, OK, Completion, Invoke, completion, invoke
 from tests.fixtures.virtual import MS, VirtualClient, run_load
 from workloads.append import Append
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class Odd:

@@ -21,6 +21,8 @@ from tests.fixtures.fake_kafka import Answer, FakeKafka, fake_kafka
 from tests.fixtures.java_driver import Address, java_client
 from tests.fixtures.producing import WRITERS
 
+pytestmark = pytest.mark.slow
+
 BY_NAME = {library.plugin: library for library in WRITERS}
 ONCE: dict[str, Any] = {"retries": 0, "enable.idempotence": False}
 CODES = sorted(

@@ -24,6 +24,8 @@ from targets.kafka.definitions import (
 )
 from targets.kafka.versions import DEFAULT_VERSION, release_line
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("name", "level", "version"),

@@ -23,6 +23,8 @@ from targets.kafka.target import Kafka
 from tests.fixtures.dry_run import DryRunNode
 from tests.fixtures.fake_kafka import FakeKafka, fake_kafka, flipped, own_host, record_set
 
+pytestmark = pytest.mark.slow
+
 Records = list[tuple[bytes | None, bytes | None]]
 MAGICS = [0, 1, 2]
 GZIP = 1

@@ -9,6 +9,8 @@ from harness.protocols import ImageRef, Ingredients
 from targets.kafka import images, kraft
 from targets.kafka.images import resolve
 
+pytestmark = pytest.mark.slow
+
 CONTROLLERS = ["c1", "c2", "c3"]
 _SNAPSHOT = "data/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
 

@@ -29,6 +29,8 @@ from tests.targets.memory.judge import wrong_in_log, wrong_in_registers
 from tests.targets.memory.scenarios import SCENARIOS
 from tests.targets.memory.world import World, everything
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(budget(5, 200))
 Commit = Literal["quorum", "isr"]
 COMMITS: list[Commit] = ["quorum", "isr"]

@@ -26,6 +26,8 @@ from targets.zookeeper.clients import (
 )
 from tests.fixtures.fake_zookeeper import CREATE, HERE, Server
 
+pytestmark = pytest.mark.slow
+
 SET = "/ackloss/set"
 ANSWERED = [code for code in (*REFUSED, *UNPROVEN) if code in EXCEPTIONS]
 

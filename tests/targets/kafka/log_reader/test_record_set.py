@@ -31,6 +31,8 @@ from targets.kafka.record_sets import (
 from tests.fixtures.budget import budget
 from tests.fixtures.fake_kafka import flipped, record_set
 
+pytestmark = pytest.mark.slow
+
 SEGMENT = (Path(__file__).parents[1] / "segment.log").read_bytes()
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 CODECS = {0: (0, GZIP, SNAPPY), 1: (0, GZIP, SNAPPY, LZ4), 2: (0, GZIP, SNAPPY, LZ4, ZSTD)}
