@@ -16,7 +16,7 @@ from harness.plan import read_plan
 from tests.fixtures.command_line import ackloss_json
 from tests.fixtures.memory_plans import LOSES, SHORT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 ROOT = Path(__file__).parents[2]
 

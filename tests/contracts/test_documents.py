@@ -18,7 +18,7 @@ from ackloss import load_run
 from tests.contracts.conftest import PLANS, Frozen, as_text, normalised
 from tests.fixtures.command_line import ackloss, ackloss_json
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 DOCUMENTS: Final = ("run.json", "result.json", "manifest.json", "faults.jsonl", "plan.json")
 LATER_PART: Final = re.compile(r"part-(?!00000).*")

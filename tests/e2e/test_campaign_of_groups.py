@@ -17,7 +17,7 @@ from tests.fixtures.command_line import ackloss
 from tests.fixtures.lakes import lake_of
 from tests.reports.test_page import Parsed
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,7 +17,7 @@ from tests.fixtures.campaign_folder import BASE, build
 from tests.fixtures.result_documents import run
 from tests.reports.test_page import Parsed
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 AXES = """
 [axes.faults.choices.kill]

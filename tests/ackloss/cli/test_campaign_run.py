@@ -21,7 +21,7 @@ from tests.fixtures.campaign_folder import build
 from tests.fixtures.lakes import ROOT, memory_campaign
 from tests.fixtures.result_documents import run
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 AXES = """
 [axes.defect.choices]

@@ -21,7 +21,7 @@ from harness.run.runner import Status
 from tests.fixtures.command_line import ackloss
 from tests.fixtures.result_documents import lossy
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 LED = Situation(
     time_ns=0,

@@ -10,7 +10,7 @@ import pytest
 from analysis.wording import about
 from tests.fixtures.command_line import ackloss
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 SHORT = ("--set", "workload.duration_s=2", "--set", "faults=[]")
 

@@ -22,7 +22,7 @@ from harness.run.client_process import ClientCommand
 from reports.formatting import FLAGS, command, repeats
 from tests.fixtures.campaign_process import TWO, campaign_file
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 PLAN = Path(__file__).parents[3] / "plans/memory/log.toml"
 OPTIONS = [each for each in run.get_params(click.Context(run)) if isinstance(each, click.Option)]

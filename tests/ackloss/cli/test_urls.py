@@ -22,7 +22,7 @@ from tests.fixtures.lakes import campaign, memory_campaign
 from tests.fixtures.result_documents import lossy, run
 from tests.fixtures.s3 import S3, s3_bucket
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 DENIED = (
     "access is denied; credentials come from this process' environment, such as AWS_ACCESS_KEY_ID"

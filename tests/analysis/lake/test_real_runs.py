@@ -26,7 +26,7 @@ from harness.campaigns.folder import CampaignDir
 from harness.history.documents import read_result
 from tests.fixtures.lakes import ROOT, by_duckdb, files_of, in_order, lake_of, memory_campaign
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 PLAN = (ROOT / "plans/memory/cells.toml").read_text(encoding="utf-8")
 
