@@ -51,7 +51,7 @@ SHAPES = st.builds(
     rows=st.sampled_from([3, 1000]),
 )
 
-LOSING = Shape(seed=3, writes=150, partitions=3, apart=3, lost=0.2, lost_ranges=2, parts=4)
+LOSING = Shape(seed=3, writes=200, partitions=3, apart=3, lost=0.2, lost_ranges=2, parts=4)
 
 
 def answer(run: RunDir) -> tuple[dict[str, Any], pa.Table | None]:
@@ -128,7 +128,7 @@ def test_a_shard_that_breaks_makes_its_run_unknown_and_no_other(
 ) -> None:
     runs = [LOSING.build(tmp_path, name) for name in ("first", "broken", "last")]
     verdicts = [answer(run)[0]["verdict"] for run in runs]
-    tiny(monkeypatch, shard_bytes=400)
+    tiny(monkeypatch)
     check = Loss.check
 
     def breaking(self: Loss, run: Run, shard: Slice) -> Any:
