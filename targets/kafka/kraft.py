@@ -202,8 +202,9 @@ def _first_snapshot(
     """What a controller begins with where the quorum's voters can change, by its file's name: the
     first snapshot of the metadata log, with its voters, and from 4.4 on the levels of features.
 
-    `directories`: the id of each node's log directory. Raises EnvironmentFailure."""
-    if not can_change(plan):
+    `directories`: the id of each node's log directory. An outline, which has no image yet, has none
+    of it. Raises EnvironmentFailure."""
+    if not can_change(plan) or not image.id:
         return {}
     from targets.kafka import images  # imports Docker's client
 
@@ -234,7 +235,7 @@ def new_cluster_id() -> str:
 
 
 _INVALID_CONFIG, _TOPIC_EXISTS = 40, 36
-_METADATA_TOPIC = "__cluster_metadata"
+METADATA_TOPIC = "__cluster_metadata"
 _GONE: Final = (0, 3)  # deleted; unknown topic
 _DELETE_S: Final = 15.0
 
@@ -266,7 +267,7 @@ def _active_controller(
     node: Node, plan: KafkaPlan, timeout_s: float
 ) -> tuple[str | None, int | None]:
     partition = DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)
-    topic = DescribeQuorumRequest.TopicData(topic_name=_METADATA_TOPIC, partitions=[partition])
+    topic = DescribeQuorumRequest.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
     request = DescribeQuorumRequest[0](topics=[topic])
     answer = ask(node.address, CONTROLLER_PORT, request, timeout_s=timeout_s)
     if answer.error_code or not answer.topics:

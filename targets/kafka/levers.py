@@ -33,6 +33,7 @@ from harness.protocols import Cluster, Lever, Node, PartitionView, Proof, UndoRe
 from targets.kafka import proxy
 from targets.kafka.brokers import Ask, Leadership, ask_of, metadata
 from targets.kafka.definitions import of_topic
+from targets.kafka.members import MembersLever
 from targets.kafka.modes import mode_of
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import FIRST_SNAPSHOT
@@ -379,6 +380,7 @@ def own_levers(cluster: Cluster, plan: KafkaPlan) -> Mapping[str, Lever[Any]]:
     found: dict[str, Lever[Any]] = {
         LeadershipLever.name: LeadershipLever(leadership, cluster.nodes)
     }
+    found[MembersLever.name] = MembersLever(cluster.nodes, plan)
     ids = partial(topic_ids, ask_of(cluster.nodes, plan), cluster.nodes)
     found[ProtocolLever.name] = ProtocolLever(cluster.nodes, proxy.requests(ids))
     if isinstance(disk := cluster.levers.get(DiskLever.name), DiskLever):

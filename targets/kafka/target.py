@@ -59,9 +59,11 @@ from targets.kafka.groups.settings import (
 )
 from targets.kafka.levers import LeadershipLever, check_flushes, own_levers
 from targets.kafka.log import KafkaLog
+from targets.kafka.members import MembersLever
 from targets.kafka.modes import mode_of
 from targets.kafka.plan import STARTERS, KafkaPlan
 from targets.kafka.proxy import proxy_files, with_proxies
+from targets.kafka.quorum import with_quorum
 from targets.kafka.transactions.client import transaction_client
 from targets.kafka.transactions.settings import check_transactions, topic_plans
 from targets.kafka.versions import DEFAULT_VERSION, JAR_FOLDER, release_line, release_line_of
@@ -98,7 +100,9 @@ class Kafka(KafkaLog):
     settings_places: ClassVar[Mapping[str, str]] = {
         **{str(level): table for level, table in PLACES.items()}
     }
-    own_levers: ClassVar[frozenset[str]] = frozenset({LeadershipLever.name, ProtocolLever.name})
+    own_levers: ClassVar[frozenset[str]] = frozenset(
+        {LeadershipLever.name, MembersLever.name, ProtocolLever.name}
+    )
     cell_keys: ClassVar[tuple[str, ...]] = (
         "topic.partitions",
         "topic.replication_factor",
@@ -307,7 +311,7 @@ class Kafka(KafkaLog):
         return ballast.BallastView(node.address, plan).changes
 
     def logs(self, node: Node) -> dict[str, bytes]:
-        return node.get(LOGS)
+        return with_quorum(node, node.get(LOGS))
 
     def cluster_key(self, plan: KafkaPlan) -> str | None:
         return reuse.cluster_key(plan, self.in_nodes(plan))
