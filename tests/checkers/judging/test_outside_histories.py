@@ -73,7 +73,10 @@ BAD: dict[str, tuple[bytes, str, str]] = {
         "4 follows",
     ),
     "read-of-one": (lines({"type": "ok", "f": "read", "value": 3}), ":1", "is a list"),
+    "read-of-none": (lines(BEGIN, {**BEGIN, "type": "ok"}), ":2", "is a list"),
     "read-of-text": (lines({"type": "ok", "f": "read", "value": [1, "2"]}), ":1", "'2' is not"),
+    "read-of-true": (lines({"type": "ok", "f": "read", "value": [1, True]}), ":1", "True is not"),
+    "read-of-large": (lines({"type": "ok", "f": "read", "value": [2**63]}), ":1", "of 64 bits"),
     "twice": (lines(*add(1), *add(2), *add(1, process=3)), ":5", "the value 1 is added twice"),
     "twice-at-once": (lines(ADD, {**ADD, "process": 4}), ":2", "the value 1 is added twice"),
     "twice-behind-others": (
@@ -97,16 +100,35 @@ BAD: dict[str, tuple[bytes, str, str]] = {
 }
 
 
+KEYS = {
+    **dict.fromkeys(("unknown-type", "no-type", "ended-twice", "ended-first"), "type"),
+    **dict.fromkeys(("stray-read", "two-ends"), "type"),
+    **dict.fromkeys(("no-f", "other-f", "numeric-f"), "f"),
+    **dict.fromkeys(("no-process", "odd-process", "two-open"), "process"),
+    **dict.fromkeys(("text-index", "index-backwards", "index-twice"), "index"),
+    "text-time": "time",
+    "other-key": "key",
+    "newer": "schema",
+    **dict.fromkeys(("empty", "blank", "cut-off", "not-json", "parquet", "a-list")),
+}
+"""The key that is named, where it is not the value."""
+
+
+@pytest.mark.parametrize("model", ["log", "set"])
 @pytest.mark.parametrize("name", BAD)
-def test_bad_lines_are_reported_with_file_and_line(name: str, tmp_path: Path) -> None:
+def test_bad_lines_are_reported_with_file_line_and_key(
+    name: str, model: str, tmp_path: Path
+) -> None:
     content, place, what = BAD[name]
     file = tmp_path / f"{name}.jsonl"
     file.write_bytes(content)
     with pytest.raises(HistoryError) as caught:
-        convert(file, tmp_path / "out")
-    assert caught.value.file == f"{file}{place}"
-    assert what in str(caught.value)
-    assert caught.value.exit_code == 4
+        convert(file, tmp_path / "out", model)
+    error = caught.value
+    assert (error.file, error.key) == (f"{file}{place}", KEYS.get(name, "value"))
+    assert what in str(error)
+    assert error.exit_code == 4
+    assert error.hint == ("give every add its own value" if "twice" in what else None)
 
 
 def test_a_folder_is_no_history(tmp_path: Path) -> None:
@@ -274,30 +296,6 @@ def test_an_option_of_the_checker(tmp_path: Path) -> None:
 def test_an_unknown_checker_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="did you mean 'loss'"):
         check_histories([tmp_path / "x.jsonl"], checker="los")
-
-
-KEYS = {
-    **dict.fromkeys(("unknown-type", "no-type"), "type"),
-    **dict.fromkeys(("text-value", "fraction", "true", "no-value", "too-large"), "value"),
-    **dict.fromkeys(("read-of-one", "read-of-text", "twice", "other-value", "a-true"), "value"),
-    **dict.fromkeys(("no-process", "odd-process"), "process"),
-    "ended-twice": "type",
-    "other-key": "key",
-    "no-f": "f",
-    "text-time": "time",
-    **dict.fromkeys(("text-index", "index-backwards", "index-twice"), "index"),
-    "newer": "schema",
-}
-
-
-@pytest.mark.parametrize("name", [name for name in BAD if name in KEYS or "not" in name])
-def test_bad_fields_are_named(name: str, tmp_path: Path) -> None:
-    file = tmp_path / f"{name}.jsonl"
-    file.write_bytes(BAD[name][0])
-    with pytest.raises(HistoryError) as caught:
-        convert(file, tmp_path / "out")
-    assert caught.value.key == KEYS.get(name)
-    assert caught.value.hint == ("give every add its own value" if name == "twice" else None)
 
 
 def test_lines_follow_their_index_where_they_have_one(tmp_path: Path) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
 from checkers.sets.checker import judge
 from checkers.sets.columns import ABSENT, SetHistory
-from harness.errors import HistoryError
 from harness.protocols.runs import FAIL, INFO, NULL, OK
 from tests.checkers.sets.ops import (
     Said,
@@ -22,62 +20,8 @@ from tests.checkers.sets.ops import (
     flat,
     history,
     read,
-    read_lines,
     timed,
 )
-
-
-def lines(*ops: object) -> bytes:
-    return b"".join(orjson.dumps(op) + b"\n" for op in ops)
-
-
-BAD: dict[str, tuple[bytes, str, str | None, str]] = {
-    "empty": (b"", "", None, "is empty"),
-    "cut-off": (lines(*add(1)) + b'{"process": 0, "ty', ":3", None, "is cut off"),
-    "no-f": (lines({"type": "ok", "value": 1, "process": 0}), ":1", "f", "has no f"),
-    "unknown-type": (lines({**begin_add(1), "type": "done"}), ":1", "type", "'done' is not one of"),
-    "no-value": (lines(*add(1), {**begin_add(2), "value": None}), ":3", "value", "None is not"),
-    "odd-process": (lines({**begin_add(1), "process": 1.5}), ":1", "process", "1.5 is not a"),
-    "text-time": (lines({**begin_read(), "time": "now"}), ":1", "time", "'now' is not an"),
-    "index-backwards": (
-        lines({**begin_add(1), "index": 4}, {**begin_read(), "index": 3}),
-        ":2",
-        "index",
-        "index 3 follows 4",
-    ),
-    "read-of-one": (lines(begin_read(), {**end_read(), "value": 3}), ":2", "value", "is a list"),
-    "read-of-none": (lines(begin_read(), {**end_read(), "value": None}), ":2", "value", "a list"),
-    "read-of-true": (lines({**end_read(), "value": [1, True]}), ":1", "value", "True is not an"),
-    "read-of-text": (lines({**end_read(), "value": ["1"]}), ":1", "value", "'1' is not an"),
-    "read-of-large": (lines({**end_read(), "value": [2**63]}), ":1", "value", "of 64 bits"),
-    "twice": (
-        lines(*add(1), *read(1)) + b"\n" + lines(*add(1, process=3)),
-        ":6",
-        "value",
-        "the value 1 is added twice",
-    ),
-    "ended-twice": (lines(*add(1, "info"), end_add(1)), ":3", "type", "was never invoked"),
-    "ended-first": (lines(end_add(1), begin_add(1)), ":1", "type", "was never invoked"),
-    "two-open-reads": (lines(begin_read(), begin_read()), ":2", "process", "while its read"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_lines_are_refused_with_file_line_and_key(name: str, tmp_path: Path) -> None:
-    content, place, key, what = BAD[name]
-    file = tmp_path / f"{name}.jsonl"
-    file.write_bytes(content)
-    with pytest.raises(HistoryError) as caught:
-        read_lines(file)
-    assert (caught.value.file, caught.value.key) == (f"{file}{place}", key)
-    assert what in str(caught.value)
-    assert caught.value.exit_code == 4
-
-
-def test_a_repeated_value_comes_with_a_hint(tmp_path: Path) -> None:
-    with pytest.raises(HistoryError) as caught:
-        history(tmp_path, flat(add(1), add(1)))
-    assert caught.value.hint == "give every add its own value"
 
 
 def adds_of(of: SetHistory) -> list[tuple[Any, ...]]:
