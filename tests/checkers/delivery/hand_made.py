@@ -10,9 +10,10 @@ import numpy as np
 
 from harness.protocols import Deliveries, Facts, Gaps, PartitionEnd, Promises, Reads, Texts, Writes
 from harness.protocols.groups import KINDS, Delivery
-from harness.protocols.runs import FAIL, INFO, INVOKED, NULL, OK, Ints, Operations
+from harness.protocols.runs import INFO, INVOKED, OK, Ints, Operations
+from tests.fixtures import operation_rows
+from tests.fixtures.operation_rows import MARKS, numbers, texts
 
-MARKS = {"invoke": INVOKED, "ok": OK, "fail": FAIL, "info": INFO}
 READERS = ("first", "second")
 
 
@@ -86,36 +87,27 @@ class Made:
     def writes(self, *, holding: object = None) -> Iterator[Writes]:
         """Two rows a write."""
         del holding
-        rows = [
-            (each, mark)
-            for each in self.writes_
-            for mark in (INVOKED, OK if each.acknowledged else INFO)
-        ]
-        offsets = [
-            NULL if each.offset is None or mark == INVOKED else each.offset for each, mark in rows
-        ]
-        yield Writes(
-            key=texts([None] * len(rows)),
-            value=ints([each.value for each, _ in rows]),
-            mark=np.array([mark for _, mark in rows], np.uint8),
-            process=ints([0] * len(rows)),
-            partition=ints([each.partition for each, _ in rows]),
-            offset=ints(offsets),
-            error=texts([None] * len(rows)),
-            intended_ns=ints([each.time_ns for each, _ in rows]),
-            time_ns=ints([each.time_ns for each, _ in rows]),
+        yield operation_rows.writes(
+            *(
+                operation_rows.Write(
+                    mark,
+                    each.value,
+                    each.partition,
+                    offset=None if mark == INVOKED else each.offset,
+                    due_ns=each.time_ns,
+                    at_ns=each.time_ns,
+                )
+                for each in self.writes_
+                for mark in (INVOKED, OK if each.acknowledged else INFO)
+            )
         )
 
     def reads(self) -> Iterator[Reads]:
         """What each reader met."""
         for reader in self.readers:
             log = [*self.log, *(self.last_alone if reader == self.readers[-1] else ())]
-            yield Reads(
-                reader=texts([reader] * len(log)),
-                key=texts([None] * len(log)),
-                value=ints([record.value for record in log]),
-                partition=ints([record.partition for record in log]),
-                offset=ints([record.offset for record in log]),
+            yield operation_rows.reads(
+                *((reader, None, r.value, r.partition, r.offset) for r in log)
             )
 
     def deliveries(self) -> Iterator[Deliveries]:
@@ -139,26 +131,14 @@ def deliveries(rows: Sequence[Delivery]) -> Deliveries:
     def column(name: str) -> list[Any]:
         return [getattr(row, name) for row in rows]
 
-    numbers = ("begun_ns", "time_ns", "life", "generation", "partition", "offset", "value")
+    integers = ("begun_ns", "time_ns", "life", "generation", "partition", "offset", "value")
     words = ("f", "consumer", "member", "node", "error")
     marks = np.array([MARKS[row.type] for row in rows], np.uint8)
     return Deliveries(
         mark=marks,
-        **{name: ints([NULL if x is None else x for x in column(name)]) for name in numbers},
+        **{name: numbers(column(name)) for name in integers},
         **{name: texts(column(name)) for name in words},
     )
-
-
-def ints(numbers: Sequence[int]) -> Ints:
-    """A column of numbers."""
-    return np.array(numbers, np.int64)
-
-
-def texts(words: Sequence[str | None]) -> Texts:
-    """A column of text."""
-    names = sorted({word for word in words if word is not None})
-    codes = [-1 if word is None else names.index(word) for word in words]
-    return Texts(np.array(codes, np.int32), names)
 
 
 def whole_group(begun_ns: int = 0, end_ns: int = 10_000) -> list[Delivery]:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from checkers.judging import availability
 from checkers.judging.availability import Availability, Timeline
-from harness.protocols import FaultWindow, Texts, Writes
+from harness.protocols import FaultWindow, Writes
 from harness.protocols.runs import FAIL, INFO, INVOKED, OK
+from tests.fixtures.operation_rows import Write, writes
 
 
 def window(
@@ -32,19 +33,7 @@ def window(
 
 def rows(*each: tuple[int, int, int]) -> Writes:
     """Writes' rows: the mark, when the write was due and when this was, in ns."""
-    mark, due, at = np.array(each, np.int64).reshape(-1, 3).T
-    nothing = np.zeros(len(each), np.int64)
-    return Writes(
-        key=Texts(nothing.astype(np.int32) - 1, []),
-        value=nothing,
-        mark=mark.astype(np.uint8),
-        process=nothing,
-        partition=nothing,
-        offset=nothing,
-        error=Texts(nothing.astype(np.int32) - 1, []),
-        intended_ns=due,
-        time_ns=at,
-    )
+    return writes(*(Write(mark, due_ns=due, at_ns=at) for mark, due, at in each))
 
 
 def reported_of(

@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from checkers.judging.availability import NO_ANSWER, NO_CODE, ErrorCodes
-from harness.protocols import NULL, Texts, Writes
+from harness.protocols import Writes
 from harness.protocols.runs import FAIL, INFO, INVOKED, OK
-
-Row = tuple[int, str | None]
-"""A mark and an error."""
-
-
-def writes(*rows: Row) -> Writes:
-    size = len(rows)
-    names = sorted({error for _, error in rows if error is not None})
-    codes = [-1 if error is None else names.index(error) for _, error in rows]
-    numbers = np.zeros(size, np.int64)
-    return Writes(
-        key=Texts.nulls(size),
-        value=numbers,
-        mark=np.array([mark for mark, _ in rows], np.uint8),
-        process=numbers,
-        partition=numbers,
-        offset=np.full(size, NULL),
-        error=Texts(np.array(codes, np.int32), names),
-        intended_ns=numbers,
-        time_ns=numbers,
-    )
+from tests.fixtures.operation_rows import Write, writes
 
 
 def counted(*parts: Writes) -> dict[str, dict[str, int]]:
@@ -38,8 +17,16 @@ def counted(*parts: Writes) -> dict[str, dict[str, int]]:
     return codes.document()
 
 
-BEGUN: Row = (INVOKED, None)
-DONE: Row = (OK, None)
+BEGUN = Write(INVOKED)
+DONE = Write(OK)
+
+
+def failed(code: str) -> Write:
+    return Write(FAIL, error=code)
+
+
+def unknown(code: str | None) -> Write:
+    return Write(INFO, error=code)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +39,7 @@ DONE: Row = (OK, None)
         ([writes(BEGUN), writes(DONE)], {}),
         ([writes(BEGUN, BEGUN), writes(DONE), writes(DONE)], {}),
         ([writes(DONE)], {}),  # an answer whose beginning is missing
-        ([writes(BEGUN, BEGUN, (INFO, NO_ANSWER))], {NO_ANSWER: 2}),  # one of each
+        ([writes(BEGUN, BEGUN, unknown(NO_ANSWER))], {NO_ANSWER: 2}),  # one of each
     ],
 )
 def test_writes_that_were_never_answered(parts: list[Writes], unknown: dict[str, int]) -> None:
@@ -61,8 +48,8 @@ def test_writes_that_were_never_answered(parts: list[Writes], unknown: dict[str,
 
 def test_codes_are_counted_over_parts_the_most_frequent_first() -> None:
     parts = [
-        writes((FAIL, "A"), (FAIL, "B"), (INFO, "B"), (INFO, None)),
-        writes((FAIL, "B"), (INFO, "C"), (INFO, "C"), (OK, "D")),
+        writes(failed("A"), failed("B"), unknown("B"), unknown(None)),
+        writes(failed("B"), unknown("C"), unknown("C"), Write(OK, error="D")),
         writes(),
     ]
     reported = counted(*parts, writes(*[BEGUN] * 8))
@@ -73,5 +60,7 @@ def test_codes_are_counted_over_parts_the_most_frequent_first() -> None:
 
 def test_no_code_is_not_a_code_of_another_part() -> None:
     """The same number stands for other names in another part."""
-    reported = counted(writes((INFO, "Z")), writes((INFO, "A"), (INFO, "Z")), writes(*[BEGUN] * 3))
+    reported = counted(
+        writes(unknown("Z")), writes(unknown("A"), unknown("Z")), writes(*[BEGUN] * 3)
+    )
     assert reported["unknown"] == {"Z": 2, "A": 1}

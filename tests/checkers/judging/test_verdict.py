@@ -66,10 +66,18 @@ def drawn(proven: int, of: int) -> dict[str, Any]:
     }
 
 
+FOUND = "all 4,799 acknowledged writes were found"
+LOST_1 = "1 of 4,799 acknowledged writes (0.021 %) is lost"
+LOST_5 = "5 of 4,799 acknowledged writes (0.10 %) are lost"
+AT_LEAST_5 = f"{LOST_5} (at least: the run, its final read or its folder is not complete)"
+NOT_PROVEN = "1 of 2 requested faults is not proven: isolate"
+NO_LOAD = "no operation was begun while a proven fault was in force"
+MISSING = Gaps(history=("missing: x",))
+
 CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     (
         "unknown",
-        "1 of 2 requested faults is not proven: isolate (claimed, not proven)",
+        f"{NOT_PROVEN} (claimed, not proven)",
         {},
         {"windows": (CUT, CLAIMED), "faults": TWO},
     ),
@@ -79,75 +87,53 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
         {"lost": 3347},
         {"windows": (CUT, CLAIMED), "faults": TWO},
     ),
-    ("valid", "all 4,799 acknowledged writes were found", {}, {}),  # from outside: who knows
+    ("valid", FOUND, {}, {}),  # from outside: who knows
+    ("valid", f"{FOUND}; no fault was made", {}, {"folder": RUN}),
+    ("invalid", f"{LOST_1}; no fault was made", {"lost": 1}, {"folder": RUN}),
     (
         "valid",
-        "all 4,799 acknowledged writes were found; no fault was made",
-        {},
-        {"folder": RUN},
-    ),
-    (
-        "invalid",
-        "1 of 4,799 acknowledged writes (0.021 %) is lost; no fault was made",
-        {"lost": 1},
-        {"folder": RUN},
-    ),
-    (
-        "valid",
-        "all 4,799 acknowledged writes were found; no fault was made, only 1 control",
+        f"{FOUND}; no fault was made, only 1 control",
         {},
         {"folder": RUN, "faults": TWO[1:], "windows": (CONTROL,), "begun": (0,)},
     ),
     (
         "valid",
-        "all 4,799 acknowledged writes were found, under 1 proven fault, beside 1 control",
+        f"{FOUND}, under 1 proven fault, beside 1 control",
         {},
         {"folder": RUN, "faults": TWO, "windows": (CUT, CONTROL)},
     ),
     (
         "unknown",  # operations of a control make up for nothing
-        "no operation was begun while a proven fault was in force",
+        NO_LOAD,
         {},
         {"folder": RUN, "faults": TWO, "windows": (CUT, CONTROL), "begun": (0, 7)},
     ),
     ("valid", "the 1 acknowledged write was found", {"acknowledged": 1, "survivors": 1}, {}),
-    (
-        "valid",
-        "all 4,799 acknowledged writes were found, under 1 proven fault",
-        {},
-        {"windows": (CUT,), "faults": ONE},
-    ),
+    ("valid", f"{FOUND}, under 1 proven fault", {}, {"windows": (CUT,), "faults": ONE}),
     ("invalid", "3,347 of 4,799 acknowledged writes (69.7 %) are lost", {"lost": 3347}, {}),
-    ("invalid", "1 of 4,799 acknowledged writes (0.021 %) is lost", {"lost": 1}, {}),
+    ("invalid", LOST_1, {"lost": 1}, {}),
     (
         "invalid",
-        "2 of 4,799 acknowledged writes (0.042 %) are lost; 3 values were read that were never "
-        "written there",
+        "2 of 4,799 acknowledged writes (0.042 %) are lost; "
+        "3 values were read that were never written there",
         {"lost": 2, "unexpected": 3},
         {},
     ),
-    (
-        "invalid",
-        "4,798 of 4,799 acknowledged writes (99.979 %) are lost",
-        {"lost": 4798},
-        {},
-    ),
+    ("invalid", "4,798 of 4,799 acknowledged writes (99.979 %) are lost", {"lost": 4798}, {}),
     ("invalid", "1 value was read that was never written there", {"unexpected": 1}, {}),
     ("invalid", "1 write that failed was found in the log", {"failed_found": 1}, {}),
     ("invalid", "2 writes that failed were found in the log", {"failed_found": 2}, {}),
     ("invalid", "1 duplicate of writes of an idempotent producer", {"duplicates": 1}, {"x": 1}),
-    ("valid", "all 4,799 acknowledged writes were found", {"duplicates": 7}, {}),
+    ("valid", FOUND, {"duplicates": 7}, {}),
     (
         "invalid",
-        "5 of 4,799 acknowledged writes (0.10 %) are lost (at least: the run, its final read or "
-        "its folder is not complete)",
+        AT_LEAST_5,
         {"lost": 5},
         {"ends": (HALF,)},
     ),
     (
         "invalid",
-        "5 of 4,799 acknowledged writes (0.10 %) are lost (at least: the run, its final read or "
-        "its folder is not complete)",
+        AT_LEAST_5,
         {"lost": 5},
         {"state": "interrupted"},
     ),
@@ -169,16 +155,11 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ),
     ("unknown", "not every partition was read to its end", {}, {"partitions": 2}),
     ("unknown", "nothing was read back", {}, {"ends": ()}),
+    ("unknown", "2 acknowledged writes may stand beyond what was read", {"not_yet_visible": 2}, {}),
     (
         "unknown",
-        "2 acknowledged writes may stand beyond what was read",
-        {"not_yet_visible": 2},
-        {},
-    ),
-    (
-        "unknown",
-        "3 acknowledged writes may have been deleted: the log no longer begins at 0, and the plan "
-        "does not test that",
+        "3 acknowledged writes may have been deleted: "
+        "the log no longer begins at 0, and the plan does not test that",
         {"lost": 3, "deleted": 3},
         {"ends": (BEGUN_LATER,)},
     ),
@@ -188,18 +169,8 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
         {"lost": 3, "deleted": 3},
         {"deletes": True},
     ),
-    (
-        "invalid",
-        "1 of 4,799 acknowledged writes (0.021 %) is lost",
-        {"lost": 4, "deleted": 3},
-        {},
-    ),
-    (
-        "unknown",
-        "1 of 2 requested faults is not proven: isolate",
-        {},
-        {"faults": TWO, "windows": (CUT, UNPROVEN)},
-    ),
+    ("invalid", LOST_1, {"lost": 4, "deleted": 3}, {}),
+    ("unknown", NOT_PROVEN, {}, {"faults": TWO, "windows": (CUT, UNPROVEN)}),
     (
         "unknown",
         "2 of 2 requested faults are not proven: cut, isolate",
@@ -209,44 +180,28 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("unknown", "1 of 1 requested fault is not proven: cut", {}, {"faults": ONE}),
     (
         "unknown",
-        "1 of 2 requested faults is not proven: isolate",  # its step was never reached
+        NOT_PROVEN,  # its step was never reached
         {},
         {"faults": TWO, "windows": (CUT,)},
     ),
+    ("valid", f"{FOUND}, under 2 proven faults", {}, {"faults": TWO, "windows": (CUT, ISOLATE)}),
     (
         "valid",
-        "all 4,799 acknowledged writes were found, under 2 proven faults",
-        {},
-        {"faults": TWO, "windows": (CUT, ISOLATE)},
-    ),
-    (
-        "valid",
-        "all 4,799 acknowledged writes were found, under 1 proven fault (1 more met no operation)",
+        f"{FOUND}, under 1 proven fault (1 more met no operation)",
         {},
         {"faults": TWO, "windows": (CUT, ISOLATE), "begun": (7, 0)},
     ),
-    (
-        "unknown",
-        "no operation was begun while a proven fault was in force",
-        {},
-        {"faults": TWO, "windows": (CUT, ISOLATE), "begun": (0, 0)},
-    ),
+    ("unknown", NO_LOAD, {}, {"faults": TWO, "windows": (CUT, ISOLATE), "begun": (0, 0)}),
     (
         "unknown",  # what the plan does not ask for makes up for nothing
-        "no operation was begun while a proven fault was in force",
+        NO_LOAD,
         {},
         {"faults": ONE, "windows": (CUT, ISOLATE), "begun": (0, 7)},
     ),
-    (
-        "valid",
-        "all 4,799 acknowledged writes were found, under 1 proven fault",
-        {},
-        {"faults": ONE, "windows": (CUT, ISOLATE)},
-    ),
+    ("valid", f"{FOUND}, under 1 proven fault", {}, {"faults": ONE, "windows": (CUT, ISOLATE)}),
     (
         "unknown",  # load under an unproven fault makes up for nothing
-        "1 of 2 requested faults is not proven: isolate; no operation was begun while a proven "
-        "fault was in force",
+        f"{NOT_PROVEN}; {NO_LOAD}",
         {},
         {"faults": TWO, "windows": (CUT, UNPROVEN), "begun": (0, 7)},
     ),
@@ -258,13 +213,13 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ),
     (
         "valid",
-        "all 4,799 acknowledged writes were found, under 1 proven fault",
+        f"{FOUND}, under 1 proven fault",
         {},
         {"faults": MAY_SKIP, "windows": (CUT, SKIPPED)},
     ),
     (
         "unknown",
-        "1 of 2 requested faults is not proven: isolate",  # the load had ended before its turn
+        NOT_PROVEN,  # the load had ended before its turn
         {},
         {"faults": MAY_SKIP, "windows": (CUT, replace(SKIPPED, met=None))},
     ),
@@ -274,18 +229,8 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
         {},
         {"faults": MAY_SKIP[1:], "windows": (SKIPPED,)},
     ),
-    (
-        "valid",
-        "all 4,799 acknowledged writes were found, under 2 of 4 proven faults",
-        {},
-        drawn(2, 4),
-    ),
-    (
-        "unknown",
-        "only 2 of 5 faults drawn at random are proven, fewer than half",
-        {},
-        drawn(2, 5),
-    ),
+    ("valid", f"{FOUND}, under 2 of 4 proven faults", {}, drawn(2, 4)),
+    ("unknown", "only 2 of 5 faults drawn at random are proven, fewer than half", {}, drawn(2, 5)),
     ("unknown", "no fault took place: none was drawn", {}, drawn(0, 0)),
     (
         "unknown",
@@ -295,18 +240,13 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ),
     (
         "unknown",
-        "not every replica of 2 partitions was in sync at the end; it is not known whether every "
-        "replica of partition 3 was in sync at the end",
+        "not every replica of 2 partitions was in sync at the end; "
+        "it is not known whether every replica of partition 3 was in sync at the end",
         {},
         {"replicated": {0: False, 1: True, 2: False, 3: None}},
     ),
-    ("valid", "all 4,799 acknowledged writes were found", {}, {"replicated": {0: True}}),
-    (
-        "invalid",
-        "5 of 4,799 acknowledged writes (0.10 %) are lost",
-        {"lost": 5},
-        {"replicated": {0: False}},
-    ),
+    ("valid", FOUND, {}, {"replicated": {0: True}}),
+    ("invalid", LOST_5, {"lost": 5}, {"replicated": {0: False}}),
     ("unknown", "a and b read different records of partition 0", {}, {"apart": True}),
     (
         "invalid",
@@ -314,33 +254,22 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
         {"lost": 5},
         {"apart": True, "readers_are_replicas": True},
     ),
-    (
-        "valid",
-        "all 4,799 acknowledged writes were found",
-        {},
-        {"readers_are_replicas": True},
-    ),
-    ("unknown", "missing: x", {}, {"gaps": Gaps(history=("missing: x",))}),
-    ("unknown", "missing: x", {"unexpected": 3}, {"gaps": Gaps(history=("missing: x",))}),
+    ("valid", FOUND, {}, {"readers_are_replicas": True}),
+    ("unknown", "missing: x", {}, {"gaps": MISSING}),
+    ("unknown", "missing: x", {"unexpected": 3}, {"gaps": MISSING}),
     ("unknown", "missing: x", {}, {"gaps": Gaps(other=("missing: x",))}),
-    (
-        "valid",
-        "all 4,799 acknowledged writes were found",
-        {},
-        {"gaps": Gaps(aside=("missing: x",))},
-    ),
+    ("valid", FOUND, {}, {"gaps": Gaps(aside=("missing: x",))}),
     (
         "invalid",
-        "5 of 4,799 acknowledged writes (0.10 %) are lost (at least: the run, its final read or "
-        "its folder is not complete)",
+        AT_LEAST_5,
         {"lost": 5},
-        {"gaps": Gaps(history=("missing: x",))},
+        {"gaps": MISSING},
     ),
     ("unknown", "a and b read different records of partition 0", {"lost": 5}, {"apart": True}),
     (
         "unknown",
-        "5 acknowledged writes are missing from what one reader read: no second library read them "
-        "to the end",
+        "5 acknowledged writes are missing from what one reader read: "
+        "no second library read them to the end",
         {"lost": 5},
         {"unconfirmed": {"lost": 5}},
     ),

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from checkers.loss.readers import Disagreement, Readers, _finalized, confirmed
-from harness.protocols import Facts, PartitionEnd, Promises, Reads, Texts
+from harness.protocols import Facts, PartitionEnd, Promises, Reads
+from tests.fixtures.operation_rows import reads
 
 BOTH = ("a", "b")
 RECORDS = [("a", None, 1, 0, 0), ("a", "x", 2, 0, 1), ("b", None, 1, 0, 0), ("b", "x", 2, 0, 1)]
@@ -24,17 +25,6 @@ def facts(*ends: PartitionEnd, **how: Any) -> Facts:
     return Facts(
         run_id="r", history=(), reads=(), ends=ends, promises=Promises(partitions=len(ends)), **how
     )
-
-
-def texts(names: list[str | None]) -> Texts:
-    known = sorted({name for name in names if name is not None})
-    codes = [-1 if name is None else known.index(name) for name in names]
-    return Texts(np.array(codes, np.int32), known)
-
-
-def reads(*records: tuple[str, str | None, int, int, int]) -> Reads:
-    reader, key, *numbers = (list(column) for column in zip(*records, strict=True))
-    return Reads(texts(reader), texts(key), *(np.array(n, np.int64) for n in numbers))
 
 
 def compared(of: Facts, *parts: Reads) -> list[Disagreement]:

@@ -3,52 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
-import numpy as np
 import pytest
 
 from checkers.judging.one_run import judge_run
 from checkers.loss.numbering import InARow
 from checkers.loss.tally import Odd, Tally, kept, odd_of
 from harness.errors import HistoryError
-from harness.protocols import NULL, Reads, Texts, Writes
+from harness.protocols import Reads, Writes
 from harness.protocols.runs import FAIL, INFO, INVOKED, OK
+from tests.fixtures import operation_rows
 from tests.fixtures.hand_made import Made, R, W
+from tests.fixtures.operation_rows import Write, writes
 
 VALUES = 8
 
 
-class Row(NamedTuple):
-    """A write's row: its value, its mark, its partition."""
-
-    value: int
-    mark: int
-    partition: int = 0
-
-
-def texts(number: int, name: str | None = None) -> Texts:
-    codes = np.full(number, -1 if name is None else 0, np.int32)
-    return Texts(codes, [] if name is None else [name])
-
-
-def writes(*rows: Row) -> Writes:
-    size = len(rows)
-    columns = {"process": 0, "offset": NULL, "intended_ns": 0, "time_ns": 0}
-    return Writes(
-        key=texts(size),
-        value=np.array([row.value for row in rows], np.int64),
-        mark=np.array([row.mark for row in rows], np.uint8),
-        partition=np.array([row.partition for row in rows], np.int64),
-        error=texts(size),
-        **{name: np.full(size, value, np.int64) for name, value in columns.items()},
-    )
-
-
 def reads(*records: tuple[int, int, int], reader: str = "a") -> Reads:
     """Records as (value, partition, offset)."""
-    value, partition, offset = np.array(records, np.int64).reshape(-1, 3).T
-    return Reads(texts(len(records), reader), texts(len(records)), value, partition, offset)
+    return operation_rows.reads(*((reader, None, *record) for record in records))
 
 
 def sieved(written: list[Writes], found: list[Reads]) -> tuple[list[int], Odd]:
@@ -66,7 +39,7 @@ def sieved(written: list[Writes], found: list[Reads]) -> tuple[list[int], Odd]:
 
 
 def acknowledged(*values: int) -> list[Writes]:
-    return [writes(*(Row(value, mark) for value in values for mark in (INVOKED, OK)))]
+    return [writes(*(Write(mark, value) for value in values for mark in (INVOKED, OK)))]
 
 
 ONCE = [(0, 0, 0), (1, 0, 1), (2, 0, 2)]
@@ -118,13 +91,13 @@ def test_copies_of_another_part_are_all_listed_once() -> None:
     ],
 )
 def test_which_values_are_odd(marks: list[int], found: bool, odd: bool) -> None:
-    written = [writes(Row(3, mark)) for mark in marks]
+    written = [writes(Write(mark, 3)) for mark in marks]
     seen, _ = sieved([*acknowledged(0), *written], [reads(*[(0, 0, 0), (3, 0, 1)][: 1 + found])])
     assert seen == ([3] if odd else [])
 
 
 def test_a_value_that_was_sent_to_two_partitions_is_odd() -> None:
-    written = [writes(Row(0, INVOKED, 0)), writes(Row(0, OK, 1))]
+    written = [writes(Write(INVOKED)), writes(Write(OK, partition=1))]
     seen, odd = sieved(written, [reads((0, 1, 4))])
     assert seen == [0]
     assert odd.sent_to.tolist() == [[0, 0], [0, 1]]
@@ -132,14 +105,18 @@ def test_a_value_that_was_sent_to_two_partitions_is_odd() -> None:
 
 
 def test_a_partition_that_is_not_known_is_that_of_the_first_record() -> None:
-    written = [writes(Row(0, INVOKED, NULL)), writes(Row(0, OK, NULL))]
+    written = [writes(Write(INVOKED, partition=None)), writes(Write(OK, partition=None))]
     assert sieved(written, [reads((0, 2, 4))])[0] == []
     assert sieved(written, [reads((0, 2, 4)), reads((0, 1, 4))])[0] == [0]
 
 
 def test_plain_values_are_counted_by_their_marks() -> None:
     tally = Tally(InARow(0, VALUES))
-    for part in [*acknowledged(0, 1, 2), writes(Row(3, INVOKED), Row(3, FAIL)), writes(Row(4, 1))]:
+    for part in [
+        *acknowledged(0, 1, 2),
+        writes(Write(INVOKED, 3), Write(FAIL, 3)),
+        writes(Write(1, 4)),
+    ]:
         tally.write(part)
     records = reads((0, 0, 0), (1, 0, 1))
     tally.read(records, tally.numbers(records))
