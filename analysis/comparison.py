@@ -33,7 +33,7 @@ from analysis.statistics.contrasts import (
 )
 from analysis.statistics.samples import CLASSES, LOSS, NONE, WRONG, Sample, sample_of
 from analysis.statistics.shares import Share
-from analysis.wording import counted, do, has, unit
+from analysis.wording import counted, do, has, of_them, unit
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Progress, Run
 from harness.campaigns.plan import Campaign, Cell
@@ -515,15 +515,11 @@ def _interval(cell: ComparedCell) -> str:
 
 
 def _lossy(side: Side, finding: PrimaryFinding) -> str:
-    counted = f"{side.lossy} of {side.conclusive} with {finding.noun}"
-    if not side.inconclusive:
+    counted, others = f"{side.lossy} of {side.conclusive} with {finding.noun}", side.inconclusive
+    if not others:
         return counted
-    lossy = (
-        f", {side.inconclusive_lossy} of them with {finding.noun}"
-        if side.inconclusive_lossy
-        else ""
-    )
-    return f"{counted} and {side.inconclusive} that {do(side.inconclusive)} not count{lossy}"
+    lossy = of_them(side.inconclusive_lossy, finding.noun)
+    return f"{counted} and {others} that {do(others)} not count{lossy}"
 
 
 def _p(p: float) -> str:

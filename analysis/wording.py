@@ -27,6 +27,11 @@ def do(count: int) -> str:
     return "does" if count == 1 else "do"
 
 
+def of_them(count: int, noun: str) -> str:
+    """`, 2 of them with lost writes`; nothing of none."""
+    return f", {count} of them with {noun}" if count else ""
+
+
 def them(count: int) -> str:
     """The pronoun for so many."""
     return "it" if count == 1 else "them"

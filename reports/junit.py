@@ -30,7 +30,7 @@ from analysis.statistics.samples import (
 )
 from analysis.statistics.shares import Share, share_in_words
 from analysis.visible import visible
-from analysis.wording import counted, unit
+from analysis.wording import counted, of_them, unit
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Progress, Run
 from harness.campaigns.plan import Campaign, Tally, breaking, inconclusive_in_words
@@ -124,8 +124,7 @@ def _with_interval(rates: Floats) -> str:
 
 def _others(sample: Sample, finding: PrimaryFinding) -> str:
     """The runs that do not count, and the number of them that are lossy."""
-    lossy = f", {sample.others.part} of them with {finding.noun}" if sample.others.part else ""
-    return f"{sample.others.whole}{lossy}"
+    return f"{sample.others.whole}{of_them(sample.others.part, finding.noun)}"
 
 
 def _result(campaign: Campaign, broken: set[str], nothing: str | None, *, unfinished: str) -> str:

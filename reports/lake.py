@@ -11,7 +11,7 @@ from analysis import drawing
 from analysis.campaign_figures import draw_trend
 from analysis.comparison import CampaignSummary, Side, Trend, TrendPoint
 from analysis.lake.overview import AtVersion, Group, Overview, Pool
-from analysis.wording import counted, do
+from analysis.wording import counted, do, of_them
 from harness.history.run_folder import write_atomically
 from harness.protocols import PrimaryFinding
 from reports import formatting, html, markdown
@@ -168,11 +168,8 @@ def others(side: Side, finding: PrimaryFinding) -> str:
     it."""
     if not side.inconclusive or side.lossy_share.chosen_by_outcome:
         return ""
-    seen = f", {side.inconclusive_lossy} of them with {finding.noun}"
-    return (
-        f"{side.inconclusive} {do(side.inconclusive)} not count"
-        f"{seen if side.inconclusive_lossy else ''}"
-    )
+    others, lossy = side.inconclusive, of_them(side.inconclusive_lossy, finding.noun)
+    return f"{others} {do(others)} not count{lossy}"
 
 
 def named(at: AtVersion, pool: Pool) -> bool:

@@ -8,13 +8,12 @@ from typing import Any
 
 import orjson
 import pytest
-from click.testing import CliRunner
 
-from ackloss.cli import main
 from analysis.campaign import campaign_document, run_rows
 from harness.campaigns.journal import Journal
 from reports.campaign import write_campaign
 from tests.fixtures.campaign_folder import OFF, ON, add, build
+from tests.fixtures.command_line import ackloss
 from tests.fixtures.result_documents import FAILED, lossy, run
 
 pytestmark = pytest.mark.slow
@@ -42,7 +41,7 @@ def test_a_result_of_another_run_or_a_malformed_one_does_not_count(
     (row, *_) = run_rows(folder)
     assert words in row["reason"]
     assert str(first) in row["reason"]
-    done = CliRunner().invoke(main, ["report", str(folder.path)])
+    done = ackloss("report", folder.path)
     (sentence,) = done.stderr.splitlines()
     assert done.exit_code == 0
     assert sentence.startswith(f"the run {first.parent.name} counts as unknown: {first}: {words}")

@@ -24,10 +24,10 @@ from analysis.latency import (
     thin,
     writes,
 )
+from checkers.loss.findings import FINDINGS
 from harness.errors import HistoryError
 from harness.history import HISTORY
 from harness.history.run_folder import RunDir
-from tests.fixtures.synthetic_run import FINDINGS
 
 
 def op(kind: str, value: int, at_ms: int, due_ms: int, **more: Any) -> dict[str, Any]:
@@ -45,11 +45,7 @@ def run_of(folder: Path, *parts: list[dict[str, Any]], found: dict[str, list[int
         names = table.schema.names  # as in files from before columns were added
         columns = {name: table[name].cast(HISTORY.field(name).type) for name in names}
         pq.write_table(pa.table(columns), run.history / f"part-{number:05d}.parquet")
-    rows = [
-        dict.fromkeys(FINDINGS.names) | {"kind": kind, "value": value}
-        for kind, values in found.items()
-        for value in values
-    ]
+    rows = [{"kind": kind, "value": value} for kind, values in found.items() for value in values]
     pq.write_table(pa.Table.from_pylist(rows, schema=FINDINGS), run.findings / "loss.parquet")
     return run
 

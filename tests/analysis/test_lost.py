@@ -11,17 +11,17 @@ import pytest
 
 from analysis.findings import findings, first_and_last, values_found, write_csv
 from analysis.tables import without_formulas
+from checkers.loss.findings import FINDINGS
 from harness.errors import EnvironmentFailure
 from harness.history.run_folder import RunDir
 from harness.protocols.runs import NULL
-from tests.fixtures.synthetic_run import FINDINGS
 
 EVIL = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"]
 
 
 def run_with(folder: Path, *rows: dict[str, object]) -> RunDir:
     run = RunDir.create(folder, "run")
-    full = [dict.fromkeys(FINDINGS.names) | {"run_id": "run", "kind": "lost"} | row for row in rows]
+    full = [{"run_id": "run", "kind": "lost"} | row for row in rows]
     pq.write_table(pa.Table.from_pylist(full, schema=FINDINGS), run.findings / "loss.parquet")
     return run
 

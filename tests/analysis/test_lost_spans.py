@@ -9,10 +9,10 @@ import pytest
 
 from analysis.lost_spans import Event, NearestEvent, PlacedSpan, events, placed_spans
 from analysis.timeline import Timeline, timeline
-from checkers.loss.findings import lost_spans
+from checkers.loss.findings import FINDINGS, lost_spans
 from harness.history.documents import LostSpan
 from tests.fixtures import synthetic_run as synthetic
-from tests.fixtures.synthetic_run import FINDINGS, Story, build
+from tests.fixtures.synthetic_run import Story, build
 
 
 @pytest.fixture(scope="module")
@@ -20,18 +20,14 @@ def line(tmp_path_factory: pytest.TempPathFactory) -> Timeline:
     return timeline(build(tmp_path_factory.mktemp("runs"), Story(rate_per_s=20)))
 
 
-def spans(
-    line: Timeline, *lost: tuple[int, float, float], clients: int = 2, **more: str
-) -> list[PlacedSpan]:
+def spans(line: Timeline, *lost: tuple[int, float, float]) -> list[PlacedSpan]:
     """The spans of these lost writes: process, begun, acknowledged."""
     rows = [
-        dict.fromkeys(FINDINGS.names)
-        | {"run_id": "x", "kind": "lost", "value": value, "process": process}
-        | {"intended_ns": 0, "invoke_ns": int(begun * 1e9), "complete_ns": int(answered * 1e9)}
-        | more
+        {"kind": "lost", "value": value, "process": process, "intended_ns": 0}
+        | {"invoke_ns": int(begun * 1e9), "complete_ns": int(answered * 1e9)}
         for value, (process, begun, answered) in enumerate(lost)
     ]
-    found = lost_spans(pa.Table.from_pylist(rows, schema=FINDINGS), clients=clients)
+    found = lost_spans(pa.Table.from_pylist(rows, schema=FINDINGS), clients=2)
     return placed_spans([LostSpan(**asdict(span)) for span in found], line)
 
 
@@ -74,13 +70,3 @@ def test_before_an_event_is_negative(line: Timeline) -> None:
     every, *_ = spans(line, (0, 5.5, 9.5))
     assert every.began is not None
     assert (every.began.event.what, every.began.after_s) == ("cut began", -0.5)
-
-
-def test_other_findings_than_losses_have_no_spans(line: Timeline) -> None:
-    assert spans(line) == []
-    assert spans(line, (0, 1, 2), kind="not_yet_visible") == []
-    assert len(spans(line, (0, 1, 2), kind="deleted")) == 3
-
-
-def test_one_client_is_all(line: Timeline) -> None:
-    assert len(spans(line, (0, 1, 2), clients=1)) == 1

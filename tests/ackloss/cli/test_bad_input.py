@@ -8,10 +8,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from ackloss.cli import main
 from ackloss.session import Session
+from tests.fixtures.command_line import ackloss
 from tests.fixtures.synthetic_campaign import ONE_AXIS, Chances, Synthetic, build_campaign
 
 pytestmark = pytest.mark.slow
@@ -25,17 +24,10 @@ def _in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-def ackloss(*args: str, **env: str) -> Result:
-    done = CliRunner().invoke(main, args, env=env, prog_name="ackloss")
-    assert done.exception is None or isinstance(done.exception, SystemExit)
-    return done
-
-
-def refused(*args: str, exit_code: int, mistakes: int = 1, **env: str) -> str:
+def refused(*args: str, exit_code: int = 4, mistakes: int = 1, **env: str) -> str:
     """The sentences of a refusal, one for each mistake."""
     done = ackloss(*args, **env)
     assert done.exit_code == exit_code, done.stderr
-    assert "Traceback" not in done.stderr
     sentences = done.stderr.strip().splitlines()
     assert len(sentences) == mistakes, done.stderr
     assert all(each.startswith("ackloss: ") for each in sentences)
@@ -54,8 +46,6 @@ def refused(*args: str, exit_code: int, mistakes: int = 1, **env: str) -> str:
         ("faults.1.nodes=same:heal", "faults.isolate.nodes", "no earlier fault"),
         ("faults.1.when=whenever", "faults.isolate.when", "is not a condition"),
         ("workload.name=register", "workload.name", "kafka runs: append, consume, transactions"),
-        ("workload=append", "workload", "write [workload] with the key name = 'append'"),
-        ("cluster=memory", "cluster", "write [cluster] with the key kind = 'memory'"),
         ("ensemble.servers=3", "ensemble", "target.system = 'zookeeper', which has it"),
         ("checks=['los']", "checks.0", "did you mean 'loss'?"),
         ("checks=[{name='los'}]", "checks.0.name", "did you mean 'loss'?"),
@@ -77,7 +67,7 @@ def refused(*args: str, exit_code: int, mistakes: int = 1, **env: str) -> str:
     ],
 )
 def test_an_invalid_plan_is_refused_with_its_key(change: str, key: str, words: str) -> None:
-    sentence = refused("plan", "validate", PLAN, "--set", change, exit_code=4)
+    sentence = refused("plan", "validate", PLAN, "--set", change)
     assert f"{PLAN}: {key}" in sentence
     assert words in sentence
 
@@ -98,7 +88,7 @@ def test_all_mistakes_of_a_plan_are_reported_at_once_each_at_its_step() -> None:
     meaning = ("--set", "workload.name=apend", "--set", "checks=['los','losss']")
     meaning += ("--set", "faults.cut.nodes=leeder", "--set", "faults.isolate.when=whenever")
     meaning += ("--set", "workload.client=jave")
-    sentences = refused("plan", "validate", PLAN, *meaning, exit_code=4, mistakes=4)
+    sentences = refused("plan", "validate", PLAN, *meaning, mistakes=4)
     for key in ("workload.name", "workload.client"):
         assert f"{PLAN}: {key}: " in sentences
     assert f"{PLAN}: faults.cut.nodes: 'leeder' is not a selector" in sentences
@@ -107,13 +97,13 @@ def test_all_mistakes_of_a_plan_are_reported_at_once_each_at_its_step() -> None:
 
 def test_mistakes_of_several_plans_are_reported_at_once() -> None:
     bad = ("--set", "workload.name=apend")
-    sentences = refused("plan", "validate", PLAN, "kafka-kill", *bad, exit_code=4, mistakes=2)
+    sentences = refused("plan", "validate", PLAN, "kafka-kill", *bad, mistakes=2)
     assert "kafka-kill: workload.name" in sentences
 
 
 def test_what_a_version_does_not_support_is_reported_with_all_keys_and_can_be_forced() -> None:
     old = ("--set", "target.version=0.8.1.1")
-    sentences = refused("run", PLAN, *old, exit_code=4, mistakes=3)
+    sentences = refused("run", PLAN, *old, mistakes=3)
     assert (
         'topic.settings."unclean.leader.election.enable": the plan requests false, but' in sentences
     )
@@ -132,7 +122,7 @@ def test_what_a_version_does_not_support_is_reported_with_all_keys_and_can_be_fo
 
 def test_what_cannot_run_at_all_cannot_be_forced() -> None:
     gone = ("--set", "target.metadata=zookeeper", "--force", "--dry-run")
-    sentence = refused("run", PLAN, *gone, exit_code=4)
+    sentence = refused("run", PLAN, *gone)
     assert "ZooKeeper mode ended with 3.9" in sentence
     assert "--force" not in sentence
 
@@ -140,16 +130,16 @@ def test_what_cannot_run_at_all_cannot_be_forced() -> None:
 def test_a_broken_file_is_refused_with_its_line(tmp_path: Path) -> None:
     broken = tmp_path / "broken.toml"
     broken.write_text('schema = 1\nname = "x\n')
-    assert "line 2" in refused("run", str(broken), exit_code=4)
+    assert "line 2" in refused("run", str(broken))
     broken.write_bytes(b"\xff\xfe")
-    assert "UTF-8" in refused("run", str(broken), exit_code=4)
+    assert "UTF-8" in refused("run", str(broken))
 
 
 def test_a_campaign_without_a_history_to_judge_is_refused(tmp_path: Path) -> None:
     """Nothing was judged, so this is not a success."""
     build_campaign(tmp_path / "c", Synthetic(axes=ONE_AXIS, runs=2))
     words = "no run of this campaign has a history to judge"
-    assert words in refused("check", str(tmp_path / "c"), exit_code=4)
+    assert words in refused("check", str(tmp_path / "c"))
     done = ackloss("check", str(tmp_path / "c"), "--json")
     assert (done.exit_code, words in json.loads(done.stdout)["error"]["what"]) == (4, True)
 
@@ -205,7 +195,7 @@ def test_a_run_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
 @pytest.mark.docker
 def test_a_version_that_does_not_exist_is_reported(tmp_path: Path) -> None:
     args = ("run", PLAN, "-q", "--out", str(tmp_path / "runs"))
-    sentence = refused(*args, "--set", "target.version=4.99.9", exit_code=4)
+    sentence = refused(*args, "--set", "target.version=4.99.9")
     assert "4.99.9" in sentence
     assert not (tmp_path / "runs").exists()
 
@@ -219,14 +209,14 @@ def test_an_image_that_cannot_be_pulled_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
-    assert "run.json" in refused("show", str(tmp_path), exit_code=4)
-    assert "run.json" in refused("report", str(tmp_path), exit_code=4)
+    assert "run.json" in refused("show", str(tmp_path))
+    assert "run.json" in refused("report", str(tmp_path))
 
 
 def test_as_expected_needs_an_expectation_before_anything_starts(tmp_path: Path) -> None:
     plan = tmp_path / "p.toml"
     plan.write_text('schema = 1\nname = "p"\n[target]\nversion = "4.3.1"\n')
-    sentence = refused("run", str(plan), "--as-expected", "--dry-run", exit_code=4)
+    sentence = refused("run", str(plan), "--as-expected", "--dry-run")
     assert "p.toml: expect: --as-expected needs the key `expect`" in sentence
 
 
@@ -235,7 +225,7 @@ def test_as_expected_needs_an_expectation_before_anything_starts(tmp_path: Path)
     [("memory", "nothing has to be made for memory"), ("kafak", "did you mean 'kafka'?")],
 )
 def test_prepare_refuses_a_system_of_which_nothing_is_made(system: str, words: str) -> None:
-    assert words in refused("prepare", "--system", system, exit_code=4)
+    assert words in refused("prepare", "--system", system)
 
 
 def test_version_shows_the_client_libraries_of_targets() -> None:
@@ -263,7 +253,7 @@ EXEC = ("--set", "workload.client=exec")
 def test_clients_of_the_user_are_refused_before_anything_starts(
     options: tuple[str, ...], words: str
 ) -> None:
-    assert words in refused("run", PLAN, *options, exit_code=4)
+    assert words in refused("run", PLAN, *options)
 
 
 def test_a_client_of_the_user_is_accepted_where_it_can_be_run() -> None:
@@ -273,9 +263,7 @@ def test_a_client_of_the_user_is_accepted_where_it_can_be_run() -> None:
 
 @pytest.mark.parametrize("client", ["exec", "librdkafka"])
 def test_a_system_without_clients_of_this_name_refuses_it(client: str) -> None:
-    sentence = refused(
-        "run", "plans/memory/log.toml", "--set", f"workload.client={client}", exit_code=4
-    )
+    sentence = refused("run", "plans/memory/log.toml", "--set", f"workload.client={client}")
     assert f"memory has no client {client!r}" in sentence
 
 
@@ -284,9 +272,7 @@ def test_a_plan_for_clients_of_the_user_is_valid_without_a_command() -> None:
 
 
 def test_a_command_is_never_in_a_plan() -> None:
-    sentence = refused(
-        "run", PLAN, *EXEC, "--set", "workload.command=rm", "--client", "true", exit_code=4
-    )
+    sentence = refused("run", PLAN, *EXEC, "--set", "workload.command=rm", "--client", "true")
     assert "workload.command" in sentence
 
 
@@ -299,7 +285,7 @@ def test_a_campaign_with_clients_of_the_user_needs_the_command(tmp_path: Path) -
     plan = ROOT / "plans/clients/lose.toml"
     file.write_text(f'schema = 1\nname = "c"\nplan = "{plan}"\nrepetitions = 1\n')
     out = str(tmp_path / "out")
-    sentence = refused("campaign", "run", str(file), "--out", out, exit_code=4)
+    sentence = refused("campaign", "run", str(file), "--out", out)
     assert "name it with --client CMD" in sentence
     assert not (tmp_path / "out").exists()
 
@@ -308,7 +294,7 @@ def test_a_mistake_in_a_cell_names_the_file(tmp_path: Path) -> None:
     file = tmp_path / "cells.toml"
     text = (ROOT / "plans/memory/cells.toml").read_text(encoding="utf-8")
     file.write_text(text.replace("target.min_insync = 2", "workload.options.zz = 1"))
-    sentence = refused("plan", "validate", str(file), exit_code=4)
+    sentence = refused("plan", "validate", str(file))
     assert sentence.startswith(f"ackloss: {file}: cells.3.workload.options.zz: append has no opt")
 
 
@@ -330,7 +316,7 @@ def test_an_empty_name_is_not_this_folder(verb: tuple[str, ...], kind: str) -> N
 
 
 def test_a_campaign_is_not_run_as_a_plan() -> None:
-    sentence = refused("run", "campaigns/nightly.toml", exit_code=4)
+    sentence = refused("run", "campaigns/nightly.toml")
     assert sentence.startswith("ackloss: campaigns/nightly.toml: is a campaign, not a plan")
     assert "`ackloss campaign run`" in sentence
 
@@ -344,4 +330,4 @@ def test_a_campaign_is_not_run_as_a_plan() -> None:
     ],
 )
 def test_a_url_that_names_no_run_is_named(url: str, words: str) -> None:
-    assert refused("check", url, exit_code=4).startswith(f"ackloss: {url}: {words}")
+    assert refused("check", url).startswith(f"ackloss: {url}: {words}")

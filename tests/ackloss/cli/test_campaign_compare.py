@@ -8,10 +8,10 @@ from typing import Any
 
 import orjson
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from ackloss.cli import main
 from tests.fixtures.campaign_folder import AXES, OFF, ON, build
+from tests.fixtures.command_line import ackloss
 from tests.fixtures.result_documents import lossy, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
@@ -21,7 +21,7 @@ WORSE = {ON: [lossy()] * 20, OFF: [lossy()] * 10 + [run()] * 10}
 
 
 def compare(*words: object) -> Result:
-    return CliRunner().invoke(main, ["campaign", "compare", *map(str, words)])
+    return ackloss("campaign", "compare", *words)
 
 
 def test_the_exit_code_is_1_only_when_a_cell_got_worse(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_campaign_ends_with_its_policy_and_writes_what_ci_reads(
     tmp_path: Path, lost: list[dict[str, object]], code: int
 ) -> None:
     folder = build(tmp_path / "c", {ON: lost, OFF: [run()]}, head="repetitions = 1")
-    done = CliRunner().invoke(main, ["campaign", "resume", str(folder.path)])
+    done = ackloss("campaign", "resume", folder.path)
     assert done.exit_code == code, done.output
     assert folder.junit.read_bytes().count(b"<failure") == code
     assert "2 of 2 runs" in folder.summary.read_text()
@@ -102,7 +102,7 @@ def test_nothing_conclusive_is_never_green(
     axes = f"{AXES}\n[budget]\nhours = 1e-9\n[policy]\n{policy}"
     runs = {ON: others, OFF: inconclusive}
     folder = build(tmp_path / "c", runs, axes=axes, head="repetitions = 10")
-    done = CliRunner().invoke(main, ["campaign", "resume", str(folder.path)])
+    done = ackloss("campaign", "resume", folder.path)
     assert done.exit_code == code, done.output
     assert ("nothing is known of" in done.output) == ("never" not in policy or code == 3)
     assert folder.junit.read_bytes().count(b'type="nothing conclusive"') == (
@@ -134,12 +134,12 @@ def test_the_failures_of_another_campaign_can_come_first(tmp_path: Path) -> None
     build(tmp_path / "new", {}, axes=f"{AXES}\n[budget]\nhours = 1e-9")
     words = ["campaign", "run", str(tmp_path / "new-inputs" / "c.toml")]
     words += ["--out", str(tmp_path / "out"), "--first-failures-of"]
-    done = CliRunner().invoke(main, [*words, str(old)])
+    done = ackloss(*words, old)
     assert done.exit_code == 3, done.output
     assert "the budget of hours is spent" in done.output
     assert "no run of the campaign is conclusive" in done.output
     (tmp_path / "out").rename(tmp_path / "moved")
-    done = CliRunner().invoke(main, [*words, str(tmp_path)])
+    done = ackloss(*words, tmp_path)
     assert done.exit_code == 4
     assert "it has no campaign.toml" in done.output
     assert not (tmp_path / "out").exists()

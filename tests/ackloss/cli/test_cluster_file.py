@@ -8,10 +8,10 @@ import socket
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from ackloss.cli import main
 from harness.run.resolving import resolve  # noqa: F401 - imported once, not by each command
+from tests.fixtures.command_line import ackloss
 
 PLAN = 'schema = 1\nname = "p"\n[target]\nversion = "4.3.1"\n[workload]\nduration_s = 2\n'
 FAULT = '[[faults]]\nid = "f"\nat_s = 1\n'
@@ -28,18 +28,12 @@ def refused_port() -> int:
         return int(listening.getsockname()[1])
 
 
-def ackloss(*words: str) -> Result:
-    done = CliRunner().invoke(main, words, prog_name="ackloss")
-    assert done.exception is None or isinstance(done.exception, SystemExit)
-    return done
-
-
 def run(tmp_path: Path, plan: str, *more: str, client: str = "") -> Result:
     (tmp_path / "plan.toml").write_text(plan)
     text = f'kind = "external"\nbootstrap = ["127.0.0.1:{refused_port()}"]\n[client]\n{client}'
     (tmp_path / "theirs.toml").write_text(text)
-    files = ("--cluster", str(tmp_path / "theirs.toml"), "--out", str(tmp_path / "out"))
-    return ackloss("run", str(tmp_path / "plan.toml"), *files, *more)
+    files = ("--cluster", tmp_path / "theirs.toml", "--out", tmp_path / "out")
+    return ackloss("run", tmp_path / "plan.toml", *files, *more)
 
 
 @pytest.mark.parametrize(

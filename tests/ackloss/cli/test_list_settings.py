@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from click.testing import CliRunner
-
-from ackloss.cli import main
-
-
-def ackloss(*args: str) -> tuple[int, str]:
-    done = CliRunner().invoke(main, ["list", *args], prog_name="ackloss")
-    return done.exit_code, done.output
+from tests.fixtures.command_line import ackloss, ackloss_json
 
 
 def listed(*words: str) -> list[dict[str, Any]]:
-    code, output = ackloss("settings", *words, "--json")
-    assert code == 0
-    found: list[dict[str, Any]] = json.loads(output)["settings"]
-    return found
+    return list(ackloss_json("list", "settings", *words)["settings"])
 
 
 def test_a_level_and_words_choose() -> None:
@@ -27,11 +16,11 @@ def test_a_level_and_words_choose() -> None:
     assert {each["name"] for each in found} >= {"retention.ms", "delete.retention.ms"}
     assert {(each["level"], each["place"]) for each in found} == {("topic", "topic.settings")}
     assert listed("topic", "no.such.word") == []
-    code, output = ackloss("settings", "topic", "retention.ms")
-    assert code == 0
-    assert "kafka: topic.settings" in output
-    assert "0.8.1+" in output
-    assert "log.retention.ms" not in output
+    done = ackloss("list", "settings", "topic", "retention.ms")
+    assert done.exit_code == 0
+    assert "kafka: topic.settings" in done.output
+    assert "0.8.1+" in done.output
+    assert "log.retention.ms" not in done.output
 
 
 def test_it_lists_every_setting_and_who_may_set_it() -> None:
@@ -51,9 +40,8 @@ def test_it_lists_every_setting_and_who_may_set_it() -> None:
 
 
 def test_people_see_why_no_plan_may_set_what_they_look_for() -> None:
-    _, output = ackloss("settings", "advertised.listeners")
-    assert output == (
+    done = ackloss("list", "settings", "advertised.listeners")
+    assert done.output == (
         "kafka: broker advertised.listeners: no plan may set it: ackloss sets it itself\n"
     )
-    _, output = ackloss("settings", "ssl")
-    assert "others that no plan may set" in output
+    assert "others that no plan may set" in ackloss("list", "settings", "ssl").output

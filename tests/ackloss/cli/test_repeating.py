@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 import rich_click as click
-from click.testing import CliRunner
 
-from ackloss.cli import main
 from ackloss.cli.run import run
 from harness.campaigns.worker import _Worker
 from harness.history.documents import StoredRun
@@ -21,6 +19,7 @@ from harness.plan.shipped import PLANS, named_files
 from harness.run.client_process import ClientCommand
 from reports.formatting import FLAGS, command, repeats
 from tests.fixtures.campaign_process import TWO, campaign_file
+from tests.fixtures.command_line import ackloss
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
@@ -76,15 +75,14 @@ def test_a_stored_plan_that_cannot_be_read_is_refused(
     text: str, words: str, tmp_path: Path
 ) -> None:
     (tmp_path / "plan.json").write_text(text)
-    done = CliRunner().invoke(main, ["run", str(tmp_path / "plan.json"), "--dry-run"])
+    done = ackloss("run", tmp_path / "plan.json", "--dry-run")
     assert done.exit_code == 4
     assert words in done.stderr
 
 
 def test_a_run_of_a_campaign_can_be_repeated(tmp_path: Path) -> None:
     file = campaign_file(tmp_path, PLAN.read_text(), TWO, repetitions=1)
-    words = ["campaign", "run", str(file), "--out", str(tmp_path / "c")]
-    assert CliRunner().invoke(main, words).exit_code == 0
+    assert ackloss("campaign", "run", file, "--out", tmp_path / "c").exit_code == 0
     first, _ = sorted((tmp_path / "c" / "runs").iterdir())
     metadata = json.loads((first / "run.json").read_bytes())
     stored = StoredRun(
@@ -94,7 +92,7 @@ def test_a_run_of_a_campaign_can_be_repeated(tmp_path: Path) -> None:
     )
     shown = shlex.split(command(stored, metadata["seed"]))
     assert shown == ["ackloss", "run", "--seed", str(metadata["seed"]), str(first / "plan.json")]
-    done = CliRunner().invoke(main, [*shown[1:], "--out", str(tmp_path / "again")])
+    done = ackloss(*shown[1:], "--out", tmp_path / "again")
     assert done.exit_code == 0, done.output
     (again,) = (tmp_path / "again").iterdir()
     assert (again / "plan.json").read_bytes() == (first / "plan.json").read_bytes()

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from ackloss.cli import main
 from harness.history.documents import RunProcess
+from tests.fixtures.command_line import ackloss
 
 RESULT: dict[str, Any] = {
     "schema": 1,
@@ -23,12 +22,6 @@ RESULT: dict[str, Any] = {
     "seed": 1,
 }
 FAULT = {"id": "cut", "nemesis": "partition", "nodes": ["b1"], "proven": True}
-
-
-def ackloss(*args: str | Path) -> Result:
-    done = CliRunner().invoke(main, [*map(str, args)], prog_name="ackloss")
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.output
-    return done
 
 
 def run_folder(folder: Path, **documents: object) -> Path:

@@ -6,17 +6,17 @@ import shutil
 from pathlib import Path
 
 import orjson
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from ackloss.cli import main
 from harness.campaigns.folder import CampaignDir
 from tests.fixtures.campaign_folder import OFF, ON
+from tests.fixtures.command_line import ackloss
 from tests.fixtures.lakes import ROOT, campaign, lake_of
 from tests.fixtures.result_documents import FAILED, lossy, run
 
 
 def compare(*words: object) -> Result:
-    return CliRunner().invoke(main, ["campaign", "compare", *map(str, words), "--json"])
+    return ackloss("campaign", "compare", *words, "--json")
 
 
 def started(folder: CampaignDir, at: str) -> CampaignDir:

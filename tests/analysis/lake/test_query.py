@@ -20,12 +20,11 @@ import orjson
 import pandas as pd
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import ackloss
-from ackloss.cli import main
 from analysis.campaign import campaign_document, results_of
 from analysis.lake.delta import StoredLake, open_lake
 from analysis.lake.query import as_csv, query, rows, text
@@ -35,6 +34,7 @@ from analysis.statistics.samples import sample_of
 from harness.campaigns.journal import read_progress
 from harness.errors import HistoryError, QueryError
 from harness.history.run_folder import RunDir
+from tests.fixtures import command_line
 from tests.fixtures.campaign_folder import OFF, ON
 from tests.fixtures.lakes import (
     ROOT,
@@ -88,9 +88,7 @@ def test_a_campaign_has_the_name_of_its_folder(tmp_path: Path) -> None:
 
 
 def asked(*words: object) -> Result:
-    done = CliRunner().invoke(main, ["lake", *map(str, words)], prog_name="ackloss")
-    assert "Traceback" not in done.output
-    return done
+    return command_line.ackloss("lake", *words)
 
 
 @pytest.mark.spark

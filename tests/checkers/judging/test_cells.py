@@ -317,7 +317,6 @@ def observed(folder: Path, *rows: tuple[float, str, int, str | None, int]) -> Ru
     table = pa.Table.from_pylist(
         [
             {
-                **dict.fromkeys(OBSERVATIONS.names),
                 "run_id": "r",
                 "time_ns": round(at_s * 1e9),
                 "answered_by": who,

@@ -16,7 +16,7 @@ import pytest
 from checkers.judging.many_runs import check_histories
 from checkers.judging.one_run import checker_of, judge_history
 from checkers.judging.outside import convert
-from harness.errors import AcklossError, HistoryError, PlanError
+from harness.errors import AcklossError, HistoryError
 from harness.protocols import Facts
 from tests.fixtures.command_line import ackloss
 
@@ -291,11 +291,6 @@ def test_an_option_of_the_checker(tmp_path: Path) -> None:
     (strict,) = check_histories([file], options={"idempotent_producer": "true"})
     assert (plain["verdict"], plain["counts"]["duplicates"]) == ("valid", 1)
     assert strict["verdict"] == "invalid"
-
-
-def test_an_unknown_checker_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match="did you mean 'loss'"):
-        check_histories([tmp_path / "x.jsonl"], checker="los")
 
 
 def test_lines_follow_their_index_where_they_have_one(tmp_path: Path) -> None:

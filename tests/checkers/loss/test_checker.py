@@ -22,7 +22,6 @@ CUT = (
 ACKS_OF_0ABC = {"settings": {"effective": {"producer": {"acks": "0abc"}}}}
 FAULTS = [{"id": "cut", "at_s": 1, "nemesis": "partition"}]
 
-
 HALF = ("unknown-and-found", "completed-without-an-invocation")
 
 
@@ -32,6 +31,30 @@ def experiment_of_2013() -> Made:
     return Made(writes=writes, reads=[R(value) for value in (*range(467), 990)])
 
 
+def read_by(reader: str, *values: int) -> list[R]:
+    """Values that a reader met, each at the offset of its number."""
+    return [R(value, offset=value, reader=reader) for value in values]
+
+
+TWO_PARTITIONS = {"topic": {"partitions": 2}}
+DELETES = {"topic": {"settings": {"retention.ms": 1000}}}
+IDEMPOTENT = {"workload": {"producer": {"enable.idempotence": True}}}
+IN_A_FAULT: dict[str, Any] = {
+    "reads": [R(0), R(1)],
+    "journal": CUT,
+    "plan": {"faults": FAULTS},
+}
+ONE_OF_ONE = {"attempted": 1, "acknowledged": 1, "survivors": 1}
+TWO_OF_TWO = {"attempted": 2, "acknowledged": 2, "survivors": 2}
+FOUR = {"attempted": 4, "acknowledged": 4}
+REFUSED_AND_FOUND = {
+    "attempted": 2,
+    "acknowledged": 1,
+    "failed": 1,
+    "survivors": 2,
+    "unacknowledged_found": 1,
+    "failed_found": 1,
+}
 AGAIN = {n: {"duplicates": n, "duplicates_acknowledged": n} for n in (1, 2)}
 CASES: dict[str, tuple[Made, str, dict[str, int]]] = {
     "the-experiment-of-2013": (
@@ -50,24 +73,17 @@ CASES: dict[str, tuple[Made, str, dict[str, int]]] = {
     "all-there": (
         Made(writes=LOG, reads=[R(0), R(1), R(2), R(3)]),
         "valid",
-        {"attempted": 4, "acknowledged": 4, "survivors": 4},
+        {**FOUR, "survivors": 4},
     ),
     "one-lost": (
         Made(writes=LOG, reads=[R(0), R(1), R(3)]),
         "invalid",
-        {"attempted": 4, "acknowledged": 4, "survivors": 3, "lost": 1},
+        {**FOUR, "survivors": 3, "lost": 1},
     ),
     "refused-and-found": (
         Made(writes=[W(0), W(1, "f")], reads=[R(0), R(1)]),
         "invalid",
-        {
-            "attempted": 2,
-            "acknowledged": 1,
-            "failed": 1,
-            "survivors": 2,
-            "unacknowledged_found": 1,
-            "failed_found": 1,
-        },
+        REFUSED_AND_FOUND,
     ),
     "unknown-and-found": (
         Made(writes=[W(0), W(1, "i"), W(2, "."), W(3, "i")], reads=[R(0), R(1), R(2)]),
@@ -84,14 +100,14 @@ CASES: dict[str, tuple[Made, str, dict[str, int]]] = {
     "nobody-wrote-it": (
         Made(writes=[W(0)], reads=[R(0), R(-5)]),
         "invalid",
-        {"attempted": 1, "acknowledged": 1, "survivors": 1, "unexpected": 1},
+        {**ONE_OF_ONE, "unexpected": 1},
     ),
     "on-another-partition": (
         Made(
             writes=[W(0, partition=0), W(1, partition=1)],
             reads=[R(0, partition=0), R(1, partition=0)],
             ends=[E(0), E(1, position=0)],
-            plan={"topic": {"partitions": 2}},
+            plan=TWO_PARTITIONS,
         ),
         "invalid",
         {"attempted": 2, "acknowledged": 2, "survivors": 1, "lost": 1, "unexpected": 1},
@@ -101,10 +117,10 @@ CASES: dict[str, tuple[Made, str, dict[str, int]]] = {
             writes=[W(0, partition=0)],
             reads=[R(0, partition=0), R(0, partition=1)],
             ends=[E(0), E(1)],
-            plan={"topic": {"partitions": 2}},
+            plan=TWO_PARTITIONS,
         ),
         "invalid",
-        {"attempted": 1, "acknowledged": 1, "survivors": 1, **AGAIN[1], "unexpected": 1},
+        {**ONE_OF_ONE, **AGAIN[1], "unexpected": 1},
     ),
     "of-another-key": (
         Made(writes=[W(0, key="x")], reads=[R(0, key="y")]),
@@ -114,50 +130,37 @@ CASES: dict[str, tuple[Made, str, dict[str, int]]] = {
     "three-copies": (
         Made(writes=[W(0)], reads=[R(0), R(0), R(0)]),
         "valid",
-        {"attempted": 1, "acknowledged": 1, "survivors": 1, **AGAIN[2]},
+        {**ONE_OF_ONE, **AGAIN[2]},
     ),
     "two-copies-although-idempotent": (
-        Made(
-            writes=[W(0)],
-            reads=[R(0), R(0)],
-            plan={"workload": {"producer": {"enable.idempotence": True}}},
-        ),
+        Made(writes=[W(0)], reads=[R(0), R(0)], plan=IDEMPOTENT),
         "invalid",
-        {"attempted": 1, "acknowledged": 1, "survivors": 1, **AGAIN[1]},
+        {**ONE_OF_ONE, **AGAIN[1]},
     ),
     "two-readers-contradict-each-other": (
-        Made(
-            writes=LOG,
-            reads=[
-                *(R(value, offset=value, reader="a") for value in (0, 1, 2)),
-                *(R(value, offset=value, reader="b") for value in (0, 3)),
-            ],
-        ),
+        Made(writes=LOG, reads=[*read_by("a", 0, 1, 2), *read_by("b", 0, 3)]),
         "unknown",
-        {"attempted": 4, "acknowledged": 4, "survivors": 3, "lost": 1},
+        {**FOUR, "survivors": 3, "lost": 1},
     ),
     "two-readers-contradict-each-other-at-an-offset": (
         Made(writes=[W(0)], reads=[R(0, offset=0, reader="a"), R(0, offset=7, reader="b")]),
         "unknown",
-        {"attempted": 1, "acknowledged": 1, "survivors": 1},
+        ONE_OF_ONE,
     ),
     "two-readers-contradict-each-other-in-a-key": (
         Made(writes=[W(0, key="x")], reads=[R(0, key="x", reader="a"), R(0, key="y", reader="b")]),
         "unknown",
-        {"attempted": 1, "acknowledged": 1, "survivors": 1},
+        ONE_OF_ONE,
     ),
     "the-log-began-later-for-the-second-reader": (
         Made(
             writes=LOG,
-            reads=[
-                *(R(value, offset=value, reader="a") for value in range(4)),
-                *(R(value, offset=value, reader="b") for value in (2, 3)),
-            ],
+            reads=[*read_by("a", 0, 1, 2, 3), *read_by("b", 2, 3)],
             ends=[E(reader="a"), E(reader="b", start=2)],
-            plan={"topic": {"settings": {"retention.ms": 1000}}},
+            plan=DELETES,
         ),
         "valid",
-        {"attempted": 4, "acknowledged": 4, "survivors": 4},
+        {**FOUR, "survivors": 4},
     ),
     "seen-only-by-a-reader-that-did-not-reach-the-end": (
         Made(
@@ -166,19 +169,16 @@ CASES: dict[str, tuple[Made, str, dict[str, int]]] = {
             ends=[E(reader="a"), E(reader="b", complete=False)],
         ),
         "unknown",
-        {"attempted": 4, "acknowledged": 4, "survivors": 3, "lost": 1},
+        {**FOUR, "survivors": 3, "lost": 1},
     ),
     "lost-for-one-reader-and-the-other-did-not-reach-the-end": (
         Made(
             writes=LOG,
-            reads=[
-                *(R(value, offset=value, reader="a") for value in (0, 1, 2)),
-                R(0, offset=0, reader="b"),
-            ],
+            reads=[*read_by("a", 0, 1, 2), *read_by("b", 0)],
             ends=[E(reader="a"), E(reader="b", position=1, complete=False)],
         ),
         "unknown",
-        {"attempted": 4, "acknowledged": 4, "survivors": 3, "lost": 1},
+        {**FOUR, "survivors": 3, "lost": 1},
     ),
     "refused-and-found-by-one-reader": (
         Made(
@@ -187,54 +187,47 @@ CASES: dict[str, tuple[Made, str, dict[str, int]]] = {
             ends=[E(reader="a")],
         ),
         "unknown",
-        {
-            "attempted": 2,
-            "acknowledged": 1,
-            "failed": 1,
-            "survivors": 2,
-            "unacknowledged_found": 1,
-            "failed_found": 1,
-        },
+        REFUSED_AND_FOUND,
     ),
     "nobody-wrote-what-one-reader-read": (
         Made(writes=[W(0)], reads=[R(0, reader="a"), R(-5, reader="a")], ends=[E(reader="a")]),
         "unknown",
-        {"attempted": 1, "acknowledged": 1, "survivors": 1, "unexpected": 1},
+        {**ONE_OF_ONE, "unexpected": 1},
     ),
     "two-copies-although-idempotent-for-one-reader": (
         Made(
             writes=[W(0)],
             reads=[R(0, reader="a"), R(0, reader="a")],
             ends=[E(reader="a")],
-            plan={"workload": {"producer": {"enable.idempotence": True}}},
+            plan=IDEMPOTENT,
         ),
         "unknown",
-        {"attempted": 1, "acknowledged": 1, "survivors": 1, **AGAIN[1]},
+        {**ONE_OF_ONE, **AGAIN[1]},
     ),
     "all-there-for-one-reader": (
         Made(writes=[W(0)], reads=[R(0, reader="a")], ends=[E(reader="a")]),
         "valid",
-        {"attempted": 1, "acknowledged": 1, "survivors": 1},
+        ONE_OF_ONE,
     ),
     "lost-on-the-partition-that-two-read": (
         Made(
             writes=[W(0), W(1), W(2, partition=1), W(3, partition=1)],
             reads=[R(0), R(2, partition=1, reader="a")],
             ends=[E(0), E(1, reader="a")],
-            plan={"topic": {"partitions": 2}},
+            plan=TWO_PARTITIONS,
         ),
         "invalid",
-        {"attempted": 4, "acknowledged": 4, "survivors": 2, "lost": 2},
+        {**FOUR, "survivors": 2, "lost": 2},
     ),
     "all-there-and-not-every-replica-in-sync": (
         Made(writes=[W(0)], reads=[R(0)], ends=[E(isr=2)]),
         "unknown",
-        {"attempted": 1, "acknowledged": 1, "survivors": 1},
+        ONE_OF_ONE,
     ),
     "two-copies": (
         Made(writes=[W(0)], reads=[R(0, offset=0), R(0, offset=7)]),
         "valid",
-        {"attempted": 1, "acknowledged": 1, "survivors": 1, **AGAIN[1]},
+        {**ONE_OF_ONE, **AGAIN[1]},
     ),
     "sent-is-not-acknowledged": (
         Made(
@@ -253,52 +246,43 @@ CASES: dict[str, tuple[Made, str, dict[str, int]]] = {
     "beyond-the-end-of-an-isr-that-is-not-whole": (
         Made(writes=LOG, reads=[R(0), R(1)], ends=[E(position=2, isr=2)]),
         "unknown",
-        {"attempted": 4, "acknowledged": 4, "survivors": 2, "not_yet_visible": 2},
+        {**FOUR, "survivors": 2, "not_yet_visible": 2},
     ),
     "below-the-end-of-an-isr-that-is-not-whole": (
         Made(writes=LOG, reads=[R(0), R(2, offset=2)], ends=[E(position=3, isr=2)]),
         "invalid",
-        {"attempted": 4, "acknowledged": 4, "survivors": 2, "lost": 1, "not_yet_visible": 1},
+        {**FOUR, "survivors": 2, "lost": 1, "not_yet_visible": 1},
     ),
     "beyond-the-end-of-a-whole-isr": (
         Made(writes=LOG, reads=[R(0), R(1)], ends=[E(position=2)]),
         "invalid",
-        {"attempted": 4, "acknowledged": 4, "survivors": 2, "lost": 2},
+        {**FOUR, "survivors": 2, "lost": 2},
     ),
     "not-read-to-the-end": (
         Made(writes=LOG, reads=[R(0), R(1)], ends=[E(position=2, complete=False)]),
         "unknown",
-        {"attempted": 4, "acknowledged": 4, "survivors": 2, "not_yet_visible": 2},
+        {**FOUR, "survivors": 2, "not_yet_visible": 2},
     ),
     "missing-before-reading-stopped": (
         Made(writes=LOG, reads=[R(0), R(2, offset=2)], ends=[E(position=3, complete=False)]),
         "unknown",
-        {"attempted": 4, "acknowledged": 4, "survivors": 2, "not_yet_visible": 2},
+        {**FOUR, "survivors": 2, "not_yet_visible": 2},
     ),
-    "never-read": (
-        Made(writes=LOG, ends=()),
-        "unknown",
-        {"attempted": 4, "acknowledged": 4, "not_yet_visible": 4},
-    ),
+    "never-read": (Made(writes=LOG, ends=()), "unknown", {**FOUR, "not_yet_visible": 4}),
     "deleted-without-asking": (
         Made(writes=LOG, reads=[R(2, offset=2), R(3, offset=3)], ends=[E(start=2)]),
         "unknown",
-        {"attempted": 4, "acknowledged": 4, "survivors": 2, "lost": 2, "deleted": 2},
+        {**FOUR, "survivors": 2, "lost": 2, "deleted": 2},
     ),
     "deleted-and-lost": (
         Made(writes=LOG, reads=[R(2, offset=2)], ends=[E(start=2)]),
         "invalid",
-        {"attempted": 4, "acknowledged": 4, "survivors": 1, "lost": 3, "deleted": 2},
+        {**FOUR, "survivors": 1, "lost": 3, "deleted": 2},
     ),
     "deletion-under-test": (
-        Made(
-            writes=LOG,
-            reads=[R(2, offset=2), R(3, offset=3)],
-            ends=[E(start=2)],
-            plan={"topic": {"settings": {"retention.ms": 1000}}},
-        ),
+        Made(writes=LOG, reads=[R(2, offset=2), R(3, offset=3)], ends=[E(start=2)], plan=DELETES),
         "invalid",
-        {"attempted": 4, "acknowledged": 4, "survivors": 2, "lost": 2, "deleted": 2},
+        {**FOUR, "survivors": 2, "lost": 2, "deleted": 2},
     ),
     "completed-without-an-invocation": (
         Made(writes=[W(0, invoked=False), W(1, "f", invoked=False)], reads=[R(0)]),
@@ -321,7 +305,7 @@ CASES: dict[str, tuple[Made, str, dict[str, int]]] = {
     "the-nemesis-writes-nothing": (
         Made(writes=[W(0)], reads=[R(0)], nemesis=True),
         "valid",
-        {"attempted": 1, "acknowledged": 1, "survivors": 1},
+        ONE_OF_ONE,
     ),
     "nothing-attempted": (Made(), "unknown", {}),
     "nothing-acknowledged": (Made(writes=[W(0, "f")]), "unknown", {"attempted": 1, "failed": 1}),
@@ -333,43 +317,18 @@ CASES: dict[str, tuple[Made, str, dict[str, int]]] = {
             run={"state": "interrupted"},
         ),
         "unknown",
-        {
-            "attempted": 4,
-            "acknowledged": 4,
-            "survivors": 1,
-            "not_yet_visible": 3,
-            "unexpected": 1,
-        },
+        {**FOUR, "survivors": 1, "not_yet_visible": 3, "unexpected": 1},
     ),
-    "attempted-in-a-fault": (
-        Made(
-            writes=[W(0), W(1, at_ms=6)],
-            reads=[R(0), R(1)],
-            journal=CUT,
-            plan={"faults": FAULTS},
-        ),
-        "valid",
-        {"attempted": 2, "acknowledged": 2, "survivors": 2},
-    ),
+    "attempted-in-a-fault": (Made(writes=[W(0), W(1, at_ms=6)], **IN_A_FAULT), "valid", TWO_OF_TWO),
     "due-in-a-fault-and-begun-after-it": (
-        Made(
-            writes=[W(0), W(1, at_ms=6, late_ms=5)],
-            reads=[R(0), R(1)],
-            journal=CUT,
-            plan={"faults": FAULTS},
-        ),
+        Made(writes=[W(0), W(1, at_ms=6, late_ms=5)], **IN_A_FAULT),
         "unknown",
-        {"attempted": 2, "acknowledged": 2, "survivors": 2},
+        TWO_OF_TWO,
     ),
     "nothing-attempted-in-a-fault": (
-        Made(
-            writes=[W(0), W(1, at_ms=12)],
-            reads=[R(0), R(1)],
-            journal=CUT,
-            plan={"faults": FAULTS},
-        ),
+        Made(writes=[W(0), W(1, at_ms=12)], **IN_A_FAULT),
         "unknown",
-        {"attempted": 2, "acknowledged": 2, "survivors": 2},
+        TWO_OF_TWO,
     ),
 }
 
@@ -398,15 +357,8 @@ def test_what_is_found_is_filed_row_for_row(name: str, judged: dict[str, Judged]
     expected = {
         "lost": counts["lost"] - counts["deleted"],
         "duplicate": counts["duplicates"],
-        **{
-            kind: counts[kind]
-            for kind in (
-                "deleted",
-                "not_yet_visible",
-                "failed_found",
-                "unexpected",
-            )
-        },
+        **{name: counts[name] for name in ("deleted", "not_yet_visible")},
+        **{name: counts[name] for name in ("failed_found", "unexpected")},
     }
     assert {kind: kinds.count(kind) for kind in expected} == expected
     assert {row["run_id"] for row in reported.findings} <= {name}
@@ -522,7 +474,7 @@ def test_only_the_partition_that_was_not_in_sync_is_in_doubt(judge: Judge) -> No
     reads = [R(2, 0, offset=0), R(3, 1, offset=0)]
     for behind, visible in ((0, 1), (1, 0)):
         ends = [E(number, position=5, isr=2 if number == behind else 3) for number in (0, 1)]
-        made = Made(writes=writes, reads=reads, ends=ends, plan={"topic": {"partitions": 2}})
+        made = Made(writes=writes, reads=reads, ends=ends, plan=TWO_PARTITIONS)
         found = {row["value"]: row["kind"] for row in judge({f"r{behind}": made})[f"r{behind}"][1]}
         assert found == {behind: "not_yet_visible", visible: "lost"}
 

@@ -62,20 +62,10 @@ def test_a_value_that_is_added_again_is_bad_input(tmp_path: Path) -> None:
 
 
 def test_what_was_acknowledged_after_the_last_read_began_is_not_lost(tmp_path: Path) -> None:
-    # set: lost-count 1, invalid.
+    # set: lost-count 1, invalid. set-full: valid, stable-count 1, never-read-count 1.
     answer = said(tmp_path, add(1), begin_read(), add(2), end_read(1))
-    assert answer.final == {
-        "attempted": 2,
-        "acknowledged": 2,
-        "survivors": 1,
-        "not_yet_visible": 1,
-    }
-    assert answer.judged.verdict == "unknown"
-
-
-def test_an_acknowledged_element_that_no_read_decides_about_is_a_doubt(tmp_path: Path) -> None:
-    # set-full: valid, stable-count 1, never-read-count 1.
-    answer = said(tmp_path, add(1), begin_read(), add(2), end_read(1))
+    final = {"attempted": 2, "acknowledged": 2, "survivors": 1, "not_yet_visible": 1}
+    assert answer.final == final
     assert (answer.judged.verdict, answer.doubts) == ("unknown", ["not_yet_visible"])
     assert (answer.counts["never_read"], answer.counts["never_read_acknowledged"]) == (1, 1)
     assert [row["value"] for row in answer.found("never_read")] == [2]

@@ -36,10 +36,7 @@ def outcome(counts: dict[str, int]) -> str:
 
 
 EDGES: dict[str, tuple[list[Op | list[Op]], str]] = {
-    "absent from a read that began after the add completed": (
-        [add(1), read()],
-        "lost",
-    ),
+    "absent from a read that began after the add completed": ([add(1), read()], "lost"),
     "absent from a read that began just before the add completed": (
         [begin_add(1), begin_read(), end_add(1), end_read()],
         "never_read",
@@ -54,10 +51,7 @@ EDGES: dict[str, tuple[list[Op | list[Op]], str]] = {
     ),
     "present, then absent": ([add(1), read(1), read()], "lost"),
     "absent, then present": ([add(1), read(), read(1)], "stable"),
-    "known by a read alone, then absent": (
-        [begin_add(1), read(1), read()],
-        "lost",
-    ),
+    "known by a read alone, then absent": ([begin_add(1), read(1), read()], "lost"),
     "absent from a read that began before the one that made it known completed": (
         [begin_add(1), begin_read(7), begin_read(8), end_read(1, process=7), end_read(process=8)],
         "never_read",
@@ -98,14 +92,8 @@ EDGES: dict[str, tuple[list[Op | list[Op]], str]] = {
         [add(1), read(), read(1, end="info")],
         "lost",
     ),
-    "an unknown add that was never read is not lost": (
-        [add(1, "info"), read()],
-        "never_read",
-    ),
-    "a failed add that was never read is not lost": (
-        [add(1, "fail"), read()],
-        "never_read",
-    ),
+    "an unknown add that was never read is not lost": ([add(1, "info"), read()], "never_read"),
+    "a failed add that was never read is not lost": ([add(1, "fail"), read()], "never_read"),
     "an add that never completed is not lost": ([begin_add(1), read()], "never_read"),
 }
 

@@ -7,19 +7,14 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from ackloss.cli import main
 from harness.errors import PlanError
 from harness.plan import shipped
 from harness.plan.shipped import CAMPAIGNS, PLANS, find, named_files
+from tests.fixtures.command_line import ackloss
 
 ROOT = Path(__file__).parents[3]
 ALWAYS_VALID = ROOT / "campaigns" / "always-valid.toml"
-
-
-def ackloss(*args: str) -> Result:
-    return CliRunner().invoke(main, args, prog_name="ackloss")
 
 
 @pytest.fixture(autouse=True)
