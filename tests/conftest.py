@@ -4,11 +4,11 @@ example on a busy machine, and no garbage collection of what was there before ea
 `make test` leaves those with the marker `full` to `make e2e`: others show the same in less time.
 
 With `pytest -n N --dist loadgroup --no-loadscope-reorder` the files that run plans on real nodes,
-or need nodes alone, real time, Spark or a browser are in one group each, whose tests run one after
-the other: real runs starve each other on two cores, and a starved run is `unknown`. Every other
-file is a group. What is not real has a low priority. A test that compares the whole machine before
-and after (the marker `alone`) waits for the end of the real tests beside it, and none begins before
-its own end.
+or need nodes alone, real time or Java, Spark or a browser are in one group each, whose tests run
+one after the other: real runs starve each other on two cores, and a starved run is `unknown`. Every
+other file is a group. What is not real has a low priority. A test that compares the whole machine
+before and after (the marker `alone`) waits for the end of the real tests beside it, and none begins
+before its own end.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def kind_of(marks: Iterable[str]) -> str:
     named = {*marks}
     if "docker" in named:
         return CLUSTERS if "e2e" in named else PODS
-    if "real_time" in named:
+    if named & {"real_time", "java"}:  # Java's client is started once
         return LOAD
     return next((kind for kind in FIRST[len(REAL) :] if kind in named), "")
 

@@ -37,11 +37,14 @@ def page(out: Path) -> str:
     return next(out.glob("*/report.html")).read_text()
 
 
+# Each time without containers: targets/kafka/test_lost_answers, and against a broker of this
+# machine: targets/kafka/levers/test_proxy_on_a_broker.
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("plan", "error", "ended"),
     [
         ("unacknowledged-java", "REQUEST_TIMED_OUT", {"NETWORK_EXCEPTION"}),
-        pytest.param("unacknowledged-reset", "_MSG_TIMED_OUT", set(), marks=pytest.mark.full),
+        ("unacknowledged-reset", "_MSG_TIMED_OUT", set()),
     ],
     ids=["java", "librdkafka"],
 )
