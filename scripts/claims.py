@@ -427,7 +427,8 @@ def logs_of(run_id: str) -> dict[str, float]:
 
 
 def missing(runs: Mapping[str, Sequence[Run]], wanted: int, only: Sequence[str]) -> list[Part]:
-    """What is to be run: of each command, in rounds, as many runs as are missing."""
+    """What is to be run: of each command, in rounds, as many runs as conclusive ones are missing.
+    One that was inconclusive three times as often as that is left alone."""
     parts = {
         " ".join(part.command): part
         for claim in claims()
@@ -435,11 +436,12 @@ def missing(runs: Mapping[str, Sequence[Run]], wanted: int, only: Sequence[str])
         for part in claim.parts
         if part.plan
     }
-    rounds = [
-        (len(runs.get(command, ())) + n, number, part)
-        for number, (command, part) in enumerate(parts.items())
-        for n in range(wanted - len(runs.get(command, ())))
-    ]
+    rounds = []
+    for number, (command, part) in enumerate(parts.items()):
+        done = runs.get(command, ())
+        conclusive = sum(run.eligible for run in done)
+        for n in range(conclusive, min(wanted, conclusive + 3 * wanted - len(done))):
+            rounds.append((n, number, part))
     return [part for _, _, part in sorted(rounds, key=lambda each: each[:2])]
 
 
