@@ -2,6 +2,7 @@
 docs/evidence/claims.md.
 
     python -m scripts.claims [--runs 3] [--only A1 ...] [--hours 8]   run what is missing, write
+    python -m scripts.claims --add RUN ...   keep runs that exist, of plans that claims ask
     python -m scripts.claims --page    only write the page again
     python -m scripts.claims --check   1 where the page is not that of the data
 
@@ -32,6 +33,7 @@ import orjson
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ackloss.session import Session
 from analysis.statistics.shares import Share
 from harness.machine.files import replace_file
 from harness.protocols import DOUBTS
@@ -52,6 +54,12 @@ DOCUMENTS: Final = {
 }
 HOLDS, LIMITED, FALSE = "holds", "holds with limits", "**does not hold**"
 NOT_SEEN, OPEN, CANNOT = "not seen", "not answered yet", "cannot be tested here"
+PICTURE: Final = """
+![Loss and availability](majority.png)
+
+A9, drawn by `python -m scripts.majority` from isr-settings (three replicas).
+`campaigns/majority.toml` asks it of five, under random faults of one and of two brokers.
+"""
 OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     "==": operator.eq,
     "<": operator.lt,
@@ -340,9 +348,8 @@ def run_once(part: Part, number: int = 0) -> Run:
             result = result_of([*part.command, *seed], out)
             if "error" in result:
                 return Run(date=today, reason=result["error"]["what"])
-            folder = out / result["run_id"]
             replicas = logs_of(result["run_id"]) if part.logs else {}
-            return _run(today, folder, result, replicas)
+            return run_of(out / result["run_id"], today, replicas)
         finally:
             if part.logs:
                 clean = [sys.executable, "-m", "ackloss", "clean", "--kept", "--quiet"]
@@ -350,25 +357,37 @@ def run_once(part: Part, number: int = 0) -> Run:
                 del os.environ["ACKLOSS_STATE"]
 
 
-def _run(
-    today: str, folder: Path, result: Mapping[str, Any], more: Mapping[str, float] = {}
-) -> Run:
+def run_of(folder: Path, day: str, more: Mapping[str, float] = {}) -> Run:
+    """A run, or a cell, by its folder."""
+    result = orjson.loads((folder / "result.json").read_bytes())
     cells = [each["name"] for each in result.get("cells", ())]
-    plan = orjson.loads((folder / "plan.json").read_bytes())
     return Run(
-        date=today,
-        version=str(plan["target"].get("version", "")),
+        date=day,
+        version=str(_plan(folder)["target"].get("version", "")),
         verdict=result["verdict"],
         reason=result["reason"],
         eligible=bool(result.get("eligible")) or bool(cells),
         doubts=tuple(result["doubts"]),
         figures={**_figures(result), **_smallest_isr(folder), **more},
-        cells={
-            name: _run(today, inner, orjson.loads((inner / "result.json").read_bytes()))
-            for name in cells
-            if (inner := folder / "cells" / name)
-        },
+        cells={name: run_of(folder / "cells" / name, day) for name in cells},
     )
+
+
+def _plan(folder: Path) -> dict[str, Any]:
+    plan: dict[str, Any] = orjson.loads((folder / "plan.json").read_bytes())
+    return plan
+
+
+def command_of(folder: Path) -> str:
+    """The command of claims that this is a run of. Raises ValueError if there is none."""
+    plan = _plan(folder)
+    for claim in claims():
+        for part in claim.parts:
+            if part.plan and not part.logs and Path(part.plan).stem == plan["name"]:
+                asked = Session().resolve(Path(part.plan), part.changes).plan.document()
+                if {**asked, "seed": 0, "yours": 0} == {**plan, "seed": 0, "yours": 0}:
+                    return " ".join(part.command)
+    raise ValueError(f"{folder}: no claim asks this plan, with these settings")
 
 
 def _figures(result: Mapping[str, Any]) -> dict[str, float]:
@@ -483,6 +502,7 @@ def page() -> str:
                 )
                 cells = (claim.id, claim.claim, measured or claim.cannot, _verdict(claim, words))
                 text += f"| {' | '.join(cells)} |\n"
+        text += PICTURE if letter == "A" else ""
     return text
 
 
@@ -509,6 +529,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[], metavar="CLAIM", help="these claims")
     parser.add_argument("--hours", type=float, default=24.0, help="begin no run after this time")
     parser.add_argument("--at-most", type=int, metavar="N", help="begin no more runs than this")
+    parser.add_argument("--add", nargs="*", default=[], type=Path, metavar="RUN")
     parser.add_argument("--page", action="store_true", help="only write the page again")
     parser.add_argument("--check", action="store_true", help="only compare the page with the data")
     given = parser.parse_args()
@@ -517,8 +538,13 @@ def main() -> int:
         parser.error(f"there is no claim {unknown[0]}; known: {', '.join(known)}")
     if given.check:
         return int(PAGE.read_text(encoding="utf-8") != page())
+    for folder in given.add:
+        day = f"{folder.name[:4]}-{folder.name[4:6]}-{folder.name[6:8]}"
+        add(command_of(folder), run_of(folder, day))
     until = time.monotonic() + 3600 * given.hours
-    for part in [] if given.page else missing(seen(), given.runs, given.only)[: given.at_most]:
+    for part in (
+        [] if given.page or given.add else missing(seen(), given.runs, given.only)[: given.at_most]
+    ):
         if time.monotonic() > until:
             break
         command = " ".join(part.command)

@@ -6,10 +6,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from ackloss.session import Session
-from scripts import claims
+from scripts import claims, majority
+from tests.fixtures.command_line import ackloss
 
 CLAIMS = claims.claims()
 PARTS = {" ".join(part.command): part for claim in CLAIMS for part in claim.parts if part.plan}
@@ -189,6 +191,37 @@ def test_a_run_through_the_command_line() -> None:
     refused = claims.run_once(part({**LOST, "plan": "no-such-plan"}))
     assert (refused.verdict, refused.eligible) == (None, False)
     assert "no-such-plan" in refused.reason
+
+
+def test_a_run_that_exists_is_kept_for_the_claim_that_asks_its_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("memory/acknowledge-before-replication", "workload.duration_s=5")
+    done = ackloss("run", words[0], "--set", words[1], "--out", str(tmp_path), "--seed", "5")
+    assert done.exit_code == 1, done.output
+    (folder,) = tmp_path.iterdir()
+    asked = part({**LOST, "plan": words[0], "changes": [words[1]]})
+    others = part({**LOST, "plan": words[0]})
+    for parts, found in (((others, asked), asked), ((others,), None)):
+        claim = claims.Claim(id="A1", claim="c", parts=parts)
+        monkeypatch.setattr(claims, "claims", lambda each=claim: [each])
+        if found is None:
+            with pytest.raises(ValueError, match="no claim asks this plan"):
+                claims.command_of(folder)
+        else:
+            assert claims.command_of(folder) == " ".join(found.command)
+    seen = claims.run_of(folder, "2026-11-28")
+    assert claims.answer(asked, [seen], {}).words == "1 of 1 (3 to 100 %)"
+
+
+def test_the_picture_of_the_majority_is_that_of_the_table(tmp_path: Path) -> None:
+    cells = pd.read_csv(claims.RESULTS / "2026-11-23-isr-settings/tables/cells.csv")
+    groups = [f"unclean=true,acks=all,faults={fault}" for fault in ("aphyr", "storm", "kill")]
+    picture = tmp_path / "p.png"
+    picture.write_bytes(majority.draw(cells, groups))
+    assert picture.read_bytes() == (claims.PAGE.parent / "majority.png").read_bytes()
+    with pytest.raises(ValueError, match="no cell has 'acks=2'"):
+        majority.draw(cells, ["acks=2"])
 
 
 @pytest.mark.e2e
