@@ -324,6 +324,7 @@ class CheckView:
     latencies: list[tuple[str, list[str]]]
     rates: list[tuple[str, str]]
     final: bool | None
+    nodes: list[list[str]]
 
 
 def shown(result: RunResult) -> Sequence[CheckRecord]:
@@ -358,6 +359,17 @@ def _view(check: CheckRecord, model: str) -> CheckView:
             if name in check.rates
         ],
         final=bool((final or {}).get("is_final")) if "final_read" in check.details else None,
+        nodes=[
+            [
+                str(row["node"]),
+                *(f"{row[name]:,}" for name in ("reads", "final_reads", "stale")),
+                *(
+                    formatting.milliseconds(None if row[name] is None else row[name] * 1000)
+                    for name in ("stale_s_p50", "stale_s_max")
+                ),
+            ]
+            for row in check.details.get("nodes") or ()
+        ],
     )
 
 

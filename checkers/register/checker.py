@@ -396,7 +396,7 @@ class Register(OneShard[Paired]):
             ),
             all_well=counted(keys, f"{{n}} [key is|keys are] {_ADJECTIVE[self.consistency]}"),
             details={
-                "examples": [_example(each, names) for each in found.examples],
+                "examples": [_example(each, names, operations) for each in found.examples],
                 "nodes": _by_node(gathered, final, found, timed=run.facts.timed),
             },
         )
@@ -558,8 +558,10 @@ def _name(key: str | None) -> str:
     return "the register" if key is None else repr(key)
 
 
-def _example(example: CounterExample, names: tuple[str | None, ...]) -> dict[str, Any]:
-    """A counter-example as JSON, for the page that draws it."""
+def _example(
+    example: CounterExample, names: tuple[str | None, ...], operations: Operations
+) -> dict[str, Any]:
+    """A counter-example as JSON, for the page that draws it; with the times of these operations."""
     return {
         "key": names[example.key],
         "consistency": example.consistency,
@@ -568,7 +570,10 @@ def _example(example: CounterExample, names: tuple[str | None, ...]) -> dict[str
         "start": _or_none(example.start),
         "register": _or_none(example.register),
         "stuck": example.stuck,
-        "operations": [_placed(each) for each in example.operations],
+        "operations": [
+            {**_placed(each), "invoke_ns": int(operations.invoke_ns[each.row])}
+            for each in example.operations
+        ],
     }
 
 
