@@ -88,10 +88,12 @@ class ShapingRecord(UndoRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessRecord(UndoRecord):
-    """The target's process is ended by a signal. No pid: it was dead before."""
+    """The target's process is ended by a signal; one that has not ended after `grace_s` is killed.
+    No pid: it was dead before."""
 
     signal: Signal
     pid: Pid | None
+    grace_s: float = 30
 
 
 @dataclass(frozen=True, kw_only=True)

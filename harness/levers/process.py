@@ -3,9 +3,9 @@
 A signal counts as applied when the process has died of it, not when it was sent. The process is
 identified by the id that it wrote itself when it started, never by a name pattern.
 
-TERM requests a clean stop. A process that has not stopped in time is killed, as any service manager
-does: it must not end by itself after the fault was healed. The exit code then shows this, and the
-fault is not proven.
+TERM requests a clean stop. A process that has not stopped in time (the `grace_s` of its record) is
+killed, as any service manager does: it must not end by itself after the fault was healed. The exit
+code then shows this, and the fault is not proven.
 
 Which faults keep a process dead is noted on the node: one empty file for each, with the life of the
 process that the fault ended. So if faults overlap, the process is started only when the last of
@@ -70,9 +70,10 @@ def end_process(node: Node, record: Ends) -> None:
     note on the node which fault it was."""
     if record.pid is None:
         return  # it was dead before: the probe says so
-    for signal in (record.signal, "KILL"):
+    grace_s = getattr(record, "grace_s", _DEATH_S)
+    for signal, within_s in ((record.signal, grace_s), ("KILL", _DEATH_S)):
         node.send_signal(signal, record.pid)
-        if poll_until(lambda: not node.process().running, within_s=_DEATH_S):
+        if poll_until(lambda: not node.process().running, within_s=within_s):
             must(node, ["touch", _mark(_death(record), node.process().started_at)])
             return
 

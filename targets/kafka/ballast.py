@@ -113,13 +113,14 @@ def refuse_too_many(node: Node, plan: KafkaPlan) -> None:
         if limit is None:
             continue
         replicas, number = plan.topic.replication_factor, plan.target.ballast_partitions
-        room = (int(limit[1]) - _SPARE_FILES) // each * plan.target.brokers // replicas
+        files = max(0, int(limit[1]) - _SPARE_FILES)
+        room = files // each * plan.target.brokers // replicas
         if number > room:
             raise PlanError(
                 f"{number:,} partitions of {replicas} replicas on {plan.target.brokers} brokers "
                 f"are more than this machine carries: {node.name} is limited to {limit[1]} {what}",
                 key="target.ballast_partitions",
-                hint=f"use at most {max(0, room):,}, or raise the limit",
+                hint=f"use at most {room:,}, or raise the limit",
             )
 
 

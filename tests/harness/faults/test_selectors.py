@@ -50,6 +50,7 @@ THREE = (view(0, "b2", "b1", "b2"), view(1, "b2", "b2"), view(2, "b1", "b1", "b2
         ("isr(0)", ["b1", "b2"]),
         ("out-of-isr(0)", ["b3"]),
         ("controller", ["c2"]),
+        ("after-controller", ["b1"]),
         ("role:controller", ["c1", "c2", "c3"]),
         ("node:b3", ["b3"]),
         ("node:b9", []),
@@ -175,3 +176,10 @@ def test_what_may_be_chosen_is_known_before(text: str, names: set[str]) -> None:
     for seed in range(5):
         made = choice(*THREE, seed=seed, first=("b1", "z1"))
         assert set(selectors.select(text, made)) <= possible
+
+
+@pytest.mark.parametrize(("active", "after"), [("b1", "b2"), ("b3", "b1"), (None, "b1")])
+def test_after_the_controller_is_never_the_controller(active: str | None, after: str) -> None:
+    situation = Situation(time_ns=0, controller=active)
+    seen = Choice(roles=ROLES, situation=situation, vocabulary=KAFKA)
+    assert selectors.select("after-controller", seen) == [after]

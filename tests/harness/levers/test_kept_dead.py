@@ -3,6 +3,7 @@ time in which the process ran."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -249,3 +250,19 @@ def test_only_an_end_without_a_signal_is_an_end_of_the_fault(
     seen = run(tmp_path, node, levers_over(node), *steps)
     assert (seen["stored"].proven, seen["stored"].touched) == (bool(met), met)
     assert node.running, "it is started again, whatever ended it"
+
+
+@pytest.mark.parametrize(("grace_s", "ended_by"), [(0.2, "KILL"), (5.0, "TERM")])
+def test_a_clean_stop_has_as_long_as_its_record_gives_it(grace_s: float, ended_by: str) -> None:
+    class Slow(KilledNode):
+        sent: str = ""
+
+        def send_signal(self, signal: str, pid: int) -> None:
+            self.sent = signal
+            delay_s = 0.0 if signal == "KILL" else 1.0
+            threading.Timer(delay_s, lambda: setattr(self, "running", False)).start()
+
+    node = Slow("b1", frozenset({"broker"}), "198.18.0.11")
+    record = ProcessRecord(node="b1", fault="x", signal="TERM", pid=7, grace_s=grace_s)
+    ProcessLever({"b1": node}).apply(record)
+    assert (node.sent, node.running) == (ended_by, False)

@@ -290,3 +290,37 @@ def test_an_observation_that_ended_is_reported() -> None:
         assert observer._tasks[1].join(10)
         assert observer.new_reports() == ["b2 was not observed to the end: SystemExit: 3"]
     assert observer.new_reports() == []
+
+
+def test_of_the_ballast_changes_and_answers_are_written_down() -> None:
+    time, rows = VirtualTime(ends_s=5), []
+    first, later = (
+        said("b1", leader, epoch).partitions for leader, epoch in (("b1", 3), ("b2", 4))
+    )
+    given = [first, (), None, later, OSError("gone"), ()]
+    takes_s = [0, 0.1, 0, 0, 0, 0]
+
+    def changes(*, timeout_s: float) -> Any:
+        assert timeout_s > 0
+        if not given:
+            time.set()
+            return None
+        time.passed_ns += round(takes_s.pop(0) * S)
+        answer = given.pop(0)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    cell = Watched(PLAN, ballast=rows.extend)
+    observer = Observer(BareTarget(), {}, [cell], clock=time, _stop=time)
+    observer._watch_ballast("b1", changes)
+    seen = [(row[0] / S, *row[1:5]) for row in rows]
+    assert seen == [
+        (0.0, "b1", 0, "b1", 3),
+        (0.0, "b1", None, None, None),
+        (pytest.approx(0.3), "b1", None, None, None),
+        (pytest.approx(1.5), "b1", 0, "b2", 4),
+        (pytest.approx(1.5), "b1", None, None, None),
+        (pytest.approx(1.9), "b1", None, None, None),
+    ]
+    assert observer.failures == {"b1": "OSError: gone"}
