@@ -116,7 +116,7 @@ def picture(
     figure = Figure(figsize=(3.6 * len(panels), 3.4), layout="constrained", facecolor="white")
     for place, (fault, stage) in enumerate(panels, start=1):
         panel = figure.add_subplot(1, len(panels), place)
-        plain(panel, {**colours, "paper": "white"})
+        plain(panel, colours)
         own = rows[(rows["fault"] == fault) & rows[stage].notna()]
         lines = laws(rows, fault, stage)
         for system, points in own.groupby("system"):

@@ -92,6 +92,8 @@ def _cell_text(name: str, value: object) -> str:
         return formatting.seconds(value / 1e9)
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float) and name.endswith("_s"):
+        return formatting.seconds(value)
     return formatting.NOTHING if value is None else str(value)
 
 
@@ -313,7 +315,7 @@ class CheckView:
     """One check as the page shows it: all counts, the few that say most, and what it has besides.
     `latencies` are rows of least, median, 95 %, 99 % and most; `rates` are what they are of, and
     their text; `final`: whether a read began after every add had completed; `None` where the check
-    does not say."""
+    does not say; `faults` is a table of what each fault cost."""
 
     name: str
     title: str
@@ -325,6 +327,7 @@ class CheckView:
     rates: list[tuple[str, str]]
     final: bool | None
     nodes: list[list[str]]
+    faults: list[Examples]
 
 
 def shown(result: RunResult) -> Sequence[CheckRecord]:
@@ -341,6 +344,10 @@ def views(result: RunResult) -> list[CheckView]:
 def _view(check: CheckRecord, model: str) -> CheckView:
     latencies = check.details.get("latencies_ms") or {}
     final = check.details.get("final_read")
+    faults = [
+        {name: each for name, each in dict(fault).items() if name != "nodes"}
+        for fault in check.details.get("failover") or ()
+    ]
     return CheckView(
         name=check.name,
         title=_declared(check.name).title or f"Check: {check.name}",
@@ -370,6 +377,7 @@ def _view(check: CheckRecord, model: str) -> CheckView:
             ]
             for row in check.details.get("nodes") or ()
         ],
+        faults=[_table("faults", len(faults), faults)] if faults else [],
     )
 
 
