@@ -110,6 +110,9 @@ class EtcdClient(KeyValueClient):
     def write(self, key: str, value: int) -> None:
         self._post("put", {"key": _encoded(key), "value": _encoded(value)})
 
+    def delete(self, key: str) -> None:
+        self._post("deleterange", {"key": _encoded(key)})
+
     def compare_and_set(self, key: str, expected: int, value: int) -> bool:
         name = _encoded(key)
         is_expected = {"key": name, "target": "VALUE", "value": _encoded(expected)}

@@ -121,8 +121,8 @@ class Registers:
         transaction that ended otherwise."""
         self.applied += 1
         done = True
-        if entry.f == "write":
-            self.values[entry.key] = entry.value
+        if entry.f in ("write", "delete"):
+            self.values[entry.key] = entry.value if entry.f == "write" else None
         elif entry.f == "cas":
             done = self.values.get(entry.key) == entry.expected
             if done:

@@ -308,13 +308,16 @@ class RegisterClient(KeyedClient):
     """Registers: a key holds a value."""
 
     def operate(self, op: Invoke) -> Completion:
-        """Read, write, or compare and set."""
+        """Read, write, delete, or compare and set."""
         f, value, _, key, expected = op
         path = f"{self.parent}/{key}"
         if f == "read":
             return self._read(path)
         if f == "write":
             return self._write(path, str(value).encode())
+        if f == "delete":
+            self.ask("delete", path)
+            return completion(OK)
         return self._compare_and_set(path, str(value).encode(), expected)
 
     def _read(self, path: str) -> Completion:

@@ -63,6 +63,13 @@ def test_a_set_is_read_without_other_keys(server: FakeEtcd) -> None:
     assert (type_, set(result)) == (OK, {3, 12})  # type: ignore[arg-type]
 
 
+def test_a_register_that_is_deleted_has_no_value(server: FakeEtcd) -> None:
+    assert called(invoke("write", 7, key="k"))[0] == OK
+    assert called(invoke("delete", 8, key="k"))[0] == OK
+    assert called(invoke("read", key="k")) == (OK, None, None, None, None)
+    assert server.keys == {}
+
+
 @pytest.mark.parametrize("text", [*(row.code for row in ERRORS), *OTHERS])
 def test_a_request_is_sent_once_and_its_error_decides(server: FakeEtcd, text: str) -> None:
     server.refuses = text

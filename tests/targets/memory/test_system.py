@@ -9,6 +9,7 @@ import pytest
 from harness.clusters.memory.cluster import MemoryCluster
 from harness.faults.records import NetRecord, Peer
 from targets.memory.clients import Command, Outcome
+from targets.memory.log import Entry, Registers
 from targets.memory.settings import CONTROLLER, Settings
 from targets.memory.system import System, system_of
 
@@ -227,3 +228,10 @@ def test_other_sizes_and_many_partitions_work(commit: Any, replicas: int) -> Non
 def test_bad_settings_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"stale-read|min_insync|partitions|session_ms"):
         Settings(**settings)
+
+
+def test_a_register_that_is_deleted_has_no_value() -> None:
+    registers = Registers()
+    for f, value in (("write", 7), ("delete", 8)):
+        assert registers.apply(Entry(1, f, "k", value, None, 1, value))
+    assert registers.values["k"] is None
