@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -32,6 +33,7 @@ _VOTED: Final = re.compile(r"\bvoted(?:Key=(?:Optional\[)?ReplicaKey\(id|Id)=(\d
 _VOTERS: Final = re.compile(r"\bvoters=\[([\d, ]*)\]")
 _START: Final = re.compile(r"\bepochStartOffset=(\d+)")
 _COMMITTED: Final = re.compile(r"\bhighWatermark=Optional\[LogOffsetMetadata\(offset=(\d+)")
+_DIRECTORY: Final = r"(?:Optional\[)?([\w-]{22})"
 _MOVED: Final = re.compile(r"\[RaftManager \w+=\d+\] Completed transition to (.*)")
 _MARK: Final = re.compile(
     r"\[RaftManager .*High watermark set to .*?offset=(\d+).* for epoch (\d+)"
@@ -63,7 +65,11 @@ def member(
     batches = list(_batches(b"".join(files[name] for name in begins), missing))
     named = sorted((name for name in logs if name.startswith("server.log")), reverse=True)
     logged = tuple(
-        each for name in named for each in states(logs[name].decode(errors="replace"), number)
+        each
+        for name in named
+        for each in states(
+            logs[name].decode(errors="replace"), number, properties.get("directory.id")
+        )
     )
     if not logged:
         missing.append("its log shows no state")
@@ -133,17 +139,22 @@ def _new_leader(record: bytes) -> int | None:
         return None
 
 
-def states(log: str, number: int) -> Iterator[QuorumState]:
+def states(log: str, number: int, directory: str | None = None) -> Iterator[QuorumState]:
     """The states that a replica logged, with the high watermarks that it stated and the offsets at
-    which it truncated its log."""
+    which it truncated its log. Where the voters that it starts with have another `directory` for
+    it, it is none of them."""
     now: QuorumState | None = None
+    own, foreign = re.compile(rf"ReplicaKey\(id={number}, directoryId={_DIRECTORY}"), False
     for line in _of_quorum(log):
-        if moved := _MOVED.search(line):
+        if "] Starting voters are " in line:
+            found = own.search(line)
+            foreign = found is not None and directory is not None and found[1] != directory
+        elif moved := _MOVED.search(line):
             to, _, before = moved[1].partition(" from ")
             if (left := _state(before, number)) is not None and left.committed is not None:
                 yield left
             if (now := _state(to, number)) is not None:
-                yield now
+                yield replace(now, voter=False) if foreign else now
         elif now is not None and (mark := _MARK.search(line)):
             yield QuorumState(
                 name=now.name, epoch=int(mark[2]), start=now.start, committed=int(mark[1])

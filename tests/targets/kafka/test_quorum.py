@@ -86,6 +86,18 @@ def test_a_replica_that_is_no_voter_says_so() -> None:
     assert state.voter is False
 
 
+@pytest.mark.parametrize("known", ["directoryId={}", "directoryId=Optional[{}]"])
+def test_a_directory_that_the_voters_do_not_have_is_none_of_them(known: str) -> None:
+    """As after formatting; the states themselves show the numbers of voters only."""
+    old, new = "8I-n_o3WTrqf3Cswft8Qgg", "OtAbDxDNQriUPV01exOSBA"
+    has = f"VoterNode(voterKey=ReplicaKey(id=101, {known.format(old)}), listeners=x)"
+    log = line(f"Starting voters are VoterSet(voters={{101={has}}}) (x)") + moved(UNATTACHED)
+    assert [state.voter for state in states(log, 101, old)] == [True]
+    assert [state.voter for state in states(log, 101, new)] == [False]
+    static = log.replace(known.format(old), "directoryId=<undefined>")
+    assert [state.voter for state in states(static, 101, new)] == [True]
+
+
 def test_high_watermarks_and_truncations_belong_to_the_state_they_are_in() -> None:
     mark = "High watermark set to LogOffsetMetadata(offset=23, metadata=x) for the first time for"
     log = moved(LEADER) + line(f"{mark} epoch 3 based on indexOfHw 1 and voters []")
