@@ -47,9 +47,10 @@ class Side(_Document):
 
     `shows` is a verdict, or a count of one of the run's checks, by its name in result.json, that is
     above 0; `none` are counts that are 0; `doubt` is a doubt of the run. A side has one of the
-    three."""
+    three. `client` is the command of a client of ours (`ackloss run --client`)."""
 
     version: str
+    client: str | None = None
     shows: str | None = None
     none: tuple[str, ...] = ()
     doubt: str | None = None
@@ -95,7 +96,7 @@ def _spaced(name: str) -> str:
 
 class Row(_Document):
     """A historical defect. `force`: settings that a version does not support are set all the
-    same."""
+    same. `npm`: a folder whose packages are installed first, as its package.json pins them."""
 
     ticket: str
     defect: str
@@ -104,12 +105,21 @@ class Row(_Document):
     control: Side
     changes: tuple[str, ...] = ()
     force: bool = False
+    npm: str | None = None
+
+    def prepare(self) -> None:
+        """Install what its clients need."""
+        if self.npm is not None:
+            command = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"]
+            subprocess.run(command, cwd=ROOT / self.npm, check=True, stdout=subprocess.DEVNULL)
 
     def command(self, side: Side) -> list[str]:
         """The arguments of `ackloss` that run this side."""
         changes = (f"target.version={side.version}", *self.changes, *side.changes)
         sets = [word for change in changes for word in ("--set", change)]
-        return ["run", *(["--force"] if self.force else []), side.plan or self.plan, *sets]
+        client = [] if side.client is None else ["--client", side.client]
+        force = ["--force"] if self.force else []
+        return ["run", *force, side.plan or self.plan, *sets, *client]
 
 
 class Tried(_Document):
@@ -315,6 +325,7 @@ def main() -> int:
     for row in [] if given.page else rows():
         if given.only and row.ticket not in given.only:
             continue
+        row.prepare()
         outcome = Outcome(
             date=datetime.datetime.now(datetime.UTC).date().isoformat(),
             commands=commands(row),

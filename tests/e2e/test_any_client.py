@@ -5,6 +5,7 @@ settings loses nothing, and a liar is found; nothing is left of them, however th
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -85,6 +86,24 @@ def test_a_client_that_acknowledges_before_it_sends_is_found(tmp_path: Path) -> 
     assert reported["counts"]["lost"] > 0
     assert "lost" in reported["counter_examples"]
     assert reported["clients"]["lies"] == 0  # only the final read finds it
+
+
+@pytest.mark.full
+@pytest.mark.node
+@pytest.mark.parametrize(("release", "expect"), [("affected", "invalid"), ("fixed", "valid")])
+def test_a_client_that_numbers_writes_alike_is_found(
+    tmp_path: Path, release: str, expect: str
+) -> None:
+    """platformatic/kafka#326, before and after its fix, without any fault."""
+    folder = tmp_path / "client"
+    shutil.copytree(EXAMPLES / "platformatic", folder)
+    install = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"]
+    subprocess.run(install, cwd=folder, check=True, timeout=300, stdin=subprocess.DEVNULL)
+    plan = ROOT / "plans/clients/at-once.toml"
+    reported = result(plan, f"node {folder / 'client.js'} {release}", tmp_path / "runs")
+    assert reported["verdict"] == expect, reported["reason"]
+    assert bool(reported["counts"]["lost"]) == (expect == "invalid")
+    assert reported["clients"]["incidents"] == []
 
 
 ZOOKEEPER = (

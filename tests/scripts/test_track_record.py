@@ -164,6 +164,7 @@ def exit_code(monkeypatch: pytest.MonkeyPatch, *words: str, missed: str | None =
         )
 
     monkeypatch.setattr(track, "run_once", shows)
+    monkeypatch.setattr(track.Row, "prepare", lambda _: None)
     monkeypatch.setattr(sys, "argv", ["track_record.py", "--runs", "1", *words])
     code: int = track.main()
     return code

@@ -75,6 +75,14 @@ def javascript(folder: Path) -> Example:
     return Example(("node", str(folder / "client.js")), "kafkajs 2.2.4")
 
 
+def platformatic(folder: Path) -> Example:
+    """Installed with @platformatic/kafka as npm has it: the release that the example uses."""
+    for name in ("package.json", "client.js"):
+        shutil.copy(EXAMPLES / "platformatic" / name, folder)
+    build(["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"], folder)
+    return Example(("node", str(folder / "client.js")), "@platformatic/kafka 2.4.0")
+
+
 def build(argv: list[str], folder: Path) -> None:
     subprocess.run(argv, cwd=folder, check=True, timeout=BUILD_S, stdin=subprocess.DEVNULL)
 
@@ -87,6 +95,7 @@ def build(argv: list[str], folder: Path) -> None:
         pytest.param(java, marks=pytest.mark.java),
         pytest.param(go, marks=[pytest.mark.full, pytest.mark.go]),
         pytest.param(javascript, marks=[pytest.mark.full, pytest.mark.node]),
+        pytest.param(platformatic, marks=[pytest.mark.full, pytest.mark.node]),
     ],
     ids=lambda build: build.__name__,
 )
