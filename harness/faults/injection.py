@@ -117,6 +117,8 @@ class _Active:
     nemesis: str
     acts: list[_Announced]
     met: int | None = None
+    shown: int = 0
+    """Of how many acts the first proof is in the journal."""
 
     @property
     def nodes(self) -> str:
@@ -142,16 +144,31 @@ class Faults:
         """Apply the acts of a fault and prove them. A lever's failure is journalled, not raised:
         the fault is then unproven, and what was begun is undone with the rest. Returns when the
         acts were applied, before they were proven, on the journal's clock; None: none was."""
+        with self._lock:
+            self.active[fault] = _Active(nemesis, [])
+            on_ns = self.add(fault, acts)
+        self.prove(fault)
+        return on_ns
+
+    def add(self, fault: str, acts: Sequence[Act], *, nemesis: str = "") -> int | None:
+        """Apply acts of a fault, perhaps after others of it, and do not prove them yet."""
         on_ns = None
         with self._lock:
             begun = [self._announce(fault, act) for act in acts]
-            active = self.active[fault] = _Active(nemesis, begun)
-            self.note("invoke", nemesis, fault, active.nodes, "inject")
-            if not all(self._all([partial(self._do, "apply", act) for act in begun])):
+            active = self.active.setdefault(fault, _Active(nemesis, []))
+            first, active.acts = not active.acts, [*active.acts, *begun]
+            nodes = ",".join(act.record.node for act in begun)
+            self.note("invoke", active.nemesis, fault, nodes, "inject")
+            if not all(self._all([partial(self._do, "apply", act) for act in begun])) and first:
                 on_ns = self.journal.write("on", fault=fault)  # at least one act did not fail
-            self.note("info", nemesis, fault, active.nodes, "inject")
-        active.met = self._prove(fault, begun, phase="applied", applied=True)
+            self.note("info", active.nemesis, fault, nodes, "inject")
         return on_ns
+
+    def prove(self, fault: str) -> None:
+        """Probe those acts of a fault that were applied since this was last done."""
+        active = self.active[fault]
+        acts, active.shown = active.acts[active.shown :], len(active.acts)
+        active.met = self._prove(fault, acts, phase="applied", applied=True, so_far=active.met)
 
     def heal(self, fault: str) -> None:
         """Undo a fault; nothing when it is not in force. Tries every act, then raises the first

@@ -259,6 +259,40 @@ class MembersRecord(UndoRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProgramRecord(UndoRecord):
+    """A node gets another program, by its name of `Target.programs`, and keeps what it stores.
+    Captured before: what it reported, and whether it had that program already."""
+
+    permanent: ClassVar[bool] = True
+
+    to: str
+    found: str = ""
+    had: bool = field(default=False, metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """The level of one feature of the cluster."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
+
+    feature: str
+    level: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeaturesRecord(UndoRecord):
+    """The levels of features are changed by request; none named: to the highest that every node
+    supports. `unsafe`: also where metadata may be lost. Captured before: the levels `found`."""
+
+    permanent: ClassVar[bool] = True
+
+    levels: tuple[Level, ...] = ()
+    unsafe: bool = field(default=False, metadata=LEFT_OUT)
+    found: tuple[Level, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProtocolRecord(UndoRecord):
     """Requests to a node, or their answers, are met by the proxy before it.
 
@@ -315,6 +349,8 @@ RECORD_TYPES: Final[Mapping[str, type[UndoRecord]]] = {
     "consumer": ConsumerRecord,
     "leadership": LeadershipRecord,
     "members": MembersRecord,
+    "program": ProgramRecord,
+    "features": FeaturesRecord,
     "protocol": ProtocolRecord,
     "manual": ManualRecord,
 }

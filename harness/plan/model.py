@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 import orjson
 from pydantic import (
@@ -23,6 +23,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from harness import registry
+from harness.errors import PlanError
 from harness.plan.steps import (
     Family,
     FaultStep,
@@ -440,6 +441,19 @@ class Plan(Section):
         else:
             given = [(dotted(("faults", each.id)), each) for each in self.faults]
         return ((key, each.options) for key, each in given if each.nemesis == nemesis)
+
+    def upgrades(self) -> Iterator[tuple[str, str, Self]]:
+        """The versions that steps give to nodes: the key, what it says, and the plan with that
+        version. Raises PlanError for one that is not released."""
+        for where, options in self.faults_of("upgrade"):
+            key, to = f"{where}.to", str(options.get("to") or "")
+            given = {**self.target.model_dump(), "version": to, "image": None}
+            try:
+                target = type(self.target).model_validate(given)
+            except ValidationError:
+                hint = f'such as to = "{self.target.newest[-1]}"' if self.target.newest else None
+                raise PlanError(f"{to!r} is not a released version", key=key, hint=hint) from None
+            yield key, to, self.model_copy(update={"target": target})
 
     def document(self) -> dict[str, Any]:
         """The plan as JSON data, defaults filled in. A plan without cells does not mention them, so

@@ -41,6 +41,8 @@ class UndoRecord:
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
 
     counts: ClassVar[bool] = False
+    permanent: ClassVar[bool] = False
+    """Nothing undoes it, so no step may heal it."""
 
     node: NodeNames
     fault: FaultId = ""
@@ -178,6 +180,12 @@ class Nemesis(ABC):
     def lasts(self) -> bool:
         """Whether it is in force until it is healed. Else there is nothing to heal."""
         return True
+
+    @property
+    def one_by_one(self) -> bool:
+        """Of acts that nothing undoes: whether they are done one after the other, each once every
+        node answers and everything is fully replicated. Else all at the same time."""
+        return False
 
 
 class NodeNemesis(Nemesis):

@@ -230,6 +230,19 @@ class Target(ABC, Generic[PlanOf]):
         too, with only the image in `ingredients`."""
         raise NotImplementedError
 
+    def programs(self, plan: PlanOf) -> Mapping[str, PlanOf]:
+        """What the plan's faults make of nodes, by name such as a version: the plan by which
+        `prepare` and `nodes` then give a node its program. What it stores stays. Pure.
+
+        Raises PlanError where no path leads there.
+        """
+        return {}
+
+    def has_program(self, node: Node, plan: PlanOf) -> tuple[bool, str]:
+        """Whether a node reports itself that it has the program of this plan, one of `programs`,
+        and what it reports, a sentence."""
+        raise NotImplementedError
+
     def levers(self, cluster: Cluster, plan: PlanOf) -> Mapping[str, Lever[Any]]:
         """Its own levers on this cluster by name, and those of the cluster to which it adds what it
         knows (how it stores, for instance), which replace the cluster's."""

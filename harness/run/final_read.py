@@ -210,7 +210,7 @@ def _rows(table: pa.Table, ranges: Ranges) -> pa.Table:
 NOT_FULLY_REPLICATED = (
     "not every replica was in sync when the final read began: final.settle_s had passed"
 )
-_WHOLE_FOR_NS = 1_000_000_000
+WHOLE_FOR_NS = 1_000_000_000
 
 
 def wait_until_replicated(
@@ -234,7 +234,7 @@ def wait_until_replicated(
             since_ns = None
         elif since_ns is None:
             since_ns = now_ns
-        elif now_ns - since_ns >= _WHOLE_FOR_NS:
+        elif now_ns - since_ns >= WHOLE_FOR_NS:
             return True
         clock.wait(stop, 0.1)
     return False

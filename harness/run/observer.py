@@ -35,7 +35,7 @@ Rows = Callable[[list[tuple[object, ...]]], None]
 
 _PERIOD_S = 0.2
 _TIMEOUT_S = 1.0
-_FRESH_NS = 3_000_000_000
+FRESH_NS = 3_000_000_000
 _BALLAST_S = 5.0
 _PAUSE, _LONGEST_S = 20, 1.0
 """How many times as long as a query about the ballast takes is between two of them."""
@@ -109,7 +109,7 @@ class Observer:
         object of the first cell, or of another."""
         now_ns = self.clock.now_ns()
         latest = list(self.cells[cell].latest.values())
-        return merge(now_ns, [(t, view) for t, view in latest if now_ns - t < _FRESH_NS])
+        return merge(now_ns, [(t, view) for t, view in latest if now_ns - t < FRESH_NS])
 
     def _watch(self, node: Node) -> None:
         while not self._stop.is_set():

@@ -16,7 +16,7 @@ from harness.clusters.external import kind_in
 from harness.errors import Mistakes, PlanError, nearest
 from harness.faults import selectors
 from harness.faults.injection import missing_levers
-from harness.faults.records import NetRecord, ShapingRecord
+from harness.faults.records import NetRecord, ProgramRecord, ShapingRecord
 from harness.levers.manual import ManualLever, Operator
 from harness.models import GROUP, MODELS
 from harness.plan import Family, FaultStep, Plan
@@ -48,7 +48,7 @@ from harness.run.cells import (
     workload_of,
 )
 from harness.run.client_process import ClientCommand
-from harness.run.schedule import ResolvedStep
+from harness.run.schedule import ResolvedStep, is_permanent
 from harness.wrong_values import dotted
 
 # The faults of a plan with their nemeses found: selectors and conditions are in the words of the
@@ -68,6 +68,8 @@ def resolved_steps(
     for step in plan.faults:
         with mistakes.noted():
             steps.append(_resolve_step(here, dotted(("faults", step.id)), step))
+        with mistakes.noted():
+            _check_permanent(steps, step)
     mistakes.refuse()
     _check_same(steps)
     return tuple(steps)
@@ -247,6 +249,19 @@ def _check_limit(step: FaultStep, nemesis: Nemesis, where: str) -> None:
     )
 
 
+def _check_permanent(resolved: Sequence[ResolvedStep], step: FaultStep) -> None:
+    """No step ends what nothing undoes."""
+    permanent = {each.step.id for each in resolved if is_permanent(each.nemesis)}
+    ended = [step.id] if step.for_s is not None else []
+    ended += step.heal if isinstance(step.heal, list) else []
+    if wrong := permanent.intersection(ended):
+        raise PlanError(
+            f"{min(wrong)!r} is not undone by itself",
+            key=dotted(("faults", step.id, "heal" if step.heal else "for_s")),
+            hint="leave it out; to go back is a step of its own",
+        )
+
+
 def _check_levers(name: str, nemesis: Nemesis, here: Here, where: str) -> None:
     """The cluster offers every lever that the fault needs, or else the target has it."""
     target, provider = here.target, here.provider
@@ -266,6 +281,14 @@ def _check_levers(name: str, nemesis: Nemesis, here: Here, where: str) -> None:
             key=f"{where}.nemesis",
             hint=f"the levers here are {', '.join(offered) or 'none'}",
         )
+    if ProgramRecord in {type(a.record) for a in nemesis.requires("any")}:
+        if not target.does("programs"):
+            raise PlanError(
+                f"{target.plugin} has no path from one program to another",
+                key=f"{where}.nemesis",
+                hint="leave it out",
+            )
+        target.programs(here.plan)
 
 
 def _check_gateways(nodes: str, nemesis: Nemesis, here: Here, where: str) -> None:

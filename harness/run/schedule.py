@@ -1,9 +1,12 @@
 """Executes the fault schedule of a plan: waits for times and conditions, injects, heals.
 
-Steps begin one after the other in the plan's order. Faults overlap: one with `for_s` is healed by
-itself while later steps wait, that long after its acts were applied; the probe before it is undone
-takes its time in addition. Selectors and conditions are resolved while the schedule runs, and the
-journal records the result; every random draw comes from the plan's seed.
+Steps begin one after the other in the plan's order. What nothing undoes
+(`UndoRecord.permanent`), such as a rolling upgrade, goes on while later faults begin, but the next
+of its kind waits for its end: until all has recovered. Faults overlap:
+one with `for_s` is healed by itself while later steps wait, that long after its acts were applied;
+the probe before it is undone takes its time in addition. Selectors and conditions are resolved
+while the schedule runs, and the journal records the result; every random draw comes from the plan's
+seed.
 """
 
 from __future__ import annotations
@@ -18,11 +21,12 @@ from harness.faults import selectors
 from harness.faults.injection import Faults, chosen
 from harness.faults.selectors import Condition
 from harness.plan import FaultStep, Plan
-from harness.protocols import Act, Nemesis, Node
+from harness.protocols import CLIENT_ROLE, Act, Nemesis, Node
 from harness.protocols.clock import Clock, Task
 from harness.protocols.crashes import ClientNemesis, names_met
 from harness.protocols.vocabulary import Choice, Since, Vocabulary
-from harness.run.observer import Observer
+from harness.run.final_read import WHOLE_FOR_NS, is_fully_replicated
+from harness.run.observer import FRESH_NS, Observer
 
 _TICK_S = 0.05
 _FIRST_S = 5.0
@@ -36,6 +40,24 @@ class ResolvedStep:
     step: FaultStep
     condition: Condition | None
     nemesis: Nemesis | None
+
+
+def is_permanent(nemesis: Nemesis | None) -> bool:
+    """Whether nothing undoes what it does."""
+    acts = nemesis.requires("any") if nemesis is not None else []
+    return any(act.record.permanent for act in acts)
+
+
+@dataclass
+class _Roll:
+    """Acts that nothing undoes: those that are left, with those together that are done at the same
+    time, when the last ones were done, and since when all is as it should be."""
+
+    fault: str
+    nemesis: str
+    left: list[list[Act]]
+    done_ns: int | None = None
+    since_ns: int | None = None
 
 
 @dataclass
@@ -56,6 +78,7 @@ class Schedule:
     _met: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _since: Since | None = None
     _heal_at_ns: dict[str, int] = field(default_factory=dict)
+    _roll: _Roll | None = None
 
     _task: Task | None = None
 
@@ -93,6 +116,7 @@ class Schedule:
         except Exception as error:
             self._failure = error
         try:
+            self._break_off()
             self.faults.heal_all()
         except Exception as error:
             self._failure = self._failure or error
@@ -115,6 +139,8 @@ class Schedule:
         step, met, why = resolved.step, None, ""
         if step.at_s is not None:
             self._wait_until(int(step.at_s * 1e9))
+        while self._roll and is_permanent(resolved.nemesis) and not self._pause():
+            pass
         if resolved.condition is not None:
             begun_ns = self.clock.now_ns()
             met = self._wait_for(resolved.condition, begun_ns + int(step.within_s * 1e9))
@@ -143,7 +169,49 @@ class Schedule:
             if self.clock.now_ns() >= due_ns:
                 del self._heal_at_ns[fault]
                 self.faults.heal(fault)
+        if self._roll is not None:
+            self._go_on(self._roll)
         return self.clock.wait(self.stop, max(0.0, min(at_most_s, _TICK_S)))
+
+    def _go_on(self, roll: _Roll) -> None:
+        """Do the next acts of a roll, once all has recovered from the ones before. What was
+        observed before an act says nothing of what it did."""
+        now_ns = self.clock.now_ns()
+        if not self._recovered():
+            roll.since_ns = None
+            return
+        roll.since_ns = now_ns if roll.since_ns is None else roll.since_ns
+        seen_ns = 0 if roll.done_ns is None else roll.done_ns + FRESH_NS
+        if now_ns < max(roll.since_ns, seen_ns) + WHOLE_FOR_NS:
+            return
+        if roll.done_ns is not None:
+            self.faults.prove(roll.fault)
+        if not roll.left:
+            self._roll = None
+            self.faults.heal(roll.fault)
+            return
+        self.faults.add(roll.fault, roll.left.pop(0), nemesis=roll.nemesis)
+        roll.done_ns, roll.since_ns = self.clock.now_ns(), None
+
+    def _recovered(self) -> bool:
+        """Whether every node answers and everything is fully replicated."""
+        if not self.observer.observes:
+            return True
+        awaited = {name for name, node in self.nodes.items() if CLIENT_ROLE not in node.roles}
+        return awaited <= self.observer.situation().answered and all(
+            is_fully_replicated(self.observer.situation(number), cell.plan)
+            for number, cell in enumerate(self.observer.cells)
+        )
+
+    def _break_off(self) -> None:
+        """The load is over: say which acts of a roll there was no time for."""
+        left = self._roll.left if self._roll is not None else []
+        late = [f"{a.record.node}: the load ended before its turn" for acts in left for a in acts]
+        if self._roll is not None and late:
+            fault, phase = self._roll.fault, "applied"
+            self.faults.journal.write(
+                "proof", fault=fault, phase=phase, proven=False, evidence=late, met=None
+            )
 
     def _inject_step(
         self, resolved: ResolvedStep, nemesis: Nemesis, met: bool | None, why: str
@@ -170,13 +238,17 @@ class Schedule:
                 among=self.nodes,
                 vocabulary=self.vocabulary,
             )
+        if is_permanent(nemesis):
+            in_turn = [[act] for act in acts] if nemesis.one_by_one else [acts]
+            self._roll = _Roll(step.id, step.nemesis or "", in_turn)
+            return
         on_ns = self.faults.inject(step.id, step.nemesis or "", acts)
         if step.for_s is not None:
             since_ns = self.clock.now_ns() if on_ns is None else on_ns
             self._heal_at_ns[step.id] = since_ns + int(step.for_s * 1e9)
 
     def _heal_step(self, step: FaultStep, met: bool | None, why: str) -> None:
-        active = list(self.faults.active)
+        active = [each for each in self.faults.active if not self._roll or each != self._roll.fault]
         healed = active if step.heal == "all" else [f for f in active if f in (step.heal or [])]
         self.faults.journal.write("heal", step=step.id, faults=healed, met=met, why=why)
         for fault in reversed(healed):

@@ -29,7 +29,7 @@ from harness.run.observer import merge
 from harness.servers import await_processes
 from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.versions import OLDEST_IMAGE, spoken_by
+from targets.kafka.versions import OLDEST_IMAGE, lowest_version, spoken_by
 
 _RECEIVED_BYTES: Final = 1 << 20
 
@@ -102,7 +102,7 @@ def ask_of(nodes: Mapping[str, Node], plan: KafkaPlan) -> Ask:
     """Queries the nodes of one of our own clusters, each time on a new connection."""
 
     def asked(node: str, request: Any, *, timeout_s: float) -> Any:
-        at, version = nodes[node], plan.target.version or OLDEST_IMAGE
+        at, version = nodes[node], lowest_version(plan)
         port = BROKER_PORT if "broker" in at.roles else CONTROLLER_PORT
         return ask(at.address, port, request, timeout_s=timeout_s, version=version)
 
@@ -241,9 +241,15 @@ def configs(ask: Ask, node: str, kind: int, name: str) -> Values | None:
 
 def features(ask: Ask, node: str) -> dict[str, int]:
     """The finalized features and their levels; before 2.4 there are none. Raises NoAnswer."""
+    return finalized_and_highest(ask, node)[0]
+
+
+def finalized_and_highest(ask: Ask, node: str) -> tuple[dict[str, int], dict[str, int]]:
+    """The same, and the highest levels that the node supports. Raises NoAnswer."""
     request = ApiVersionsRequest(client_software_name="ackloss", client_software_version="1")
     answer = ask(node, request, timeout_s=_ANSWER_S)
-    return {f.name: int(f.max_version_level) for f in answer.finalized_features or []}
+    finalized = {f.name: int(f.max_version_level) for f in answer.finalized_features or []}
+    return finalized, {f.name: int(f.max_version) for f in answer.supported_features or []}
 
 
 def broker_name(broker: int) -> str:

@@ -47,7 +47,7 @@ from targets.kafka.modes import observe
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.record_sets import Damaged, records
 from targets.kafka.records import Message, Reading, of_messages
-from targets.kafka.versions import OLDEST_IMAGE
+from targets.kafka.versions import lowest_version
 
 HIGHEST_VERSION: Final = 10
 """Of Fetch: what comes later names topics by their ids, and knows no message format besides."""
@@ -283,8 +283,7 @@ def source_of(cluster: Cluster, plan: KafkaPlan) -> Iterator[Source]:
         answers = [observe(node, plan, timeout_s=2) for node in cluster.nodes.values()]
         return ends_of(ask_of(cluster.nodes, plan), [view for view in answers if view], plan)
 
-    version = plan.target.version or OLDEST_IMAGE
-    with Connections(names, BROKER_PORT, version) as connections:
+    with Connections(names, BROKER_PORT, lowest_version(plan)) as connections:
         yield Source(addresses=bootstrap(cluster), ends=ends, ask=connections.ask)
 
 

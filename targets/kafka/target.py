@@ -42,6 +42,7 @@ from targets.kafka import (
     proxy,
     reading,
     reuse,
+    upgrades,
 )
 from targets.kafka.clients import LIBRARIES, library_of
 from targets.kafka.clients.library import bootstrap
@@ -101,7 +102,7 @@ class Kafka(KafkaLog):
         **{str(level): table for level, table in PLACES.items()}
     }
     own_levers: ClassVar[frozenset[str]] = frozenset(
-        {LeadershipLever.name, MembersLever.name, ProtocolLever.name}
+        {LeadershipLever.name, MembersLever.name, ProtocolLever.name, upgrades.FeaturesLever.name}
     )
     cell_keys: ClassVar[tuple[str, ...]] = (
         "topic.partitions",
@@ -278,8 +279,15 @@ class Kafka(KafkaLog):
     def effective(self, cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
         return effective.effective(cluster, plan)
 
+    def programs(self, plan: KafkaPlan) -> Mapping[str, KafkaPlan]:
+        return upgrades.programs(plan)
+
+    def has_program(self, node: Node, plan: KafkaPlan) -> tuple[bool, str]:
+        return upgrades.has_program(node, plan)
+
     def levers(self, cluster: Cluster, plan: KafkaPlan) -> Mapping[str, Lever[Any]]:
-        return own_levers(cluster, plan)
+        features = upgrades.FeaturesLever(cluster.nodes, plan)
+        return {**own_levers(cluster, plan), features.name: features}
 
     def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
         """A node's own view of leaders and in-sync replicas, or of the active controller; a

@@ -252,6 +252,13 @@ OLDEST_IMAGE: Final = "3.3"
 """The least version of an image of the user's."""
 
 
+def lowest_version(plan: KafkaPlan) -> str:
+    """The lowest version that a node of the plan has at any time: all later ones understand what is
+    requested from it."""
+    later = [each.target.version or OLDEST_IMAGE for _, _, each in plan.upgrades()]
+    return min([plan.target.version or OLDEST_IMAGE, *later], key=number_of)
+
+
 @cache
 def spoken_by(version: tuple[int, ...]) -> Mapping[int, tuple[int, int]]:
     """The APIs that brokers of a version report to clients, by number with the first and the last

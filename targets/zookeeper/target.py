@@ -187,6 +187,23 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
         """Every node with its files, and its proxy where the plan needs it."""
         return proxy.with_proxies(super().nodes(plan, ingredients, addresses), plan, ingredients)
 
+    def programs(self, plan: ZooKeeperPlan) -> Mapping[str, ZooKeeperPlan]:
+        """Servers of all versions speak to each other."""
+        for key, _, later in plan.upgrades():
+            release_of(later.target.version or "", key=key)
+        return {to: later for _, to, later in plan.upgrades()}
+
+    def has_program(self, node: Node, plan: ZooKeeperPlan) -> tuple[bool, str]:
+        """By `srvr`, which a server answers that has a quorum."""
+        try:
+            status = seeing.status_of(seeing.ask_word(node.address, "srvr", timeout_s=_ASK_S))
+        except NoAnswer as error:
+            return False, f"does not answer: {error}"
+        if status.mode is None:
+            return False, "reports no version: it has no quorum"
+        reports = f"reports ZooKeeper {status.version}, {status.mode}"
+        return status.version == plan.target.version, reports
+
     def levers(self, cluster: Cluster, plan: ZooKeeperPlan) -> Mapping[str, Lever[Any]]:
         """The lever that changes the members of the ensemble, and the one that meets requests."""
         from targets.zookeeper.members import MembersLever  # imports kazoo

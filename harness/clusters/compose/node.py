@@ -41,6 +41,7 @@ from harness.protocols import Completed, Lever, Node, ProcessState, UndoRecord
 _DATA: Final = "the data of a container of yours are not touched"
 WHY_NOT: Final[Mapping[str, str]] = {
     "clock": "the processes of a project of yours were not started with libfaketime",
+    "program": "which program a container of yours runs is decided by your project alone",
     "power": "the disks of a project of yours cannot lose power: they are not ackloss' own",
     "disk": _DATA,
     "read-only": _DATA,

@@ -18,7 +18,7 @@ import random
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,11 +29,12 @@ from docker.types import IPAMConfig, IPAMPool, LogConfig
 
 from harness.clusters.docker.pod import BESIDE_PID_FILE, PID_FILE, DockerNode, infra_host_config
 from harness.clusters.docker.removal import BESIDE_SUFFIX, INFRA_SUFFIX, remove_run
-from harness.errors import EnvironmentFailure
+from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.images.daemon import LABEL, RUN_LABEL
 from harness.images.oneoff import libfaketime
 from harness.images.recipe import INFRA_MB
 from harness.levers import all_levers, prepared
+from harness.levers.program import Program, ProgramLever
 from harness.machine import loop_disks
 from harness.machine.files import packed
 from harness.machine.loop_disks import LoopDisk
@@ -166,15 +167,16 @@ class DockerCluster:
         memory_mb: int,
     ) -> str:
         """Start a container of the image in the pod's namespaces, with the node's files and no
-        rights; its process writes its id to a file."""
-        api = self.client.api
+        rights; its process writes its id to a file. Returns its name, which a later one for the
+        same node has too."""
+        api, name = self.client.api, f"{self._name(spec)}{suffix}"
         mounts = (f"{host}:{path}:ro" for host, path in spec.mounts.items())
         container = api.create_container(
             image_id,
             entrypoint=["/bin/sh", "-c", _START, pid_file],
             command=list(argv),
             user="0:0",
-            name=f"{self._name(spec)}{suffix}",
+            name=name,
             labels=self.labels(),
             environment=dict(spec.env),
             working_dir="/",
@@ -190,7 +192,31 @@ class DockerCluster:
             ),
         )["Id"]
         api.start(container)
-        return str(container)
+        return name
+
+    def install(self, image_id: str, spec: NodeSpec) -> None:
+        """Have another program run in the place of the node's, which has ended: its container is
+        replaced, while address, rules and what is stored stay. Files that it starts with are
+        written, but none of what it stores. Raises HarnessFailure."""
+        node = self.nodes[spec.name]
+        node.put(
+            {n: new for n, new in spec.files.items() if new and not n.startswith(f"{STORED}/")}
+        )
+        try:
+            binds = self.client.api.inspect_container(node.infra)["HostConfig"]["Binds"]
+            self.client.api.remove_container(node.container, force=True)
+            self._start_process(
+                spec,
+                image_id,
+                node.infra,
+                binds,
+                spec.argv,
+                PID_FILE,
+                suffix="",
+                memory_mb=spec.memory_mb,
+            )
+        except APIError as error:
+            raise HarnessFailure(f"{node.name}: {error.explanation or error}") from error
 
     def _name(self, spec: NodeSpec) -> str:
         return f"ackloss-{self.run_id}-{spec.name}"
@@ -275,6 +301,15 @@ class PodsOfRun(DockerCluster, RunCluster):
 
     order: Order = field(kw_only=True)
     ingredients: Ingredients = field(kw_only=True)
+    later: Mapping[str, Ingredients] = field(kw_only=True, default_factory=dict)
+    """What the plan's faults make of nodes (`Target.programs`), prepared."""
+    programs: dict[str, Program] = field(default_factory=dict, kw_only=True)
+
+    @property
+    def levers(self) -> Mapping[str, Lever[Any]]:
+        target = self.order.target
+        own = ProgramLever(self.nodes, target, self.programs, self.install)
+        return {**super().levers, ProgramLever.name: own}
 
     @property
     def image(self) -> ImageRef:
@@ -283,7 +318,14 @@ class PodsOfRun(DockerCluster, RunCluster):
     def start(self) -> None:
         target, plan = self.order.target, self.order.plan
         addresses = self.create_network(target.names(plan))
-        specs = specs_of(self.order, self.ingredients, addresses)
         library = partial(libfaketime, self.infra_image)
-        specs = [prepared(spec, self.order.needs, library) for spec in specs]
-        self.start_pods(specs, self.ingredients.image.id, addresses)
+
+        def specs(order: Order, ingredients: Ingredients) -> list[NodeSpec]:
+            made = specs_of(order, ingredients, addresses)
+            return [prepared(spec, order.needs, library) for spec in made]
+
+        for name, its_plan in target.programs(plan).items():
+            made = specs(replace(self.order, plan=its_plan), self.later[name])
+            by_node = {spec.name: spec for spec in made}
+            self.programs[name] = Program(its_plan, self.later[name].image.id, by_node)
+        self.start_pods(specs(self.order, self.ingredients), self.ingredients.image.id, addresses)

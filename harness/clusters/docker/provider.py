@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from harness.errors import EnvironmentFailure
 from harness.images.recipe import INFRA_MB
 from harness.levers import all_levers
+from harness.levers.program import ProgramLever
 from harness.machine import loop_disks
 from harness.machine.checks import DISK_MIN_BYTES, free_bytes, gib, memory_available
 from harness.protocols import (
@@ -40,7 +41,7 @@ class Docker(Provider):
 
     @property
     def levers(self) -> Sequence[str]:
-        return tuple(all_levers({}))
+        return (*all_levers({}), ProgramLever.name)
 
     @property
     def trouble(self) -> tuple[type[Exception], ...]:
@@ -101,7 +102,8 @@ class Docker(Provider):
         from harness.images.building import infra_image
 
         infra_image(say)
-        order.target.prepare(order.plan, say)
+        for plan in (order.plan, *order.target.programs(order.plan).values()):
+            order.target.prepare(plan, say)
 
     def cluster(self, order: Order, run_id: str, say: Callable[[str], None]) -> RunCluster:
         from harness.clusters.docker.cluster import PodsOfRun
@@ -110,8 +112,10 @@ class Docker(Provider):
 
         client = connect()
         infra = infra_image(say)
-        ingredients = order.target.prepare(order.plan, say)
-        return PodsOfRun(run_id, client, infra.id, order=order, ingredients=ingredients)
+        target = order.target
+        made = target.prepare(order.plan, say)
+        later = {n: target.prepare(plan, say) for n, plan in target.programs(order.plan).items()}
+        return PodsOfRun(run_id, client, infra.id, order=order, ingredients=made, later=later)
 
     def remove(self, run_id: str, *, dry_run: bool = False) -> list[str]:
         from harness.clusters.docker.removal import remove_run

@@ -363,6 +363,9 @@ class Memory(Provider):
         simulation = Simulation(0)
         return tuple(memory_levers(World(simulation, Network(simulation))))
 
+    def why_no_lever(self, lever: str) -> str | None:
+        return "a simulated node has no versions" if lever == "program" else None
+
     def runs(self, target: type[Target[Any]]) -> bool:
         return issubclass(target, RunsSimulated)
 

@@ -16,6 +16,7 @@ from harness.clusters.ssh.inventory import KIND, HostEntry, Inventory, read_inve
 from harness.errors import EnvironmentFailure, PlanError
 from harness.levers import all_levers
 from harness.levers.power import PowerLever
+from harness.levers.program import ProgramLever
 from harness.machine.checks import maven
 from harness.protocols import (
     Cost,
@@ -61,6 +62,11 @@ class Ssh(Provider):
         """Every lever of the core but the loss of power: a node on a host has no disk that can lose
         it."""
         return [name for name in all_levers({}) if name != PowerLever.name]
+
+    def why_no_lever(self, lever: str) -> str | None:
+        if lever == ProgramLever.name:
+            return "ackloss replaces no program on a host, only in containers of its own"
+        return None
 
     def runs(self, target: type[Target[Any]]) -> bool:
         return target.does("for_hosts")

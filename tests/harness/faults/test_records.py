@@ -29,10 +29,12 @@ from harness.faults.records import (
 from harness.levers import all_levers
 from harness.levers.client import ClientLever, ConsumerLever
 from harness.levers.manual import ManualLever
+from harness.levers.program import ProgramLever
 from harness.levers.protocol import ProtocolLever
 from harness.protocols import PartitionView, UndoRecord
 from targets.kafka.levers import LeadershipLever
 from targets.kafka.proxy import requests
+from targets.kafka.upgrades import FeaturesLever
 from targets.zookeeper.members import MembersLever
 from targets.zookeeper.plan import ZooKeeperPlan
 from tests.fixtures.dry_run import DryRunClients, DryRunNode, SaidOperator
@@ -67,6 +69,8 @@ def test_what_an_older_version_journalled_is_read(
 def test_every_lever_names_its_record_type_and_all_are_stored() -> None:
     own = {
         "client": ClientLever,
+        "features": FeaturesLever,
+        "program": ProgramLever,
         "consumer": ConsumerLever,
         "leadership": LeadershipLever,
         "manual": ManualLever,
@@ -75,7 +79,7 @@ def test_every_lever_names_its_record_type_and_all_are_stored() -> None:
     }
     levers = {**all_levers({}), **own}
     assert {name: lever.record_type for name, lever in levers.items()} == RECORD_TYPES
-    added_since = {ConsumerLever.name}
+    added_since = {ConsumerLever.name, FeaturesLever.name, ProgramLever.name}
     assert {entry["lever"] for entry in stored()} == set(RECORD_TYPES) - added_since
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness import registry
 from harness.errors import PlanError
 from harness.plan import parse_plan
 from harness.run.preview import warnings
@@ -15,6 +16,7 @@ from harness.run.resolving import resolve
 STEP = {"id": "x", "at_s": 1, "for_s": 3}
 KILL = {**STEP, "nemesis": "kill"}
 CUT = {**STEP, "nemesis": "partition"}
+UPGRADE = {"id": "x", "at_s": 1, "nemesis": "upgrade", "nodes": "all"}
 ZONES = {"target": {"system": "kafka", "version": "4.3.1", "racks": ["a", "b", "c"]}}
 OLD = {"target": {"system": "kafka", "version": "2.0.0"}}
 
@@ -196,3 +198,31 @@ def test_names_that_the_cluster_has_are_accepted() -> None:
         resolve(parse_plan(plan(system, faults=[{**CUT, "nodes": nodes}], **keys)))
     before = {"id": "before", "at_s": 0, "nemesis": "kill", "nodes": "one"}
     resolve(parse_plan(plan("memory", faults=[before, {**CUT, "peers": "same:before"}])))
+
+
+@pytest.mark.parametrize(
+    ("version", "to", "key", "what"),
+    [
+        ("3.9.2", "", "to", "'' is not a released version"),
+        ("3.9.2", "3.8.9", "to", "'3.8.9' is not a released version"),
+        ("2.8.2", "4.0.2", "to", "no path leads from 2.8.2 with zookeeper to 4.0.2"),
+        ("3.9.2", "2.8.2", "to", "no path leads from 3.9.2 with kraft to 2.8.2"),
+    ],
+)
+def test_versions_without_a_path_between_them(version: str, to: str, key: str, what: str) -> None:
+    faults = [{**UPGRADE, "to": to}]
+    error = refused(plan(target={"system": "kafka", "version": version}, faults=faults))
+    assert (error.key, error.what[: len(what)]) == (f"faults.x.{key}", what)
+
+
+def test_what_upgrades_cannot_be_done_to() -> None:
+    """Nothing undoes one; and not every cluster, and not every system, has programs to replace."""
+    to = {**UPGRADE, "to": "4.4.0"}
+    assert refused(plan(faults=[{**to, "for_s": 5}])).key == "faults.x.for_s"
+    assert refused(plan(faults=[to, {"id": "y", "heal": ["x"]}])).key == "faults.y.heal"
+    simulated = refused(plan("memory", faults=[to]))
+    assert simulated.what == "upgrade cannot be made: a simulated node has no versions"
+    for kind in ("ssh", "compose", "external"):
+        assert registry.make("clusters", kind, {}, key="cluster.kind").why_no_lever("program")
+    etcd = refused(plan("etcd", workload={"name": "set"}, faults=[{**to, "to": "3.4.23"}]))
+    assert etcd.what == "etcd has no path from one program to another"

@@ -17,9 +17,10 @@ import pytest
 from harness.errors import HarnessFailure
 from harness.faults import selectors
 from harness.faults.injection import Faults
-from harness.faults.journal import Journal, entries
+from harness.faults.journal import Journal, entries, windows
 from harness.plan import parse_plan
 from harness.protocols import Act, Lever, Nemesis, PartitionView, Proof, Situation, UndoRecord
+from harness.run.observer import Watched
 from harness.run.schedule import ResolvedStep, Schedule
 from targets.kafka.vocabulary import VOCABULARY as KAFKA
 from tests.fixtures.dry_run import DryRunNode
@@ -69,27 +70,43 @@ class NotingLever(Lever[UndoRecord]):
         self.pulled.set()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Stays(UndoRecord):
+    """What nothing undoes."""
+
+    permanent: ClassVar[bool] = True
+
+
 @dataclass(frozen=True)
 class NotingNemesis(Nemesis):
-    """One act on each node; `also` is a further selector."""
+    """One act on each node; `also` is a further selector; `roll`: nothing undoes it, and it is done
+    node by node, or at once."""
 
     also: str | None = None
+    roll: bool | None = None
     plugin: ClassVar[str] = "kill"
 
+    @property
+    def one_by_one(self) -> bool:
+        return bool(self.roll)
+
     def requires(self, node: str) -> list[Act]:
-        return [Act("note", UndoRecord(node=node))]
+        return [Act("note", UndoRecord(node=node) if self.roll is None else Stays(node=node))]
 
     def acts(self, nodes: Sequence[Any], select: Callable[[str], Sequence[Any]]) -> list[Act]:
         further = select(self.also) if self.also else []
-        return [Act("note", UndoRecord(node=node.name)) for node in (*nodes, *further)]
+        return [act for node in (*nodes, *further) for act in self.requires(node.name)]
 
 
 @dataclass
 class Cluster:
     """As time passes: partition 0 has no leader from one instant to another, and the controller
-    moves from b1 to b2 at a third. Nobody has answered before `begun_s`."""
+    moves from b1 to b2 at a third. Nobody has answered before `begun_s`, nor b3 in `silent_s`."""
 
     time: VirtualTime
+    cells: Sequence[Watched] = ()
+    silent_s: tuple[float, float] = (0, 0)
+    observes: bool = True
     leaderless_s: tuple[float, float] = (0, 0)
     moves_s: float = 0
     begun_s: float = 0
@@ -97,14 +114,21 @@ class Cluster:
     def begun(self) -> bool:
         return self.time.now_ns() >= self.begun_s * S
 
-    def situation(self) -> Situation:
+    def situation(self, cell: int = 0) -> Situation:
+        del cell
         now_s = self.time.now_ns() / S
         if not self.begun():
             return Situation(time_ns=self.time.now_ns())
         leader = None if self.leaderless_s[0] <= now_s < self.leaderless_s[1] else "b1"
         view = PartitionView(partition=0, leader=leader, leader_epoch=1, members=NAMES)
         controller = "b1" if now_s < self.moves_s else "b2"
-        return Situation(time_ns=self.time.now_ns(), partitions={0: view}, controller=controller)
+        silent = {"b3"} if self.silent_s[0] <= now_s < self.silent_s[1] else set()
+        return Situation(
+            time_ns=self.time.now_ns(),
+            partitions={0: view},
+            controller=controller,
+            answered=frozenset(NAMES) - silent,
+        )
 
 
 @dataclass
@@ -145,6 +169,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         moves_s: float = 0,
         begun_s: float = 0,
         probe_s: float = 0,
+        silent_s: tuple[float, float] = (0, 0),
     ) -> Staged:
         workload = {"duration_s": 1000}
         plan = parse_plan(
@@ -160,7 +185,9 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
                 condition=selectors.parse_condition(step.when, KAFKA, key="when")
                 if step.when
                 else None,
-                nemesis=NotingNemesis(step.options.get("also")) if step.nemesis else None,
+                nemesis=NotingNemesis(step.options.get("also"), step.options.get("roll"))
+                if step.nemesis
+                else None,
             )
             for step in plan.faults
         ]
@@ -174,7 +201,14 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
             resolved,
             nodes,
             faults,
-            Cluster(time, leaderless_s, moves_s, begun_s),
+            Cluster(
+                time,
+                [Watched(plan)],
+                silent_s,
+                leaderless_s=leaderless_s,
+                moves_s=moves_s,
+                begun_s=begun_s,
+            ),
             clock=time,
             vocabulary=KAFKA,
             stop=time,
@@ -462,3 +496,48 @@ def test_a_nemesis_can_choose_further_nodes(stage: Stage) -> None:
     pulls = [pull[3] for pull in staged.run() if pull[1] == "apply"]
     assert sorted(pulls) == ["b1", "b2", "b3"]
     assert staged.lines("step")[0]["nodes"] == ["b1"]
+
+
+def rolled(name: str, *, roll: bool = True, **how: Any) -> dict[str, Any]:
+    return {"id": name, "nemesis": "kill", "nodes": "all", "roll": roll, **how}
+
+
+def applied(pulls: Sequence[tuple[float, str, str, str]]) -> list[tuple[str, str]]:
+    return [(fault, node) for _, what, fault, node in pulls if what == "apply"]
+
+
+def test_a_roll_goes_from_node_to_node_once_all_has_recovered(stage: Stage) -> None:
+    """Answers are of the last three seconds, and must have been so for one."""
+    pulls = stage(rolled("r", at_s=5)).run()
+    assert applied(pulls) == [("r", name) for name in NAMES]
+    first, second, third = (at_s for at_s, what, *_ in pulls if what == "apply")
+    assert (first, second, third) == pytest.approx((6, 10, 14), abs=3 * TICK_S)
+    assert [round(at_s) for at_s, what, *_ in pulls if what == "undo"] == [18] * 3
+
+
+def test_a_roll_waits_for_a_node_that_does_not_answer_and_for_replicas(stage: Stage) -> None:
+    for trouble in ({"silent_s": (7, 30)}, {"leaderless_s": (7, 30)}):
+        times = [p[0] for p in stage(rolled("r", at_s=5), **trouble).run() if p[1] == "apply"]
+        assert times == pytest.approx([6, 31, 35], abs=4 * TICK_S)
+
+
+def test_faults_meet_a_roll_and_the_next_roll_waits_for_its_end(stage: Stage) -> None:
+    staged = stage(rolled("one", at_s=5), kill("k", after_s=3, for_s=2), rolled("two", roll=False))
+    assert applied(staged.run()) == [
+        ("one", "b1"),
+        ("k", "b1"),
+        *(("one", name) for name in NAMES[1:]),
+        *(("two", name) for name in NAMES),
+    ]
+    pulls = staged.lever.pulls
+    assert at(pulls, "undo", "k") == pytest.approx(10, abs=3 * TICK_S)
+    assert at(pulls, "undo", "one") < at(pulls, "apply", "two")  # all three at one time
+    assert all(window.proven for window in windows(staged.path))
+
+
+def test_a_roll_that_is_not_done_when_the_load_ends_is_not_proven(stage: Stage) -> None:
+    staged = stage(rolled("r", at_s=5), ends_s=12)
+    assert applied(staged.run()) == [("r", "b1"), ("r", "b2")]
+    (window,) = windows(staged.path)
+    assert not window.proven
+    assert "b3: the load ended before its turn" in window.evidence

@@ -1,0 +1,74 @@
+"""Planned work on versions: nodes get another one, and the cluster uses what is new in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from harness.faults.records import FeaturesRecord, Level, ProgramRecord
+from harness.protocols import Act, Nemesis, Node, Select
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upgrade(Nemesis):
+    """Each chosen node is stopped, and started with another version on what it has stored.
+
+    One node after the other, each once every node answers and everything is fully replicated again.
+    Faults of later steps meet the nodes meanwhile; `upgrade` and `features` wait for the end. It is
+    proven by the version that each node reports itself. Nothing is undone: to go back is a step of
+    its own.
+
+    to       the version, newer or older, such as 4.3.1
+    at_once  true: all nodes at the same time
+    """
+
+    plugin: ClassVar[str] = "upgrade"
+    single_use: ClassVar[bool] = True
+
+    to: str = ""
+    at_once: bool = False
+
+    @property
+    def lasts(self) -> bool:
+        return False
+
+    @property
+    def one_by_one(self) -> bool:
+        return not self.at_once
+
+    def requires(self, node: str) -> list[Act]:
+        return [Act("program", ProgramRecord(node=node, to=self.to))]
+
+    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
+        return [act for node in nodes for act in self.requires(node.name)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Features(Nemesis):
+    """The cluster is requested to use what is new in its version, as the last step of an upgrade:
+    the levels of its features are raised, or lowered before a downgrade.
+
+    It is proven by the levels that each node reports. Nothing is undone.
+
+    levels  of features by name; none: the highest that every node supports
+    unsafe  true: levels may be lowered though metadata may be lost by it
+    """
+
+    plugin: ClassVar[str] = "features"
+    single_use: ClassVar[bool] = True
+
+    levels: dict[str, int] = field(default_factory=dict)
+    unsafe: bool = False
+
+    @property
+    def lasts(self) -> bool:
+        return False
+
+    def requires(self, node: str) -> list[Act]:
+        levels = tuple(Level(feature=name, level=n) for name, n in self.levels.items())
+        return [Act("features", FeaturesRecord(node=node, levels=levels, unsafe=self.unsafe))]
+
+    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
+        """One act: the request is about the cluster."""
+        return self.requires(",".join(node.name for node in nodes)) if nodes else []
