@@ -9,6 +9,7 @@ the law holds so far.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,8 +55,12 @@ def _rows(run: RunDir) -> Iterator[dict[str, Any]]:
                 "eligible": result.eligible,
                 "system": f"{target['version']}, {NAMES[kept]}",
                 **{name: value for name, value in each.items() if name != "nodes"},
+                "fault": _REPEATED.sub("", each["fault"]),
             }
 
+
+_REPEATED: Final = re.compile(r"-\d+$")
+"""What the id of a step that is repeated ends with."""
 
 NAMES: Final = {"kraft": "KRaft", "zookeeper": "ZooKeeper"}
 

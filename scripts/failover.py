@@ -67,9 +67,14 @@ def table(rows: pd.DataFrame) -> Iterator[str]:
             slope, far = "—", "—"
             if line is not None:
                 slope = f"{line.slope:.2f} ({line.low:.2f} to {line.high:.2f})"
-                far = " to ".join(f"{limit:,.3g}" for limit in line.at(MILLIONS)[1:])
+                far = " to ".join(_short(limit) for limit in line.at(MILLIONS)[1:])
             name = f"{FAULTS[fault]}: {STAGES[stage]}"
             yield f"| {name} | {system} | {' | '.join(cells)} | {slope} | {far} |"
+
+
+def _short(seconds: float) -> str:
+    """Two digits, but no power of ten."""
+    return f"{seconds:.2g}" if seconds < 10 else f"{float(f'{seconds:.2g}'):,.0f}"
 
 
 def main(campaigns: list[str]) -> None:
