@@ -363,7 +363,7 @@ def run_of(folder: Path, day: str, more: Mapping[str, float] = {}) -> Run:
     cells = [each["name"] for each in result.get("cells", ())]
     return Run(
         date=day,
-        version=str(_plan(folder)["target"].get("version", "")),
+        version=str(orjson.loads((folder / "plan.json").read_bytes())["target"]["version"] or ""),
         verdict=result["verdict"],
         reason=result["reason"],
         eligible=bool(result.get("eligible")) or bool(cells),
@@ -373,19 +373,20 @@ def run_of(folder: Path, day: str, more: Mapping[str, float] = {}) -> Run:
     )
 
 
-def _plan(folder: Path) -> dict[str, Any]:
-    plan: dict[str, Any] = orjson.loads((folder / "plan.json").read_bytes())
-    return plan
+def _asked(plan: Path, changes: Sequence[str], *, force: bool) -> dict[str, Any]:
+    """A plan with today's defaults, but for its seed and who set what."""
+    document = Session(force=force).resolve(plan, changes).plan.document()
+    return {**document, "seed": 0, "yours": None}
 
 
 def command_of(folder: Path) -> str:
     """The command of claims that this is a run of. Raises ValueError if there is none."""
-    plan = _plan(folder)
+    plan = _asked(folder / "plan.json", (), force=True)
     for claim in claims():
         for part in claim.parts:
-            if part.plan and not part.logs and Path(part.plan).stem == plan["name"]:
-                asked = Session().resolve(Path(part.plan), part.changes).plan.document()
-                if {**asked, "seed": 0, "yours": 0} == {**plan, "seed": 0, "yours": 0}:
+            if part.plan and not part.logs:
+                asked = _asked(Path(part.plan), part.changes, force=part.force)
+                if asked == plan:
                     return " ".join(part.command)
     raise ValueError(f"{folder}: no claim asks this plan, with these settings")
 
