@@ -31,7 +31,7 @@ def run(plan: str, out: Path, *sets: str) -> dict[str, Any]:
 
 def test_a_node_is_upgraded_and_nothing_is_lost(tmp_path: Path) -> None:
     """One of three combined nodes, from 3.9 to the newest."""
-    result = run(ROLL, tmp_path, "workload.duration_s=40", "faults.roll.nodes=node:b1")
+    result = run(ROLL, tmp_path, "workload.duration_s=40", "faults.0.nodes=node:b1")
     (fault,) = result["faults"]
     assert (result["verdict"], result["counts"]["lost"]) == ("valid", 0), result["reason"]
     report = "b1: reports Kafka 4.4.0, metadata.version 21 (before: reports Kafka 3.9.2"
