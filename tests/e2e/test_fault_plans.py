@@ -1,7 +1,7 @@
 """Every plan in plans/faults/, versions/, zookeeper/, etcd/, groups/, transactions/, claims/ and
 track-record/, and the one of twelve cells, has the verdict that it expects, with all its faults
 proven.
-`make e2e` runs all of them, `make test` two.
+`make e2e` runs all of them, `make test` three.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import pytest
 from harness.plan import load_plan
 
 ROOT = Path(__file__).parents[2]
-CHOICE = {"power-loss-no-force-sync", "stale-reads"}  # of ZooKeeper and of etcd
+CHOICE = {"power-loss-no-force-sync", "stale-reads", "c6-kill-controller"}
+"""One of ZooKeeper, of etcd, and of Kafka's metadata."""
 FOLDERS = (
     *("faults", "versions", "zookeeper", "etcd", "groups", "transactions", "track-record"),
     "claims",
