@@ -410,6 +410,7 @@ def _doubts(left: Left, counts: Mapping[str, int]) -> Iterator[Statement]:
         f"{name} left no evidence of the quorum" for name in left.voters if name not in left.members
     ]
     missing += [f"{each.node}: {why}" for each in left.members.values() for why in each.missing]
+    missing += _lost_logs(left)
     committed = max((mark.offset for mark in _marks(left)), default=0)
     for each in left.members.values():
         if each.voter and each.log and each.log_end < committed:
@@ -432,3 +433,14 @@ def _doubts(left: Left, counts: Mapping[str, int]) -> Iterator[Statement]:
     ):
         if left.voters and not counts[name]:
             yield Statement(DOUBTS.vacuous, what)
+
+
+def _lost_logs(left: Left) -> Iterator[str]:
+    """Voters that logged less than they had stored, as after a power loss: their votes of some
+    epochs are not known."""
+    for member in left.members.values():
+        last = 0
+        for state in _states(member) if member.voter else ():
+            if (state.restored or state is member.stored) and state.epoch > last and last:
+                yield f"the log of {member.node} ends in epoch {last}, and it stored {state.epoch}"
+            last = state.epoch

@@ -36,6 +36,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ackloss.session import Session
 from analysis.statistics.shares import Share
 from harness.machine.files import replace_file
+from harness.plan.shipped import PLANS, find
 from harness.protocols import DOUBTS
 from harness.protocols.nodes import NODE_DATA, STORED
 from scripts.published import cell_named, counts, shown
@@ -95,7 +96,8 @@ class Run(_Document):
 
 
 class Part(_Document):
-    """One question to a plan, or to one cell of a published campaign (`table`), and its answer.
+    """One question to a plan, or to a published campaign (`table`), and its answer: to one cell of
+    it, or to the rows of one of its tables (`file`) that have the values of `where`, one a run.
 
     `expect` is one or several of these, joined by "and": a verdict; `doubt NAME`; or `FIELD SIGN
     NUMBER`, where the number may be `FACTOR * PART.FIELD`, the median of an earlier part. For a
@@ -109,6 +111,8 @@ class Part(_Document):
     force: bool = False
     cell: str | None = None
     table: str = ""
+    file: str = ""
+    where: Mapping[str, str | int] = {}
     logs: bool = False
     some: bool = False
     limit: bool = False
@@ -117,7 +121,7 @@ class Part(_Document):
     def _asks(self) -> Self:
         if bool(self.plan) == bool(self.table):
             raise ValueError("a part has either a plan or a table")
-        words = ("lost", "kept") if self.table else VERDICTS
+        words = VERDICTS if self.plan else () if self.file else ("lost", "kept")
         for term in self.terms:
             known = term in words or term.removeprefix("doubt ") in DOUBTS
             if not known and not _TERM.fullmatch(term):
@@ -216,8 +220,9 @@ def _number(text: str, earlier: Mapping[str, Answer]) -> float | None:
 
 def answer(part: Part, runs: Sequence[Run], earlier: Mapping[str, Answer]) -> Answer:
     """What the runs of a part show."""
-    if part.table:
+    if part.table and not part.file:
         return _of_table(part, earlier)
+    runs = rows_of(part) if part.file else runs
     seen = [run.cell(part.cell) for run in runs]
     conclusive = [run for run in seen if run.eligible]
     others = [run for run in seen if not run.eligible]
@@ -269,6 +274,25 @@ def cell_of(part: Part) -> dict[str, Any]:
         cell |= {"conclusive": lossy + none, "conclusive_lossy": lossy}
         cell |= {"inconclusive": cell["runs"] - lossy - none, "inconclusive_lossy": 0}
     return cell
+
+
+def rows_of(part: Part) -> list[Run]:
+    """The rows of a published table that a part names, each as a run."""
+    table = pd.read_csv(RESULTS / part.table / "tables" / part.file)
+    for column, value in part.where.items():
+        table = table[table[column] == value]
+    return [
+        Run(
+            date=part.table[:10],
+            eligible=bool(row["eligible"]),
+            figures={
+                name: float(value)
+                for name, value in row.items()
+                if isinstance(value, int | float) and value == value
+            },
+        )
+        for row in table.to_dict("records")
+    ]
 
 
 def _lost_in_others(row: Mapping[str, Any]) -> bool:
@@ -379,12 +403,17 @@ def _asked(plan: Path, changes: Sequence[str], *, force: bool) -> dict[str, Any]
     return {**document, "seed": 0, "yours": None}
 
 
+def _name(plan: str) -> str:
+    text = find(PLANS, Path(plan)).read_text(encoding="utf-8")
+    return str(tomllib.loads(text).get("name", ""))
+
+
 def command_of(folder: Path) -> str:
     """The command of claims that this is a run of. Raises ValueError if there is none."""
     plan = _asked(folder / "plan.json", (), force=True)
     for claim in claims():
         for part in claim.parts:
-            if part.plan and not part.logs:
+            if part.plan and not part.logs and _name(part.plan) == plan["name"]:
                 asked = _asked(Path(part.plan), part.changes, force=part.force)
                 if asked == plan:
                     return " ".join(part.command)
@@ -514,7 +543,8 @@ def _verdict(claim: Claim, words: str) -> str:
 def _line(part: Part, each: Answer) -> str:
     """What is asked of which plan and version, and the answer."""
     where = part.table[11:] if part.table else f"`{part.plan}`"
-    words = [where, part.cell if part.cell and not part.table else "", part.name, *each.versions]
+    cell = part.cell if part.cell and not part.table else ""
+    words = [where, cell, part.name, *map(str, part.where.values()), *each.versions]
     figures = ", ".join(
         f"{each.medians[name]:,.4g}" for name in part.fields if name in each.medians
     )

@@ -41,6 +41,7 @@ class QuorumState:
     start      of a leader, the offset at which its epoch begins
     committed  the high watermark that it states: every offset below is committed
     cut        the offset at which it truncates its log in this state
+    restored   it is the first one of a life, as the member had stored it
     """
 
     name: str = ""
@@ -51,6 +52,7 @@ class QuorumState:
     start: int | None = None
     committed: int | None = None
     cut: int | None = None
+    restored: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,16 +87,21 @@ def quorum_document(member: QuorumMember) -> bytes:
 
 def quorum_of(rundir: RunDir) -> dict[str, QuorumMember]:
     """The members by node. Raises HistoryError for a document that cannot be used."""
-    own, above = rundir.path, rundir.path.parent
-    at = above.parent if above.name == CELLS and not any(own.glob(f"nodes/*/{QUORUM}")) else own
-    members = [_member(path) for path in sorted(at.glob(f"nodes/*/{QUORUM}"))]
+    members = [_member(path) for path in sorted(_run(rundir).path.glob(f"nodes/*/{QUORUM}"))]
     return {member.node: member for member in members}
 
 
 def voters_of(rundir: RunDir) -> list[str]:
     """The names of the nodes that were to be voters when the run began."""
-    nodes: list[dict[str, Any]] = rundir.read_json(rundir.run).get("nodes") or []
+    run = _run(rundir)
+    nodes: list[dict[str, Any]] = run.read_json(run.run).get("nodes") or []
     return [each["name"] for each in nodes if "controller" in each["roles"]]
+
+
+def _run(rundir: RunDir) -> RunDir:
+    """The run, of a cell in its folder: cells share the nodes."""
+    above = rundir.path.parent
+    return RunDir(above.parent) if above.name == CELLS and above.parent.is_dir() else rundir
 
 
 def _member(path: Path) -> QuorumMember:

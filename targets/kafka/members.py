@@ -17,7 +17,7 @@ from kafka.errors import for_code
 from kafka.protocol.admin import DescribeQuorumRequest
 from kafka.protocol.api_message import ApiMessage
 
-from harness.errors import HarnessFailure
+from harness.errors import HarnessFailure, PlanError
 from harness.faults.own_traffic import NoAnswer
 from harness.faults.records import MembersRecord
 from harness.levers.commands import poll_until
@@ -63,15 +63,6 @@ class MembersLever(Lever[MembersRecord]):
     plan: KafkaPlan
     name: ClassVar[str] = "members"
     record_type: ClassVar[type[UndoRecord]] = MembersRecord
-
-    def unavailable(self, node: Node, record: MembersRecord) -> str | None:
-        """If it is no controller, or its quorum cannot be changed."""
-        if not kraft.can_change(self.plan):
-            return (
-                f"{node.name}: the voters of its quorum cannot be changed: "
-                f'target.features."{kraft.FEATURE}" is not 1 (Kafka 3.9 or later)'
-            )
-        return None if "controller" in node.roles else f"{node.name}: it is no controller"
 
     def capture_prior_state(self, record: MembersRecord) -> MembersRecord:
         """The chosen voters, with their directory ids."""
@@ -181,6 +172,17 @@ class MembersLever(Lever[MembersRecord]):
                 if (used := use(answer)) is not None:
                     return used
         raise NoAnswer(why)
+
+
+def check_members(plan: KafkaPlan) -> None:
+    """Refuse to remove voters from a quorum that cannot be changed."""
+    for key, options in plan.faults_of("membership"):
+        if options.get("form") == "remove" and not kraft.can_change(plan):
+            raise PlanError(
+                "the voters of this quorum cannot be changed",
+                key=f"{key}.form",
+                hint=f'set target.features."{kraft.FEATURE}" = 1 (Kafka 3.9 or later)',
+            )
 
 
 def _entries(record: MembersRecord) -> Sequence[tuple[str, uuid.UUID]]:

@@ -154,6 +154,7 @@ def states(log: str, number: int, directory: str | None = None) -> Iterator[Quor
             if (left := _state(before, number)) is not None and left.committed is not None:
                 yield left
             if (now := _state(to, number)) is not None:
+                now = replace(now, restored=before.startswith("null"))
                 yield replace(now, voter=False) if foreign else now
         elif now is not None and (mark := _MARK.search(line)):
             yield QuorumState(

@@ -60,7 +60,7 @@ from targets.kafka.groups.settings import (
 )
 from targets.kafka.levers import LeadershipLever, check_flushes, own_levers
 from targets.kafka.log import KafkaLog
-from targets.kafka.members import MembersLever
+from targets.kafka.members import MembersLever, check_members
 from targets.kafka.modes import mode_of
 from targets.kafka.plan import STARTERS, KafkaPlan
 from targets.kafka.proxy import proxy_files, with_proxies
@@ -122,7 +122,7 @@ class Kafka(KafkaLog):
 
     def checks(self, plan: KafkaPlan) -> Sequence[Callable[[KafkaPlan], None]]:
         clients = library_of(plan).check if transactions_of(plan) is None else check_transactions
-        return [clients, _check_version, proxy.check, check_flushes, check_group]
+        return [clients, _check_version, proxy.check, check_flushes, check_group, check_members]
 
     def check_version(self, version: str, *, key: str) -> None:
         release_line(version, key=key)

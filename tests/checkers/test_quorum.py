@@ -193,7 +193,20 @@ def with_an_old_tail(documents: Documents) -> None:
             if batch["first"] == log[-1]["first"]:
                 batch["epoch"] += 1
     for each in documents.values():
-        each["logged"] = [state for state in each["logged"] if state.get("committed", 0) < 20]
+        for state in each["logged"]:
+            if state.get("committed", 0) >= 20:
+                del state["committed"]
+
+
+def with_a_log_that_lost_its_end(documents: Documents) -> None:
+    """As after a power loss: the next life begins with what was stored."""
+    logged = documents["c1"]["logged"]
+    first = next(n for n, each in enumerate(logged) if each["epoch"] == 2)
+    logged[first:] = [{**logged[-1], "restored": True}]
+
+
+def with_an_epoch_that_only_the_file_shows(documents: Documents) -> None:
+    documents["c1"]["stored"] = {**documents["c1"]["stored"], "epoch": 9}
 
 
 def without_anything(documents: Documents) -> None:
@@ -207,6 +220,8 @@ def without_anything(documents: Documents) -> None:
         (without_a_vote_file, "c2: no quorum-state"),
         (with_a_short_log, "the log of c3 ends at"),
         (with_an_old_tail, "a tail that was not truncated"),
+        (with_a_log_that_lost_its_end, "the log of c1 ends in epoch 1, and it stored 3"),
+        (with_an_epoch_that_only_the_file_shows, "the log of c1 ends in epoch 3, and it stored 9"),
         (without_anything, "c1 left no evidence of the quorum, and 2 more like it"),
     ],
 )

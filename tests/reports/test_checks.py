@@ -111,3 +111,18 @@ def test_latencies_of_a_set() -> None:
     assert view.latencies == [("stable", ["0 ms", "1.5 ms", "20 ms", "20 ms", "2.5 s"])]
     assert view.final
     assert not views(result("set", "set", SET, details={"final_read": None}))[0].final
+
+
+def test_what_each_fault_cost_is_a_table() -> None:
+    faults = [
+        {"fault": "stop", "nodes": ["b1"], "met": 334, "led_s": 1.5, "changed_s": None},
+        {"fault": "crash", "nodes": ["b2"], "met": 667, "led_s": 4.25, "changed_s": None},
+    ]
+    counts = {"attempted": 9, "acknowledged": 9, "led_s": 4.25}
+    (view,) = views(result("register", "failover", counts, details={"failover": faults}))
+    assert view.title == "Failover"
+    (table,) = view.faults
+    assert list(table.columns) == ["fault", "met", "led s"]
+    assert table.rows == [["stop", "334", "1.50 s"], ["crash", "667", "4.25 s"]]
+    (view,) = views(result("register", "register", counts))
+    assert view.faults == []

@@ -26,14 +26,9 @@ from bench.coverage import (
     simulated,
     wilson_on_average,
 )
+from tests.fixtures.synthetic_results import shares
 
 METHODS = (CLOPPER_PEARSON, WILSON)
-
-
-@st.composite
-def shares(draw: st.DrawFn) -> Share:
-    whole = draw(st.integers(1, 400))
-    return Share(draw(st.integers(0, whole)), whole)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +72,7 @@ def test_a_part_outside_the_whole_is_an_error(part: int, whole: int) -> None:
         Share(part, whole)
 
 
-@given(shares(), st.sampled_from(METHODS))
+@given(shares(400), st.sampled_from(METHODS))
 def test_the_interval_covers_the_share_mirrors_and_grows(share: Share, method: str) -> None:
     others = Share(share.whole - share.part, share.whole)
     one_more = Share(share.part + 1, share.whole + 1)

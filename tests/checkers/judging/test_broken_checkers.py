@@ -19,7 +19,7 @@ import pytest
 from checkers.judging import many_runs
 from checkers.judging.many_runs import check_runs
 from checkers.judging.one_run import judge_history, judge_run
-from harness.errors import AcklossError, HarnessFailure, PlanError
+from harness.errors import AcklossError, HarnessFailure, HistoryError, PlanError
 from harness.history.run_folder import RunDir
 from tests.fixtures.breaking_checker import BREAKING
 from tests.fixtures.hand_made import E, Made, R, W
@@ -120,6 +120,37 @@ def test_one_that_raises_leaves_the_others_their_answers(tmp_path: Path) -> None
         "exits": "unknown",
     }
     assert [error.exit_code for error in errors] == [4]
+
+
+def planted(error: BaseException, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The answer of one input at which judging raises this."""
+
+    def judged_run(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(many_runs, "judged_run", judged_run)
+    return many_runs.judge(RunDir(folder), None)
+
+
+def test_what_cannot_be_judged_is_its_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged = HistoryError("is damaged")
+    assert planted(damaged, tmp_path, monkeypatch) is damaged
+    with pytest.raises(KeyboardInterrupt):
+        planted(KeyboardInterrupt(), tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("by\nzero"), SystemExit(3)], ids=repr)
+def test_what_nobody_expects_is_a_failure_at_its_input_alone(
+    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failure = planted(error, tmp_path, monkeypatch)
+    assert isinstance(failure, HarnessFailure)
+    assert failure.file == str(tmp_path)
+    assert failure.what.startswith(f"judging raised {type(error).__name__}: ")
+    assert "test_broken_checkers.py, line " in failure.what
+    assert "\n" not in failure.what
 
 
 @pytest.fixture(

@@ -1,8 +1,9 @@
-"""Which configuration a search looks at next."""
+"""Which configuration a search looks at next, and what is open at each of its completions."""
 
 from __future__ import annotations
 
-from checkers.register.linearization import COST, Frontier
+from checkers.register.linearization import COST, Frontier, timeline
+from tests.checkers.register.histories import r, w
 
 
 def taken(frontier: Frontier[str, int]) -> list[tuple[str, int]]:
@@ -44,3 +45,15 @@ def test_what_used_more_than_one_found_later_is_not_looked_at():
     frontier.add("here", 0b01, 0, progress=0)
     assert frontier.states == 2
     assert taken(frontier) == [("here", 0b01)]
+
+
+def test_a_moment_holds_the_values_of_open_reads_alone():
+    """Else a key of n values would take n times n entries."""
+    writes = [w(value, 10 * value, 10 * value + 1) for value in range(1, 40)]
+    reads = [r(value, 10 * value + 2, 10 * value + 15, process=1) for value in range(1, 40)]
+    moments = timeline([*writes, *reads]).moments
+    assert max(len(moment.reads_of) for moment in moments) == 2
+    assert all(
+        len(moment.reads_of) == len(moment.reads) and all(moment.reads_of.values())
+        for moment in moments
+    )

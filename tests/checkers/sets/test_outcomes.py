@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from checkers.judging.one_run import checker_of, examine
 from checkers.judging.outside import convert
-from checkers.sets.checker import quantiles_ns
+from checkers.sets.checker import POINTS, quantiles_ns
 from checkers.sets.outcomes import SetCounts
+from harness.protocols.runs import NULL
 from tests.checkers.sets.ops import (
     MS,
     Op,
@@ -220,6 +222,21 @@ def test_latencies_are_quantiles_in_milliseconds(tmp_path: Path) -> None:
         "0.99": 1.0,
         "1": 1.0,
     }
+
+
+def quantiles(*latencies_ns: int) -> dict[str, int]:
+    return quantiles_ns(np.array(latencies_ns, np.int64))
+
+
+def test_quantiles_are_at_the_place_below() -> None:
+    assert quantiles(*range(100, 0, -1)) == {"0": 1, "0.5": 51, "0.95": 96, "0.99": 100, "1": 100}
+    assert quantiles(3, 4) == {"0": 3, "0.5": 4, "0.95": 4, "0.99": 4, "1": 4}
+    assert quantiles(5) == dict.fromkeys(POINTS, 5)
+
+
+def test_unknown_latencies_are_left_out() -> None:
+    assert quantiles(NULL, 7, NULL) == dict.fromkeys(POINTS, 7)
+    assert quantiles(NULL) == {}
 
 
 def test_a_loss_that_was_never_read_has_latency_0(tmp_path: Path) -> None:

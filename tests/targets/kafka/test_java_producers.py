@@ -16,8 +16,9 @@ from threading import Thread
 import pytest
 
 from harness.errors import HarnessFailure
-from harness.protocols import FAIL, INFO, OK, Completion, completion, invoke
+from harness.protocols import FAIL, INFO, OK, completion, invoke
 from targets.kafka.clients.java import LOST, UNREPORTED, JavaClient, Line, Lost, Refused
+from tests.fixtures.producing import Answers, poll_until
 
 ONCE = {"retries": "0", "enable.idempotence": "false"}
 AGAIN = {"retries": "2147483647", "enable.idempotence": "true"}
@@ -66,14 +67,6 @@ class Driver:
             self.die()
 
 
-class Answers(dict[int, Completion]):
-    """What each process was answered, once."""
-
-    def done(self, process: int, ended: Completion) -> None:
-        assert process not in self, "completed twice"
-        self[process] = ended
-
-
 @pytest.fixture
 def drivers(request: pytest.FixtureRequest) -> Iterator[list[Driver]]:
     made = [Driver(getattr(request, "param", AGAIN)) for _ in range(2)]
@@ -88,13 +81,6 @@ def place(driver: Driver, number: int, within_s: float) -> Line:
 
 def client_of(drivers: list[Driver]) -> JavaClient:
     return JavaClient([partial(place, driver) for driver in drivers])
-
-
-def poll_until(client: JavaClient, answers: Answers, count: int) -> None:
-    deadline = time.monotonic() + 10
-    while len(answers) < count:
-        assert time.monotonic() < deadline
-        client.poll(0.05, answers.done)
 
 
 def test_a_connection_begins_with_topic_and_settings_and_learns_what_is(

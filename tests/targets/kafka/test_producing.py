@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.plan import Plan, parse_plan
-from harness.protocols import FAIL, INFO, OK, Client, Completion, completion, invoke
+from harness.protocols import FAIL, INFO, OK, Completion, completion, invoke
 from harness.protocols.clock import RunClock
 from harness.run.load import run_workload
 from harness.run.recorder import Recorder
@@ -26,10 +26,12 @@ from targets.kafka.clients.librdkafka import KafkaClient, Librdkafka, Librdkafka
 from tests.fixtures.producing import (
     NOBODY,
     WRITERS,
+    Answers,
     Writer,
     addresses_of,
     make_fatal,
     mock_cluster,
+    poll_until,
     writing,
 )
 from workloads.append import Append
@@ -61,21 +63,6 @@ def brokers() -> Iterator[str]:
 @pytest.fixture(params=WRITERS, ids=lambda library: library.plugin)
 def library(request: pytest.FixtureRequest) -> Writer:
     return cast("Writer", request.param)
-
-
-class Answers(dict[int, Completion]):
-    """What each process was answered, once."""
-
-    def done(self, process: int, ended: Completion) -> None:
-        assert process not in self, "completed twice"
-        self[process] = ended
-
-
-def poll_until(client: Client, answers: Answers, count: int) -> None:
-    deadline = time.monotonic() + 10
-    while len(answers) < count:
-        assert time.monotonic() < deadline
-        client.poll(0.1, answers.done)
 
 
 def test_writes_are_acknowledged_with_their_offsets(library: Writer, brokers: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -78,7 +79,9 @@ RESIGNED = "ResignedState(localId=101, epoch=3, voters=[101, 102, 103], election
     ],
 )
 def test_each_state_of_each_version_is_read(text: str, state: QuorumState) -> None:
-    assert list(states(moved(text), 101)) == [state]
+    assert list(states(moved(text), 101)) == [replace(state, restored=True)]
+    (_, later) = states(moved(LEADER) + moved(text, LEADER), 101)
+    assert later == state
 
 
 def test_a_replica_that_is_no_voter_says_so() -> None:
