@@ -37,7 +37,7 @@ from ackloss.session import Session
 from analysis.statistics.shares import Share
 from harness.machine.files import replace_file
 from harness.plan.shipped import PLANS, find
-from harness.protocols import DOUBTS
+from harness.protocols import DOUBTS, OUTCOME_DOUBTS
 from harness.protocols.nodes import NODE_DATA, STORED
 from scripts.published import cell_named, counts, shown
 from scripts.track_record import VERDICTS, result_of
@@ -47,11 +47,11 @@ CLAIMS: Final = ROOT / "scripts" / "claims.toml"
 SEEN: Final = ROOT / "docs" / "evidence" / "claims.json"
 PAGE: Final = ROOT / "docs" / "evidence" / "claims.md"
 RESULTS: Final = ROOT / "docs" / "evidence" / "results"
-DOCUMENTS: Final = {
-    "A": "Kafka under partition (Kingsbury, 2013)",
-    "B": "ZooKeeper and Kafka replication (Confluent)",
-    "C": "KRaft (slides, and an article on Habr)",
-    "E": "Kafka's documentation, 4.7",
+GROUPS: Final = {
+    "A": "Kafka under partition",
+    "B": "Replication, ZooKeeper and Kafka",
+    "C": "KRaft and what it replaced",
+    "E": "Kafka's guarantees",
 }
 HOLDS, LIMITED, FALSE = "holds", "holds with limits", "**does not hold**"
 NOT_SEEN, OPEN, CANNOT = "not seen", "not answered yet", "cannot be tested here"
@@ -102,7 +102,8 @@ class Part(_Document):
     `expect` is one or several of these, joined by "and": a verdict; `doubt NAME`; or `FIELD SIGN
     NUMBER`, where the number may be `FACTOR * PART.FIELD`, the median of an earlier part. For a
     table: `lost` or `kept` (every conclusive run did), and columns. `some`: it is enough that one
-    run is so. `limit`: where the claim ends."""
+    run is so. `limit`: where the claim ends. `despite`: doubts that the plan itself brings about; a
+    run that has no others is conclusive."""
 
     expect: str
     name: str = ""
@@ -114,6 +115,7 @@ class Part(_Document):
     file: str = ""
     where: Mapping[str, str | int] = {}
     logs: bool = False
+    despite: tuple[str, ...] = ()
     some: bool = False
     limit: bool = False
 
@@ -151,6 +153,7 @@ class Claim(_Document):
 
     id: str = Field(pattern=r"[ABCE]\d{1,2}")
     claim: str
+    source: str
     limits: str = ""
     cannot: str = ""
     parts: tuple[Part, ...] = ()
@@ -191,12 +194,20 @@ class Answer(_Document):
         return f"{text} ({100 * limits['shown_low']:.0f} to {100 * limits['shown_high']:.0f} %)"
 
 
-def is_met(part: Part, run: Run, earlier: Mapping[str, Answer]) -> bool:
-    """Whether a run is as expected. A number that it does not have is not."""
-    return all(_holds(term, run, earlier) for term in part.terms)
+def _counts(part: Part, run: Run) -> bool:
+    """Whether a run is conclusive for a part: whatever came out, not by what came out."""
+    expected = set(run.doubts) <= {*part.despite, *OUTCOME_DOUBTS}
+    return run.eligible or (bool(set(run.doubts) & set(part.despite)) and expected)
 
 
-def _holds(term: str, run: Run, earlier: Mapping[str, Answer]) -> bool:
+def is_met(part: Part, run: Run, earlier: Mapping[str, Answer]) -> bool | None:
+    """Whether a run is as expected; `None` if it lacks a number, or nothing is known to compare it
+    with."""
+    terms = [_holds(term, run, earlier) for term in part.terms]
+    return None if None in terms else all(terms)
+
+
+def _holds(term: str, run: Run, earlier: Mapping[str, Answer]) -> bool | None:
     if term in (*VERDICTS, "lost", "kept"):
         return run.verdict == term
     if term.startswith("doubt "):
@@ -205,7 +216,7 @@ def _holds(term: str, run: Run, earlier: Mapping[str, Answer]) -> bool:
     assert match is not None
     number, than = run.figures.get(match["field"]), _number(match["than"], earlier)
     if number is None or than is None:
-        return False
+        return None
     return OPERATORS[match["sign"]](number, float(match["times"] or 1) * than)
 
 
@@ -224,19 +235,21 @@ def answer(part: Part, runs: Sequence[Run], earlier: Mapping[str, Answer]) -> An
         return _of_table(part, earlier)
     runs = rows_of(part) if part.file else runs
     seen = [run.cell(part.cell) for run in runs]
-    conclusive = [run for run in seen if run.eligible]
-    others = [run for run in seen if not run.eligible]
+    conclusive = [run for run in seen if run.eligible and is_met(part, run, earlier) is not None]
+    others = [run for run in seen if run not in conclusive]
     met = [run for run in conclusive if is_met(part, run, earlier)]
     return Answer(
         met=Share(len(met), len(conclusive)),
-        others=Share(sum(is_met(part, run, earlier) for run in others), len(others)),
+        others=Share(sum(is_met(part, run, earlier) is True for run in others), len(others)),
         medians={
             field: statistics.median(values)
             for field in {name for run in conclusive for name in run.figures}
             if (values := [run.figures[field] for run in conclusive if field in run.figures])
         },
         versions=tuple(dict.fromkeys(run.version for run in seen if run.version)),
-        refuted=any(run.verdict == "invalid" and not is_met(part, run, earlier) for run in others),
+        refuted=any(
+            run.verdict == "invalid" and is_met(part, run, earlier) is False for run in others
+        ),
         some=part.some,
     )
 
@@ -494,10 +507,13 @@ def missing(runs: Mapping[str, Sequence[Run]], wanted: int, only: Sequence[str])
     return [part for _, _, part in sorted(rounds, key=lambda each: each[:2])]
 
 
+COLUMNS: Final = "| | claim | source | asked, measured | verdict |\n|---|---|---|---|---|"
 HEAD: Final = """# What five documents claim
 
-ackloss grew from five documents on Kafka and ZooKeeper. These are their {count} testable claims, in
-our words, and what real clusters showed. Made by `make claims` from [claims.json](claims.json) and
+ackloss grew from five documents on Kafka and ZooKeeper: "Jepsen: Kafka" (*Aphyr*, 2013),
+*Confluent*'s "ZooKeeper and replication", Chinese *slides* and a Russian article on *Habr* about
+KRaft, and chapter 4.7 of Kafka's *docs*. These are their {count} testable claims, in our words, and
+what real clusters showed. Made by `make claims` from [claims.json](claims.json) and
 [published campaigns](results/README.md); plans, changes and expectations are in
 [scripts/claims.toml](../../scripts/claims.toml). {holds} hold, {limited} hold with limits, {false}
 do not hold or were not seen, {open} have no answer yet, {cannot} cannot be tested here.
@@ -521,16 +537,20 @@ def page() -> str:
         open=found.count(OPEN),
         cannot=found.count(CANNOT),
     )
-    for letter, document in DOCUMENTS.items():
-        text += (
-            f"\n## {letter}: {document}\n\n| | claim | measured | verdict |\n|---|---|---|---|\n"
-        )
+    for letter, group in GROUPS.items():
+        text += f"\n## {letter}: {group}\n\n{COLUMNS}\n"
         for (claim, answers), words in zip(rows, found, strict=True):
             if claim.id.startswith(letter):
                 measured = "<br>".join(
                     _line(*each) for each in zip(claim.parts, answers, strict=True)
                 )
-                cells = (claim.id, claim.claim, measured or claim.cannot, _verdict(claim, words))
+                cells = (
+                    claim.id,
+                    claim.claim,
+                    claim.source,
+                    measured or claim.cannot,
+                    _verdict(claim, words),
+                )
                 text += f"| {' | '.join(cells)} |\n"
         text += PICTURE if letter == "A" else ""
     return text
