@@ -235,7 +235,9 @@ def answer(part: Part, runs: Sequence[Run], earlier: Mapping[str, Answer]) -> An
         return _of_table(part, earlier)
     runs = rows_of(part) if part.file else runs
     seen = [run.cell(part.cell) for run in runs]
-    conclusive = [run for run in seen if run.eligible and is_met(part, run, earlier) is not None]
+    conclusive = [
+        run for run in seen if _counts(part, run) and is_met(part, run, earlier) is not None
+    ]
     others = [run for run in seen if run not in conclusive]
     met = [run for run in conclusive if is_met(part, run, earlier)]
     return Answer(
@@ -501,7 +503,7 @@ def missing(runs: Mapping[str, Sequence[Run]], wanted: int, only: Sequence[str])
     rounds = []
     for number, (command, part) in enumerate(parts.items()):
         done = runs.get(command, ())
-        conclusive = sum(run.eligible for run in done)
+        conclusive = sum(_counts(part, run) for run in done)
         for n in range(conclusive, min(wanted, conclusive + 3 * wanted - len(done))):
             rounds.append((n, number, part))
     return [part for _, _, part in sorted(rounds, key=lambda each: each[:2])]
