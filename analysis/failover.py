@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from scipy import stats
 
 from analysis.drawing import plain
@@ -31,29 +32,29 @@ LEAST_S: Final = 0.001
 STAGES: Final[Mapping[str, str]] = {
     "changed_s": "metadata can be changed again",
     "led_s": "every partition has another leader",
-    "agreed_s": "every broker names it",
+    "agreed_s": "every node names it",
     "written_s": "every partition is written again",
-    "gone_s": "the broker has stopped",
+    "gone_s": "the node has stopped",
 }
 """What is timed, by the names of the check."""
 
 
 def faults(runs: Sequence[Path]) -> pd.DataFrame:
     """One row for each measured fault of these run folders: `run_id, eligible, system, partitions`,
-    and what the check has of it. Raises HistoryError."""
+    and what the check has of it; a system is its version, and what else its plan says. Raises
+    HistoryError."""
     return pd.DataFrame([row for path in runs for row in _rows(RunDir(path))])
 
 
 def _rows(run: RunDir) -> Iterator[dict[str, Any]]:
     result, plan = read_result(run), run.read_json(run.plan)
     target = plan["target"]
-    kept = target.get("metadata") or "kraft"
     for check in result.checks:
         for each in check.details.get("failover", ()) if check.name == "failover" else ():
             yield {
                 "run_id": run.run_id,
                 "eligible": result.eligible,
-                "system": f"{target['version']}, {NAMES[kept]}",
+                "system": " ".join(filter(None, (target["version"], target.get("metadata")))),
                 **{name: value for name, value in each.items() if name != "nodes"},
                 "fault": _REPEATED.sub("", each["fault"]),
             }
@@ -61,8 +62,6 @@ def _rows(run: RunDir) -> Iterator[dict[str, Any]]:
 
 _REPEATED: Final = re.compile(r"-\d+$")
 """What the id of a step that is repeated ends with."""
-
-NAMES: Final = {"kraft": "KRaft", "zookeeper": "ZooKeeper"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +131,11 @@ def picture(
                 ends = [points["partitions"].min(), points["partitions"].max()]
                 panel.plot(ends, [line.at(n)[0] for n in ends], "-", lw=1.2, c=colour)
         panel.set(xscale="log", yscale="log", xlabel="partitions")
-        panel.set_title(f"{fault}: {STAGES[stage]}", fontsize=9)
+        for axis in (panel.xaxis, panel.yaxis):  # by default their texts are formulas
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5) if axis is panel.yaxis else (1,)))
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+            axis.set_minor_formatter(NullFormatter())
+        panel.set_title(f"{fault}: {STAGES[stage]}", fontsize=9, loc="left")
         if place == 1:
             panel.set_ylabel("seconds since the fault began")
             panel.legend(frameon=False, fontsize=8)

@@ -45,6 +45,10 @@ def take(campaigns: list[str]) -> None:
     """The rows of all judged runs of these campaigns."""
     runs = [each for name in campaigns for each in sorted(Path(name).glob("runs/2*"))]
     rows = faults_of([each for each in runs if (each / "result.json").is_file()])
+    zookeeper = rows["system"].str.endswith(" zookeeper")
+    rows["system"] = rows["system"].str.split().str[0] + zookeeper.map(
+        {True: ", ZooKeeper", False: ", KRaft"}
+    )
     ROWS.parent.mkdir(parents=True, exist_ok=True)
     rows.to_csv(ROWS, index=False)
 
