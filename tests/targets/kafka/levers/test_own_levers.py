@@ -27,4 +27,4 @@ def test_a_cluster_without_a_lever_of_disks_gets_none() -> None:
         levers = {}  # type: ignore[assignment]  # noqa: RUF012
 
     plan = resolve(parse_plan(PLAN))
-    assert set(levers_of(plan, Bare({}))) == {"leadership", "members", "protocol"}
+    assert set(levers_of(plan, Bare({}))) == Kafka.own_levers
