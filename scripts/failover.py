@@ -3,23 +3,34 @@
     python scripts/failover.py                 write them again from the stored rows
     python scripts/failover.py CAMPAIGN ...    first take the rows from the runs of these campaigns
 
+A time s that grows as n^b is a line of the slope b in logarithms: least squares over single faults,
+intervals of Student's t. A slope of 0 is a time that does not grow, of 1 one that grows as the
+partitions do. A line that is carried on to more partitions than were measured has the interval of
+its mean there, which says nothing of whether the law holds so far.
+
 A row is one measured fault. Left out are runs that are not eligible, and faults that were healed
 before everything was back: how long that would have taken is not known.
 """
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from scipy import stats
 
-from analysis.drawing import png
-from analysis.failover import STAGES, laws, picture
-from analysis.failover import faults as faults_of
+from analysis.drawing import plain, png
 from analysis.palette import LIGHT
+from harness.history.documents import read_result
+from harness.history.run_folder import RunDir
 
 ROOT: Final = Path(__file__).parents[1]
 FOLDER: Final = ROOT / "docs/evidence/results/2026-11-28-failover"
@@ -39,12 +50,127 @@ FAULTS: Final = {
     "controller": "controller killed",
 }
 MILLIONS: Final = 2_000_000
+CONFIDENCE: Final = 0.95
+LEAST_S: Final = 0.001
+"""A time of zero has no logarithm: it was shorter than what is shown."""
+
+STAGES: Final[Mapping[str, str]] = {
+    "changed_s": "metadata can be changed again",
+    "led_s": "every partition has another leader",
+    "agreed_s": "every node names it",
+    "written_s": "every partition is written again",
+    "gone_s": "the node has stopped",
+}
+"""What is timed, by the names of the check."""
+
+
+def measured_faults(runs: Sequence[Path]) -> pd.DataFrame:
+    """One row for each measured fault of these run folders: `run_id, eligible, system, partitions`,
+    and what the check has of it; a system is its version, and what else its plan says. Raises
+    HistoryError."""
+    return pd.DataFrame([row for path in runs for row in _rows(RunDir(path))])
+
+
+def _rows(run: RunDir) -> Iterator[dict[str, Any]]:
+    result, plan = read_result(run), run.read_json(run.plan)
+    target = plan["target"]
+    for check in result.checks:
+        for each in check.details.get("failover", ()) if check.name == "failover" else ():
+            yield {
+                "run_id": run.run_id,
+                "eligible": result.eligible,
+                "system": " ".join(filter(None, (target["version"], target.get("metadata")))),
+                **{name: value for name, value in each.items() if name != "nodes"},
+                "fault": _REPEATED.sub("", each["fault"]),
+            }
+
+
+_REPEATED: Final = re.compile(r"-\d+$")
+"""What the id of a step that is repeated ends with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Law:
+    """s = exp(at) * n^slope, from so many faults; `low`, `high`: of the slope."""
+
+    faults: int
+    slope: float
+    low: float
+    high: float
+    _at: float
+    _mean: float
+    _spread: float
+    _error: float
+
+    def at(self, partitions: float) -> tuple[float, float, float]:
+        """The mean at so many partitions, and its limits."""
+        x = np.log(partitions)
+        middle = self._at + self.slope * x
+        error = self._error * np.sqrt(1 / self.faults + (x - self._mean) ** 2 / self._spread)
+        half = stats.t.ppf((1 + CONFIDENCE) / 2, self.faults - 2) * error
+        low, mean, high = np.exp([middle - half, middle, middle + half]).tolist()
+        return mean, low, high
+
+
+def law(partitions: Sequence[float], seconds: Sequence[float]) -> Law | None:
+    """The line through these; `None` for fewer than three, or all of as many partitions."""
+    x, y = np.log(partitions), np.log(np.maximum(seconds, LEAST_S))
+    if len(x) < 3 or len(set(partitions)) < 2:
+        return None
+    mean, spread = float(x.mean()), float(((x - x.mean()) ** 2).sum())
+    slope = float(((x - mean) * (y - y.mean())).sum() / spread)
+    at = float(y.mean() - slope * mean)
+    error = float(np.sqrt(((y - at - slope * x) ** 2).sum() / (len(x) - 2)))
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(x) - 2) * error / np.sqrt(spread))
+    return Law(
+        faults=len(x), slope=slope, low=slope - half, high=slope + half,
+        _at=at, _mean=mean, _spread=spread, _error=error,
+    )  # fmt: skip
+
+
+def laws(rows: pd.DataFrame, fault: str, stage: str) -> dict[str, Law]:
+    """Those of one fault and stage, by system."""
+    found = {}
+    for system, own in rows[(rows["fault"] == fault) & rows[stage].notna()].groupby("system"):
+        if (made := law(own["partitions"].tolist(), own[stage].tolist())) is not None:
+            found[str(system)] = made
+    return found
+
+
+def picture(
+    rows: pd.DataFrame, panels: Sequence[tuple[str, str]], colours: Mapping[str, str]
+) -> Figure:
+    """A panel for each fault and stage: every fault as a point, every law as a line, both axes
+    logarithmic."""
+    figure = Figure(figsize=(3.6 * len(panels), 3.4), layout="constrained", facecolor="white")
+    for place, (fault, stage) in enumerate(panels, start=1):
+        panel = figure.add_subplot(1, len(panels), place)
+        plain(panel, colours)
+        own = rows[(rows["fault"] == fault) & rows[stage].notna()]
+        lines = laws(rows, fault, stage)
+        for system, points in own.groupby("system"):
+            colour = colours[str(system)]
+            seconds = points[stage].clip(lower=LEAST_S)
+            panel.plot(points["partitions"], seconds, "o", ms=4, alpha=0.7, c=colour, label=system)
+            if (line := lines.get(str(system))) is not None:
+                ends = [points["partitions"].min(), points["partitions"].max()]
+                panel.plot(ends, [line.at(n)[0] for n in ends], "-", lw=1.2, c=colour)
+        panel.set(xscale="log", yscale="log", xlabel="partitions")
+        for axis in (panel.xaxis, panel.yaxis):  # by default their texts are formulas
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5) if axis is panel.yaxis else (1,)))
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+            axis.set_minor_formatter(NullFormatter())
+        panel.set_title(f"{fault}: {STAGES[stage]}", fontsize=9, loc="left")
+        if place == 1:
+            panel.set_ylabel("seconds since the fault began")
+            panel.legend(frameon=False, fontsize=8)
+    return figure
 
 
 def take(campaigns: list[str]) -> None:
     """The rows of all judged runs of these campaigns."""
     runs = [each for name in campaigns for each in sorted(Path(name).glob("runs/2*"))]
-    rows = faults_of([each for each in runs if (each / "result.json").is_file()])
+    rows = measured_faults([each for each in runs if (each / "result.json").is_file()])
     zookeeper = rows["system"].str.endswith(" zookeeper")
     rows["system"] = rows["system"].str.split().str[0] + zookeeper.map(
         {True: ", ZooKeeper", False: ", KRaft"}

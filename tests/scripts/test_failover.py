@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from analysis.failover import LEAST_S, law, laws
+from scripts.failover import LEAST_S, law, laws
 
 SIZES = [10, 100, 1000, 5000, 20000]
 
