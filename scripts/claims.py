@@ -559,7 +559,7 @@ def page() -> str:
 
 
 def _verdict(claim: Claim, words: str) -> str:
-    return f"{words}: {claim.limits}" if words == LIMITED and claim.limits else words
+    return f"{words}: {claim.limits}" if words in (LIMITED, FALSE) and claim.limits else words
 
 
 def _line(part: Part, each: Answer) -> str:

@@ -56,7 +56,7 @@ def test_every_cell_of_a_table_is_there() -> None:
     tables = [part for claim in CLAIMS for part in claim.parts if part.table]
     assert len(tables) > 10
     for part in tables:
-        assert claims.cell_of(part)["runs"] > 0
+        assert claims.rows_of(part) if part.file else claims.cell_of(part)["runs"] > 0, part
     with pytest.raises(ValueError, match="no cell 'version=9'"):
         claims.cell_of(tables[0].model_copy(update={"cell": "version=9"}))
 
