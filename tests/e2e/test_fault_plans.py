@@ -33,6 +33,7 @@ LOST = {"lost"}
 LOSE = ("unclean-1-1", "unclean-1-all", "unclean-2-1", "unclean-3-1", "clean-2-1", "clean-3-1")
 BROKEN = {"torn-transaction", "lost-write", "lost-after-poll", "unseen", "inconsistent-offsets"}
 FINDS = {
+    "c12-new-disk-static": {RUN: {"epoch_back"}},
     "coordinator-unclean": {"range": LOST_COMMITS, "server": LOST_COMMITS},
     "group-crash": {"before": SKIPS, "server-before": SKIPS},
     "group-java": {"before": SKIPS, "server-before": SKIPS},
