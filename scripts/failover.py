@@ -8,8 +8,9 @@ intervals of Student's t. A slope of 0 is a time that does not grow, of 1 one th
 partitions do. A line that is carried on to more partitions than were measured has the interval of
 its mean there, which says nothing of whether the law holds so far.
 
-A row is one measured fault. Left out are runs that are not eligible, and faults that were healed
-before everything was back: how long that would have taken is not known.
+A row is one measured fault. Left out are faults that were healed before everything was back: how
+long that would have taken is not known; and those of runs that are not eligible, unless that is for
+another fault alone: one that came too late because the one before it took so long.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from analysis.drawing import plain, png
 from analysis.palette import LIGHT
 from harness.history.documents import read_result
 from harness.history.run_folder import RunDir
+from harness.protocols import DOUBTS, OUTCOME_DOUBTS
 
 ROOT: Final = Path(__file__).parents[1]
 FOLDER: Final = ROOT / "docs/evidence/results/2026-11-28-failover"
@@ -41,9 +43,14 @@ PANELS: Final = (
     ("stop", "led_s"),
     ("stop", "agreed_s"),
     ("crash", "agreed_s"),
-    ("controller", "changed_s"),
+    ("controller", "controller_s"),
 )
-FURTHER: Final = (("stop", "gone_s"), ("crash", "written_s"))
+FURTHER: Final = (
+    ("controller", "agreed_s"),
+    ("controller", "changed_s"),
+    ("stop", "gone_s"),
+    ("crash", "written_s"),
+)
 FAULTS: Final = {
     "stop": "broker stopped",
     "crash": "broker killed",
@@ -55,6 +62,7 @@ LEAST_S: Final = 0.001
 """A time of zero has no logarithm: it was shorter than what is shown."""
 
 STAGES: Final[Mapping[str, str]] = {
+    "controller_s": "another controller is active",
     "changed_s": "metadata can be changed again",
     "led_s": "every partition has another leader",
     "agreed_s": "every node names it",
@@ -78,12 +86,15 @@ def _rows(run: RunDir) -> Iterator[dict[str, Any]]:
         for each in check.details.get("failover", ()) if check.name == "failover" else ():
             yield {
                 "run_id": run.run_id,
-                "eligible": result.eligible,
+                "eligible": result.doubts is not None and _OTHER_FAULTS.issuperset(result.doubts),
                 "system": " ".join(filter(None, (target["version"], target.get("metadata")))),
                 **{name: value for name, value in each.items() if name != "nodes"},
                 "fault": _REPEATED.sub("", each["fault"]),
             }
 
+
+_OTHER_FAULTS: Final = OUTCOME_DOUBTS | {DOUBTS.unproven, DOUBTS.unmet}
+"""Doubts that say nothing against a fault that is proven itself."""
 
 _REPEATED: Final = re.compile(r"-\d+$")
 """What the id of a step that is repeated ends with."""
@@ -213,7 +224,8 @@ def main(campaigns: list[str]) -> None:
         take(campaigns)
     rows = pd.read_csv(ROWS)
     ended_early = rows["leaderless"] + rows["disagreed"] + rows["unwritten"] > 0
-    rows = rows[rows["eligible"] & ~ended_early]
+    rows.loc[ended_early, ["led_s", "agreed_s", "written_s"]] = np.nan
+    rows = rows[rows["eligible"]]
     shades = ("#c8310f", "#4477aa", "#17705f", "#a86e00")
     colours = {
         **LIGHT,
