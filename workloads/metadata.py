@@ -1,4 +1,4 @@
-"""Changes of metadata: topics that come, change, grow and go, and settings of brokers."""
+"""Changes of metadata: topics that come, change, grow and go, and settings of nodes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Metadata(Workload):
     """Each process changes metadata, and reads it from one node after the other; when everything
     is over, each process reads all of it. Every piece is a register: `topic-N` is a setting of a
     topic (none: there is no such topic), `partitions-N` the number of a topic's partitions,
-    `broker-1` a setting of a broker, `brokers` one of all brokers.
+    `node-1` a setting of one node, `nodes` one of all nodes.
 
     topics_count      how many topics are created, changed, deleted and created again
     growing_count     how many topics are given one more partition after the other
     partitions_count  how many partitions those are given at most
     read_share        the share of reads
     delete_share      the share of changes of a topic that delete it
-    brokers_share     the share of changes that are settings of brokers
+    nodes_share       the share of changes that are settings of nodes
     grow_share        the share of changes that add a partition
     """
 
@@ -35,30 +35,30 @@ class Metadata(Workload):
     partitions_count: int = 12
     read_share: float = 0.5
     delete_share: float = 0.1
-    brokers_share: float = 0.2
+    nodes_share: float = 0.2
     grow_share: float = 0.1
 
     def __post_init__(self) -> None:
         for name, least in (("topics_count", 1), ("growing_count", 0), ("partitions_count", 1)):
             if not least <= getattr(self, name) <= 1_000:
                 raise ValueError(f"{name} is {getattr(self, name)}; use {least} to 1,000")
-        for name in ("read_share", "delete_share", "brokers_share", "grow_share"):
+        for name in ("read_share", "delete_share", "nodes_share", "grow_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name):g}; use 0 to 1")
-        if self.brokers_share + self.grow_share > 1:
-            raise ValueError("brokers_share and grow_share are more than 1 together")
+        if self.nodes_share + self.grow_share > 1:
+            raise ValueError("nodes_share and grow_share are more than 1 together")
 
     @property
     def keys(self) -> tuple[str, ...]:
         """All registers."""
         topics = (f"topic-{number}" for number in range(self.topics_count))
         growing = (f"partitions-{number}" for number in range(self.growing_count))
-        return *topics, *growing, "broker-1", "brokers"
+        return *topics, *growing, "node-1", "nodes"
 
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         """Process p of P writes p, p + P, p + 2 P ..., each value once. Each topic is changed by
         one process alone, so that what is unknown of one change leaves no doubt about the next;
-        settings of brokers by all."""
+        settings of nodes by all."""
         del partitions  # metadata has none
         draw = random.Random(f"{seed}/metadata/{process}")
         changes = self._changes(process, processes, draw)
@@ -79,8 +79,8 @@ class Metadata(Workload):
                 number = draw.choice(growing)
                 sizes[number] += 1
                 yield invoke("write", sizes[number], key=f"partitions-{number}")
-            elif chosen < self.grow_share + self.brokers_share or not topics:
-                yield invoke("write", value, key=draw.choice(("broker-1", "brokers")))
+            elif chosen < self.grow_share + self.nodes_share or not topics:
+                yield invoke("write", value, key=draw.choice(("node-1", "nodes")))
             else:
                 deletes = draw.random() < self.delete_share
                 key = f"topic-{draw.choice(topics)}"

@@ -19,14 +19,14 @@ def done(workload: Metadata, process: int, processes: int, count: int = 2_000) -
     return ops
 
 
-def test_a_topic_is_changed_by_one_process_alone_and_brokers_by_all() -> None:
+def test_a_topic_is_changed_by_one_process_alone_and_nodes_by_all() -> None:
     writers = defaultdict(set)
     for process in range(3):
         for f, _, _, key, _ in done(Metadata(), process, 3):
             if f != "read":
                 writers[key].add(process)
     assert writers.keys() == set(Metadata().keys)
-    assert all(len(of) == (3 if key.startswith("broker") else 1) for key, of in writers.items())
+    assert all(len(of) == (3 if key.startswith("node") else 1) for key, of in writers.items())
 
 
 def test_partitions_only_grow_one_after_the_other_and_to_a_limit() -> None:
@@ -39,7 +39,7 @@ def test_at_the_end_everything_is_read() -> None:
     assert [op[3] for op in Metadata().final(0, 3, 1, 1)] == [*Metadata().keys]
 
 
-@pytest.mark.parametrize("wrong", [{"topics_count": 0}, {"grow_share": 0.6, "brokers_share": 0.5}])
+@pytest.mark.parametrize("wrong", [{"topics_count": 0}, {"grow_share": 0.6, "nodes_share": 0.5}])
 def test_options_that_cannot_be_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"topics_count|grow_share"):
         Metadata(**wrong)  # type: ignore[arg-type]

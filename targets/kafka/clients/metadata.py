@@ -5,8 +5,8 @@ A register of the workload is a piece of metadata, by its key:
     topic-N         a setting of a topic; nothing where the broker knows no such topic. A write
                     changes it, and creates the topic where there is none
     partitions-N    the number of a topic's partitions; a write of 1 creates the topic
-    broker-N        a setting of broker N, which alone changes and reports it
-    brokers         the same setting, as the default of all brokers
+    node-N          a setting of broker N, which alone changes and reports it
+    nodes           the same setting, as the default of all brokers
     any other       as `topic-N`
 
 An element of a set is a topic; a read returns all topics that the broker knows.
@@ -146,17 +146,17 @@ class MetadataClient(KeyValueClient):
 
     def _at(self, key: str) -> str:
         """The broker that serves a register."""
-        return f"b{key[7:]}" if key.startswith("broker-") else self._own
+        return f"b{key[5:]}" if key.startswith("node-") else self._own
 
     def _topic(self, key: str) -> str:
         return f"{self._plan.topic.name}-{key}"
 
     def _resource(self, key: str) -> tuple[int, str, int]:
         """The kind and the name of what has a setting, and the source of one that is set there."""
-        if key == "brokers":
+        if key == "nodes":
             return BROKER, "", _DEFAULT_SOURCE
-        if key.startswith("broker-"):
-            return BROKER, key[7:], _BROKER_SOURCE
+        if key.startswith("node-"):
+            return BROKER, key[5:], _BROKER_SOURCE
         return TOPIC, self._topic(key), _TOPIC_SOURCE
 
     def _set(self, key: str, value: int) -> None:
