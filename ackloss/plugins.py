@@ -54,8 +54,10 @@ from harness.faults.records import ClientRecord as ClientRecord
 from harness.faults.records import ClockRecord as ClockRecord
 from harness.faults.records import ConsumerRecord as ConsumerRecord
 from harness.faults.records import DiskRecord as DiskRecord
+from harness.faults.records import FeaturesRecord as FeaturesRecord
 from harness.faults.records import FullRecord as FullRecord
 from harness.faults.records import LeadershipRecord as LeadershipRecord
+from harness.faults.records import Level as Level
 from harness.faults.records import ManualRecord as ManualRecord
 from harness.faults.records import MembersRecord as MembersRecord
 from harness.faults.records import Move as Move
@@ -64,6 +66,7 @@ from harness.faults.records import PauseRecord as PauseRecord
 from harness.faults.records import Peer as Peer
 from harness.faults.records import PowerRecord as PowerRecord
 from harness.faults.records import ProcessRecord as ProcessRecord
+from harness.faults.records import ProgramRecord as ProgramRecord
 from harness.faults.records import ProtocolAct as ProtocolAct
 from harness.faults.records import ProtocolRecord as ProtocolRecord
 from harness.faults.records import ReadOnlyRecord as ReadOnlyRecord
@@ -71,6 +74,7 @@ from harness.faults.records import ShapingRecord as ShapingRecord
 from harness.faults.records import StressRecord as StressRecord
 from harness.history import READS as READS
 from harness.history.documents import LOST_KINDS as LOST_KINDS
+from harness.history.run_folder import RunDir as RunDir
 from harness.images.recipe import Recipe as Recipe
 from harness.images.sources import Archive as Archive
 from harness.images.sources import Debian as Debian
@@ -132,6 +136,7 @@ from harness.protocols.groups import Record as Record
 from harness.protocols.groups import consumer_name as consumer_name
 from harness.protocols.groups import why_unassigned as why_unassigned
 from harness.protocols.groups import why_unread as why_unread
+from harness.protocols.systems import BallastChanges as BallastChanges
 from harness.protocols.systems import PlanOf as _PlanOf
 from harness.protocols.transactions import ABORTED as ABORTED
 from harness.protocols.transactions import CRASHED as CRASHED
@@ -154,6 +159,7 @@ from harness.servers import ErrorAnswer as ErrorAnswer
 from harness.servers import ErrorRow as ErrorRow
 from harness.servers import JsonOverHttp as JsonOverHttp
 from harness.servers import KeyValueClient as KeyValueClient
+from harness.servers import Moving as Moving
 from harness.servers import NotSent as NotSent
 from harness.servers import Report as Report
 from harness.servers import Server as Server

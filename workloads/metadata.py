@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from harness.models import REGISTER
 from harness.protocols import Invoke, Script, Workload, invoke
@@ -29,6 +29,9 @@ class Metadata(Workload):
 
     plugin: ClassVar[str] = "metadata"
     model: ClassVar[str] = REGISTER.name
+    checks: ClassVar[tuple[Mapping[str, Any], ...]] = (
+        {"name": "register", "consistency": "eventual"},
+    )
 
     topics_count: int = 12
     growing_count: int = 3

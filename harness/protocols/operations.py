@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from pathlib import PurePath
 from traceback import walk_tb
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from harness.protocols.runs import NULL
 from harness.words import FAIL as FAIL
@@ -89,6 +89,8 @@ class Workload(ABC):
     plugin: ClassVar[str]
     model: ClassVar[str]
     """The name of the model of its operations (`harness.models`)."""
+    checks: ClassVar[tuple[Mapping[str, Any], ...]] = ()
+    """What judges it, as in a plan, unless the plan says; none: the checker of its model."""
 
     @abstractmethod
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:

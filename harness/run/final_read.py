@@ -208,7 +208,8 @@ def _rows(table: pa.Table, ranges: Ranges) -> pa.Table:
 
 
 NOT_FULLY_REPLICATED = (
-    "not every replica was in sync when the final read began: final.settle_s had passed"
+    "not every replica was in sync, or a node did not answer, when the final read began: "
+    "final.settle_s had passed"
 )
 WHOLE_FOR_NS = 1_000_000_000
 
@@ -219,18 +220,20 @@ def wait_until_replicated(
     stop: threading.Event,
     clock: Clock,
 ) -> bool:
-    """Wait until every partition of every cell is fully replicated and stays so for a second (right
-    after a heal it may be the old state). False: this did not happen within `settle_s`. Without an
-    observer there is nothing to wait for: the ends of the final read show who was in sync."""
+    """Wait until every partition of every cell is fully replicated and every node that was started
+    again answers, and it stays so for a second (right after a heal it may be the old state). False:
+    this did not happen within `settle_s`. Without an observer there is nothing to wait for: the
+    ends of the final read show who was in sync."""
     if not observer.observes:
         return True
     deadline_ns = clock.now_ns() + round(settle_s * 1e9)
     since_ns: int | None = None
     while not stop.is_set() and (now_ns := clock.now_ns()) < deadline_ns:
-        if not all(
+        whole = all(
             is_fully_replicated(observer.situation(number), cell.plan)
             for number, cell in enumerate(observer.cells)
-        ):
+        )
+        if not whole or observer.silent():
             since_ns = None
         elif since_ns is None:
             since_ns = now_ns

@@ -111,6 +111,11 @@ class Observer:
         latest = list(self.cells[cell].latest.values())
         return merge(now_ns, [(t, view) for t, view in latest if now_ns - t < FRESH_NS])
 
+    def silent(self) -> list[str]:
+        """The nodes whose process runs, and that have answered before, but not in the last 3 s."""
+        silent = {*list(self.cells[0].latest)} - self.situation().answered
+        return [name for name in sorted(silent) if self.nodes[name].process().running]
+
     def _watch(self, node: Node) -> None:
         while not self._stop.is_set():
             try:

@@ -20,6 +20,7 @@ from harness.faults.records import NetRecord, ProgramRecord, ShapingRecord
 from harness.levers.manual import ManualLever, Operator
 from harness.models import GROUP, MODELS
 from harness.plan import Family, FaultStep, Plan
+from harness.plan.model import Check
 from harness.protocols import (
     CLIENT_ROLE,
     Checker,
@@ -478,6 +479,8 @@ def resolve(
         _check_model(target, named)
         workload = named
     if workload is not None:
+        checks = plan.checks or [Check.model_validate(each) for each in workload.checks]
+        plan = plan.model_copy(update={"checks": checks})
         _check_checks(plan, workload, mistakes)
     with mistakes.noted():
         _check_client(plan, target)

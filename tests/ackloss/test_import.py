@@ -104,6 +104,7 @@ OF_THE_TREE = {
     "harness.history.arrays": "columns as Arrow has them without pandas, places as numpy has them",
     "harness.history.documents": "counts, rates and spans in the words of result.json",
     "harness.history.parquet_reader": "rows by a mask, as numpy has them",
+    "harness.history.quorum": "evidence that one target leaves and one checker reads",
     "harness.history.rows": "instants in a fault's window, as numpy compares them",
     "harness.protocols.runs": "marks by single names: a plug-in has MARKS",
 }

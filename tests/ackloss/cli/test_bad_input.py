@@ -45,7 +45,11 @@ def refused(*args: str, exit_code: int = 4, mistakes: int = 1, **env: str) -> st
         ("faults.0.nodes=leeder", "faults.cut.nodes", "did you mean 'leader'?"),
         ("faults.1.nodes=same:heal", "faults.isolate.nodes", "no earlier fault"),
         ("faults.1.when=whenever", "faults.isolate.when", "is not a condition"),
-        ("workload.name=register", "workload.name", "kafka runs: append, consume, transactions"),
+        (
+            "workload.name=locks",
+            "workload.name",
+            "kafka runs: append, consume, metadata, register,",
+        ),
         ("ensemble.servers=3", "ensemble", "target.system = 'zookeeper', which has it"),
         ("checks=['los']", "checks.0", "did you mean 'loss'?"),
         ("checks=[{name='los'}]", "checks.0.name", "did you mean 'loss'?"),

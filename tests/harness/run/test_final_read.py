@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -16,8 +18,9 @@ import pytest
 from harness.history import READS
 from harness.history.run_folder import RunDir
 from harness.plan import parse_plan
-from harness.protocols import Cluster, End, PartitionView, Situation, Target
+from harness.protocols import Cluster, End, NodeView, PartitionView, Situation, Target
 from harness.protocols.clock import RunClock
+from harness.protocols.nodes import ProcessState
 from harness.run.final_read import (
     as_promised,
     is_fully_replicated,
@@ -234,13 +237,19 @@ def test_every_partition_has_a_leader_and_all_its_replicas(seen: Situation, whol
 
 
 class Seen:
-    """An observer of a cluster that is whole in these spans of seconds."""
+    """An observer of a cluster that is whole in these spans of seconds, with a node that answers
+    from some second on."""
 
     observes = True
 
-    def __init__(self, time: VirtualTime, *spans_s: tuple[float, float]) -> None:
-        self._time, self._spans = time, spans_s
+    def __init__(
+        self, time: VirtualTime, *spans_s: tuple[float, float], answers_s: float = 0
+    ) -> None:
+        self._time, self._spans, self._answers_s = time, spans_s, answers_s
         self.cells = [Watched(THREE)]
+
+    def silent(self) -> list[str]:
+        return ["c1"] if self._time.now_ns() / S < self._answers_s else []
 
     def situation(self, cell: int) -> Situation:
         now_s = self._time.now_ns() / S
@@ -274,6 +283,26 @@ def test_somebody_who_stops_does_not_wait_for_replicas() -> None:
     time = VirtualTime(ends_s=3)
     assert not wait_until_replicated(20, cast(Any, Seen(time)), time, time)
     assert time.now_ns() / S == pytest.approx(3, abs=0.2)
+
+
+def test_a_node_that_was_started_again_is_awaited() -> None:
+    time = VirtualTime(ends_s=1000)
+    assert wait_until_replicated(20, cast(Any, Seen(time, (0, 99), answers_s=6)), time, time)
+    assert time.now_ns() / S == pytest.approx(7, abs=0.25)
+
+
+def test_a_node_is_silent_that_runs_and_has_answered_before() -> None:
+    time, seen = VirtualTime(ends_s=1000), Watched(THREE)
+    nodes = {
+        name: SimpleNamespace(process=partial(ProcessState, running=name != "dead"))
+        for name in ("started", "dead", "never", "answers")
+    }
+    observer = Observer(BareTarget(), cast(Any, nodes), [seen], time)
+    for name in ("started", "dead"):
+        seen.latest[name] = (0, NodeView(answered_by=name))
+    time.wait(time, 4)
+    seen.latest["answers"] = (time.now_ns(), NodeView(answered_by="answers"))
+    assert observer.silent() == ["started"]
 
 
 def test_nobody_waits_where_nobody_can_be_asked() -> None:

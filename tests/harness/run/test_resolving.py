@@ -10,6 +10,7 @@ import pytest
 from harness import registry
 from harness.errors import PlanError
 from harness.plan import parse_plan
+from harness.plan.model import Check
 from harness.run.preview import warnings
 from harness.run.resolving import resolve
 
@@ -226,3 +227,10 @@ def test_what_upgrades_cannot_be_done_to() -> None:
         assert registry.make("clusters", kind, {}, key="cluster.kind").why_no_lever("program")
     etcd = refused(plan("etcd", workload={"name": "set"}, faults=[{**to, "to": "3.4.23"}]))
     assert etcd.what == "etcd has no path from one program to another"
+
+
+@pytest.mark.parametrize("asked", [[], ["register"]])
+def test_what_judges_a_workload_is_its_own_unless_the_plan_says(asked: list[str]) -> None:
+    document = plan(workload={"name": "metadata"}, checks=asked)
+    (judge,) = resolve(parse_plan(document)).plan.checks
+    assert judge == (asked[0] if asked else Check(name="register", consistency="eventual"))
