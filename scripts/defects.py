@@ -105,8 +105,13 @@ UNFIT: Final[Mapping[tuple[str, str], str]] = {
 ELSEWHERE: Final[Mapping[str, str]] = {
     "client": "it judges the processes of `--client`, and the reference system's clients are "
     "simulated. Tests: `tests/checkers/test_clients.py`; on Kafka, `tests/e2e/test_any_client.py`",
+    "failover": "it measures, and finds what is late where a plan says `within_s`. Tests: "
+    "`tests/checkers/test_failover.py`; on Kafka, `plans/failover.toml`",
     "locks": "the reference system has no locks. Tests: `tests/checkers/test_locks.py`; on "
     "ZooKeeper, `stale-locks.toml` (invalid) and `locks.toml` (valid)",
+    "quorum": "the reference system has no metadata log. Tests: `tests/checkers/test_quorum.py`; "
+    "on Kafka, `plans/claims/c12-new-disk-static.toml` (invalid) and "
+    "`plans/claims/c12-new-disk.toml` (valid)",
     "replicas": "it compares final reads that several nodes served, and in the reference system "
     "only the leader serves them, except with stale-reads. Tests: "
     "`tests/checkers/test_replicas.py`; on ZooKeeper, `zookeeper-4925.toml` (invalid) and "

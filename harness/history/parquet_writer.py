@@ -114,7 +114,6 @@ class ParquetWriter:
         whole = whole.select(self._schema.names)
         sink = pa.BufferOutputStream()
         pq.write_table(whole.cast(self._schema), sink, **_encoding(self._schema))
-        self._folder.mkdir(exist_ok=True)
         path = self._folder / f"part-{self._number:05d}.parquet"
         write_atomically(path, sink.getvalue().to_pybytes())
         self._number += 1

@@ -396,7 +396,12 @@ class CellRun:
             Recorder(rundir.history, run_id=run_id) as self.recorder,
             self.group.recording(clock, rundir) if self.group else nullcontext(),
         ):
-            yield Watched(self.resolved.plan, observations.append, ballast.append)
+
+            def with_folder(rows: Sequence[tuple[object, ...]]) -> None:
+                rundir.ballast.mkdir(exist_ok=True)  # which most runs have none of
+                ballast.append(rows)
+
+            yield Watched(self.resolved.plan, observations.append, with_folder)
 
     def run(self, healed: Meeting, stop: threading.Event) -> None:
         """Run the workload. All cells meet before they drain."""

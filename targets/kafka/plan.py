@@ -93,8 +93,8 @@ class KafkaTargetPlan(TargetPlan):
         0,
         ge=0,
         le=200_000,
-        description="Partitions of further topics, with the topic's replication factor, that no "
-        "client writes to: what a failover costs with so many (2.1 and later).",
+        description="Further partitions, of as many replicas, that no client writes to: what a "
+        "failover costs with so many (2.1 and later).",
     )
     settings: Settings = Field(
         default_factory=dict, description="Settings of every broker and controller."

@@ -286,9 +286,9 @@ def test_bad_input_is_one_sentence_before_anything_starts(
 
 def test_a_model_that_the_target_does_not_serve_is_refused() -> None:
     kafka = str(ROOT / "plans" / "kafka-safe.toml")
-    done = ackloss("plan", "validate", kafka, "--set", "workload.name=register")
+    done = ackloss("plan", "validate", kafka, "--set", "workload.name=locks")
     assert done.exit_code == 4
-    assert "the model 'register', which kafka does not serve" in done.stderr
+    assert "the model 'lock', which kafka does not serve" in done.stderr
 
 
 def test_a_campaign_of_simulated_and_real_cells_is_refused(tmp_path: Path) -> None:

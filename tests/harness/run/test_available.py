@@ -76,7 +76,7 @@ def test_a_plan_that_needs_such_a_lever_is_refused_when_it_is_read(
     with pytest.raises(PlanError, match=why) as refused:
         resolve(parse_plan(PLAN))
     assert refused.value.key == "faults.late.nemesis"
-    assert "process, net, leadership, protocol" in (refused.value.hint or "")
+    assert "process, net, features, leadership, members, protocol" in (refused.value.hint or "")
 
 
 def test_nothing_is_run_on_a_node_to_learn_what_a_fault_needs() -> None:

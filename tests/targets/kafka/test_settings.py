@@ -40,7 +40,7 @@ def reported(version: str, lag: str = "1000", **of_brokers: int) -> dict[str, An
         if node == "c1":
             raise NoAnswer(f"{node} closed the connection after {timeout_s} s")
         if isinstance(request, ApiVersionsRequest):
-            return SimpleNamespace(finalized_features=[])
+            return SimpleNamespace(finalized_features=[], supported_features=[])
         own = request.resources[0].resource_type == brokers.BROKER
         configs = [SimpleNamespace(name=LAG, value=lag, config_type=1)] if own else []
         return SimpleNamespace(results=[SimpleNamespace(error_code=0, configs=configs)])
