@@ -34,7 +34,7 @@ def loaded(path: Path, kind: Synthetic) -> tuple[CampaignDocument, Matrix, list[
 @pytest.mark.parametrize(
     "kind",
     [
-        Synthetic(runs=3),
+        pytest.param(Synthetic(runs=3), marks=pytest.mark.full),
         Synthetic(axes=ONE_AXIS, runs=4, finished=0),
         Synthetic(axes="", runs=4),
         Synthetic(axes=ONE_AXIS, runs=4, chances=lambda key: Chances(harness_failure=1)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -118,10 +119,9 @@ def test_a_paused_process_that_is_killed_is_started_again_and_not_paused(
 
 
 def test_a_process_that_cannot_stop_by_itself_is_killed_and_the_clean_stop_is_not_proven(
-    pods: Pods, node: Node, monkeypatch: pytest.MonkeyPatch
+    pods: Pods, node: Node
 ) -> None:
-    monkeypatch.setattr("harness.levers.process._DEATH_S", 0.5)
-    paused, stopped = pause(node, "still"), kill(node, "TERM")
+    paused, stopped = pause(node, "still"), replace(kill(node, "TERM"), grace_s=0.5)
     lever(pods, "pause").apply(paused)
     assert lever(pods, "pause").probe(paused, applied=True).proven
     lever(pods, "process").apply(stopped)

@@ -17,8 +17,8 @@ import pytest
 from harness.plan import load_plan
 
 ROOT = Path(__file__).parents[2]
-CHOICE = {"power-loss-no-force-sync", "stale-reads", "c6-kill-controller"}
-"""One of ZooKeeper, of etcd, and of Kafka's metadata."""
+CHOICE = {"stale-reads"}
+"""Other files show the rest in less time."""
 FOLDERS = (
     *("faults", "versions", "zookeeper", "etcd", "groups", "transactions", "track-record"),
     "claims",

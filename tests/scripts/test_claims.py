@@ -196,6 +196,7 @@ def test_runs_are_kept_one_by_one_and_not_repeated(
         main("--only", "Z1")
 
 
+@pytest.mark.full
 def test_a_run_through_the_command_line() -> None:
     """In the reference system: what it found, by name, and that a plan was refused."""
     loses = claims.run_once(part({**LOST, "plan": "memory/acknowledge-before-replication"}))
