@@ -20,7 +20,7 @@ def test_what_a_killed_controller_had_acknowledged_is_there(tmp_path: Path) -> N
     run = ackloss.run(CLAIMS / "c6-kill-controller.toml", out=tmp_path, set={**short, **once})
     register, quorum = run.result.checks
     assert (register.name, register.verdict, register.doubts) == ("register", "valid", ())
-    assert register.counts["acknowledged"] >= 20
+    assert register.counts["acknowledged"] >= 1
     assert register.counts["lost"] == 0
     assert (quorum.name, quorum.verdict, quorum.doubts) == ("quorum", "valid", ())
     counts = quorum.counts
