@@ -41,6 +41,7 @@ class Fake:
         asked = {(t, node) for t, node, *_ in ballast}
         changes += [(round(t * S), n, None, None, None, None, None, None) for t, n in asked]
         for name, each in (("observations", rows), ("ballast", changes)):
+            (folder / name).mkdir(exist_ok=True)
             with ParquetWriter(folder / name, OBSERVATIONS, run_id="r") as writer:
                 writer.append(each)
         window = FaultWindow(
