@@ -18,13 +18,18 @@ from crc32c import crc32c
 
 from harness.history.quorum import QuorumBatch, QuorumMember, QuorumState, quorum_document
 from harness.protocols import Node
-from targets.kafka.record_sets import NotARecord, varint
+from targets.kafka.record_sets import (
+    BATCH,
+    CHECKED_AT,
+    CONTROL,
+    LOG_OVERHEAD,
+    NotARecord,
+    marker,
+)
 
 LOG_FOLDER: Final = "data/__cluster_metadata-0"
 _META: Final = "data/meta.properties"
-_HEADER: Final = struct.Struct(">qiibIh")
-_HEADER_BYTES, _OVERHEAD, _CHECKED_AT = 61, 12, 21
-_CONTROL, _LEADER_CHANGE = 0x20, 2
+_LEADER_CHANGE: Final = 2
 
 _STATE: Final = re.compile(r"(\w+?)(?:State)?\(")
 _EPOCH: Final = re.compile(r"\bepoch=(\d+)")
@@ -105,17 +110,16 @@ def _stored(content: bytes | None, missing: list[str]) -> QuorumState | None:
 def _batches(raw: bytes, missing: list[str]) -> Iterator[QuorumBatch]:
     """The complete batches of all segments; one that is not complete is still being written."""
     at = 0
-    while at + _HEADER_BYTES <= len(raw):
-        first, length, epoch, magic, checksum, attributes = _HEADER.unpack_from(raw, at)
-        end = at + _OVERHEAD + length
-        if magic != 2 or length < _HEADER_BYTES - _OVERHEAD:
+    while at + BATCH.size <= len(raw):
+        first, length, epoch, magic, checksum, attributes, delta, *_ = BATCH.unpack_from(raw, at)
+        end = at + LOG_OVERHEAD + length
+        if magic != 2 or end < at + BATCH.size:
             break
         if end > len(raw):
             return
-        if crc32c(memoryview(raw)[at + _CHECKED_AT : end]) != checksum:
+        if crc32c(memoryview(raw)[at + CHECKED_AT : end]) != checksum:
             break
-        (delta,) = struct.unpack_from(">i", raw, at + 23)
-        leader = _new_leader(raw[at + _HEADER_BYTES : end]) if attributes & _CONTROL else None
+        leader = _new_leader(raw, at + BATCH.size, end) if attributes & CONTROL else None
         yield QuorumBatch(
             first=first, last=first + delta, epoch=epoch, checksum=checksum, leader=leader
         )
@@ -124,17 +128,12 @@ def _batches(raw: bytes, missing: list[str]) -> Iterator[QuorumBatch]:
         missing.append(f"the metadata log is damaged at byte {at:,}")
 
 
-def _new_leader(record: bytes) -> int | None:
-    """The leader that a control record announces, `None` of another kind. Its key is a version and
-    a type, its value begins with a version and the leader's id."""
+def _new_leader(raw: bytes, at: int, end: int) -> int | None:
+    """The leader that a control record announces, `None` of another kind: its value begins with a
+    version and the leader's id."""
     try:
-        _, at = varint(record, 0)
-        at += 1  # its attributes
-        for _ in ("time", "offset", "size of the key"):
-            _, at = varint(record, at)
-        _, kind = struct.unpack_from(">hh", record, at)
-        _, at = varint(record, at + 4)
-        return int(struct.unpack_from(">hi", record, at)[1]) if kind == _LEADER_CHANGE else None
+        kind, at = marker(raw, at, end)
+        return int(struct.unpack_from(">hi", raw, at)[1]) if kind == _LEADER_CHANGE else None
     except (NotARecord, struct.error):
         return None
 

@@ -353,16 +353,29 @@ def _packed(raw: bytes, at: int, end: int) -> bytes:
 # other mostly, so the places of a run of them come from one comparison.
 
 _MARKER: Final = struct.Struct(">hh")
-_BATCH: Final = struct.Struct(">qiibIhiqqqhii")
-_CHECKED_AT: Final = 21
+BATCH: Final = struct.Struct(">qiibIhiqqqhii")
+CHECKED_AT: Final = 21
 _MOST: Final = 2**63 - 1
-_TRANSACTIONAL, _CONTROL = 0x10, 0x20
+_TRANSACTIONAL, CONTROL = 0x10, 0x20
 _COMMITS: Final = {0: False, 1: True}
 """What markers say, by the type of their key."""
 
 _ALIKE: Final = 32
 """So many records of one length, one after the other, make a run likely."""
 _WINDOW: Final = 256
+
+
+def marker(raw: bytes, at: int, end: int) -> tuple[int, int]:
+    """The type of the one record of a control batch, and where its value begins: its key is a
+    version and the type, 16 bits each. Raises NotARecord."""
+    _, at = varint(raw, at)
+    at += 1  # its attributes
+    for _ in ("time", "offset", "size of the key"):
+        _, at = varint(raw, at)
+    if at + _MARKER.size > end:
+        raise NotARecord("a marker goes on behind its batch")
+    _, kind = _MARKER.unpack_from(raw, at)
+    return int(kind), varint(raw, at + _MARKER.size)[1]
 
 
 @dataclass
@@ -381,37 +394,30 @@ class Batches:
 
     def take(self, at: int) -> int:
         """The batch there, and where the next one begins. Raises NotARecord, Incompressible."""
-        header = _BATCH.unpack_from(self.raw, at)
+        header = BATCH.unpack_from(self.raw, at)
         offset, length, epoch, _, checksum, attributes, last_delta, first_ms, most_ms = header[:9]
         count, end = header[12], at + LOG_OVERHEAD + length
-        if crc32c(memoryview(self.raw)[at + _CHECKED_AT : end]) != checksum:
+        if crc32c(memoryview(self.raw)[at + CHECKED_AT : end]) != checksum:
             raise NotARecord("its checksum is wrong")
         if count < 0 or last_delta < 0 or offset + last_delta >= _MOST:
             raise NotARecord(f"it has {count} records up to {last_delta} behind its offset")
-        if attributes & _CONTROL:
+        if attributes & CONTROL:
             self.controls += count
         elif count:
-            self._take_records(at + _BATCH.size, end, count, attributes & CODEC)
+            self._take_records(at + BATCH.size, end, count, attributes & CODEC)
             by_broker = bool(attributes & APPEND_TIME)
             self.headers.append(
                 (count, offset, epoch, most_ms if by_broker else first_ms, by_broker)
             )
         self.next_offset = offset + last_delta + 1
         if attributes & _TRANSACTIONAL:
-            marker = self._commits(at + _BATCH.size, end) if attributes & _CONTROL else None
+            marker = self._commits(at + BATCH.size, end) if attributes & CONTROL else None
             self.spans.append(Span(header[9], offset, self.next_offset, marker))
         return int(end)
 
     def _commits(self, at: int, end: int) -> bool:
-        """What a marker says: the key of its one record is a version and a type, 16 bits each.
-        Raises NotARecord."""
-        _, at = varint(self.raw, at)
-        at += 1  # its attributes
-        for _ in ("time", "offset", "size of the key"):
-            _, at = varint(self.raw, at)
-        if at + _MARKER.size > end:
-            raise NotARecord("a marker goes on behind its batch")
-        _, kind = _MARKER.unpack_from(self.raw, at)
+        """What a marker says. Raises NotARecord."""
+        kind, _ = marker(self.raw, at, end)
         if kind not in _COMMITS:
             raise NotARecord(f"its marker has the type {kind}, which is not known")
         return _COMMITS[kind]
