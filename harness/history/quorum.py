@@ -15,7 +15,7 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from harness.errors import HistoryError
-from harness.history.run_folder import CELLS, RunDir
+from harness.history.run_folder import RunDir
 from harness.wrong_values import expected, first_of
 
 QUORUM: Final = "quorum.json"
@@ -87,21 +87,15 @@ def quorum_document(member: QuorumMember) -> bytes:
 
 def quorum_of(rundir: RunDir) -> dict[str, QuorumMember]:
     """The members by node. Raises HistoryError for a document that cannot be used."""
-    members = [_member(path) for path in sorted(_run(rundir).path.glob(f"nodes/*/{QUORUM}"))]
+    members = [_member(path) for path in sorted(rundir.of_run.path.glob(f"nodes/*/{QUORUM}"))]
     return {member.node: member for member in members}
 
 
 def voters_of(rundir: RunDir) -> list[str]:
     """The names of the nodes that were to be voters when the run began."""
-    run = _run(rundir)
+    run = rundir.of_run
     nodes: list[dict[str, Any]] = run.read_json(run.run).get("nodes") or []
     return [each["name"] for each in nodes if "controller" in each["roles"]]
-
-
-def _run(rundir: RunDir) -> RunDir:
-    """The run, of a cell in its folder: cells share the nodes."""
-    above = rundir.path.parent
-    return RunDir(above.parent) if above.name == CELLS and above.parent.is_dir() else rundir
 
 
 def _member(path: Path) -> QuorumMember:

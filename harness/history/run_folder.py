@@ -150,10 +150,15 @@ class RunDir:
     @property
     def run_id(self) -> str:
         """The run's; for a cell in its run's folder that of the run, a dot and the cell's name."""
-        in_cells = self.path.parent.name == CELLS  # which a user may name a folder of runs, too
-        if in_cells and not _RUN_ID.fullmatch(self.path.name):
-            return cell_id(self.path.parent.parent.name, self.path.name)
-        return self.path.name
+        run = self.of_run
+        return self.path.name if run is self else cell_id(run.path.name, self.path.name)
+
+    @property
+    def of_run(self) -> RunDir:
+        """The folder of the run, of a cell inside it: cells share its nodes."""
+        above = self.path.parent  # a user may give a folder of runs the name of that of cells
+        in_cells = above.name == CELLS and not _RUN_ID.fullmatch(self.path.name)
+        return RunDir(above.parent) if in_cells else self
 
     def findings_of(self, check: str) -> Path:
         """What a check found, one row each; absent when it found nothing."""
@@ -193,9 +198,7 @@ class RunDir:
     def logs(self) -> list[Path]:
         """The log files of all nodes, by node and name: those of its run for a cell in its run's
         folder."""
-        own = sorted(self.path.glob("nodes/*/*.log"))
-        is_cell = self.path.parent.name == CELLS
-        return own or sorted(self.path.parent.parent.glob("nodes/*/*.log") if is_cell else [])
+        return sorted(self.of_run.path.glob("nodes/*/*.log"))
 
     def parts(self, folder: Path) -> list[Path]:
         """The finished Parquet parts of `history`, `reads` or `observations`, in order."""
