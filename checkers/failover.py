@@ -175,10 +175,8 @@ class FailoverCheck(OneShard[Gathered]):
             begun, ok = rows.mark == INVOKED, rows.mark == OK
             attempted += int(np.count_nonzero(begun))
             until_ns = max(until_ns, int(rows.time_ns[begun].max(initial=0)))
-            times, keys = (
-                rows.time_ns[ok],
-                rows.partition[ok] if by_partition else 0 * rows.value[ok],
-            )
+            times = rows.time_ns[ok]
+            keys = rows.partition[ok] if by_partition else np.zeros_like(times)
             for key in np.unique(keys).tolist():
                 parts.setdefault(key, []).append(times[keys == key])
         acks = {key: np.sort(np.concatenate(times)) for key, times in parts.items()}
@@ -197,17 +195,14 @@ class FailoverCheck(OneShard[Gathered]):
             for name in (*_TIMES, "resolution_s")
         }
         late = sum(self._is_late(each) for each in counted)
-        sums = {
-            name: sum(getattr(each, name) for each in counted)
-            for name in ("met", "leaderless", "unwritten")
-        }
-        acknowledged = sum(len(times) for times in gathered.acks.values())
         return CheckResult(
             counts={
                 "attempted": gathered.attempted,
-                "acknowledged": acknowledged,
+                "acknowledged": sum(map(len, gathered.acks.values())),
                 "measured": len(counted),
-                **sums,
+                "met": sum(each.met for each in counted),
+                "leaderless": sum(each.leaderless for each in counted),
+                "unwritten": sum(each.unwritten for each in counted),
                 "late": late,
                 **worst,
             },
@@ -279,7 +274,7 @@ def measured(window: FaultWindow, gathered: Gathered, facts: Facts) -> Failover:
     end_ns = gathered.until_ns if window.to_s is None else round(window.to_s * 1e9)
     led = _led(gathered.views, begun_ns, end_ns, window.nodes)
     changed = led.any_ns[led.any_ns < _NEVER]
-    agreed = led.all_ns[led.all_ns < _NEVER]
+    agreed, apart = (ns[led.all_ns < _NEVER] for ns in (led.all_ns, led.all_ns - led.any_ns))
     is_log = facts.promises.model in _LOGS
     keys = [key for key in gathered.acks if not is_log or key in led.partitions]
     pauses = _pauses(gathered, keys, begun_ns, end_ns, facts)
@@ -301,11 +296,7 @@ def measured(window: FaultWindow, gathered: Gathered, facts: Facts) -> Failover:
         median_led_s=_since(int(np.median(changed)) if len(changed) else None, begun_ns),
         led_s=_since(max(changed.tolist(), default=None), begun_ns),
         agreed_s=_since(max(agreed.tolist(), default=None), begun_ns),
-        longest_divergence_s=_since(
-            int((led.all_ns - led.any_ns)[led.all_ns < _NEVER].max(initial=0)), 0
-        )
-        if len(agreed)
-        else None,
+        longest_divergence_s=_since(max(apart.tolist(), default=None), 0),
         written_s=resumed_s if is_log else None,
         gone_s=round(window.from_s - begun_s, 6),
         resolution_s=_resolution_s(gathered.views, window.nodes, begun_ns, agreed, end_ns),

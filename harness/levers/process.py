@@ -70,7 +70,7 @@ def end_process(node: Node, record: Ends) -> None:
     note on the node which fault it was."""
     if record.pid is None:
         return  # it was dead before: the probe says so
-    grace_s = getattr(record, "grace_s", _DEATH_S)
+    grace_s = record.grace_s if isinstance(record, ProcessRecord) else _DEATH_S
     for signal, within_s in ((record.signal, grace_s), ("KILL", _DEATH_S)):
         node.send_signal(signal, record.pid)
         if poll_until(lambda: not node.process().running, within_s=within_s):

@@ -47,7 +47,7 @@ class ProgramLever(Lever[ProgramRecord]):
     def unavailable(self, node: Node, record: ProgramRecord) -> str | None:
         program = self.programs.get(record.to)
         if program is None or node.name not in program.nodes:
-            return f"{node.name}: {record.to!r} is no program that was prepared for it"
+            return f"{node.name}: {record.to!r} was not prepared as a program for it"
         return None
 
     def capture_prior_state(self, record: ProgramRecord) -> ProgramRecord:

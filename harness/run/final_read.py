@@ -229,11 +229,7 @@ def wait_until_replicated(
     deadline_ns = clock.now_ns() + round(settle_s * 1e9)
     since_ns: int | None = None
     while not stop.is_set() and (now_ns := clock.now_ns()) < deadline_ns:
-        whole = all(
-            is_fully_replicated(observer.situation(number), cell.plan)
-            for number, cell in enumerate(observer.cells)
-        )
-        if not whole or observer.silent():
+        if not are_fully_replicated(observer) or observer.silent():
             since_ns = None
         elif since_ns is None:
             since_ns = now_ns
@@ -241,6 +237,14 @@ def wait_until_replicated(
             return True
         clock.wait(stop, 0.1)
     return False
+
+
+def are_fully_replicated(observer: Observer) -> bool:
+    """The same of every cell, as observed now."""
+    return all(
+        is_fully_replicated(observer.situation(number), cell.plan)
+        for number, cell in enumerate(observer.cells)
+    )
 
 
 def is_fully_replicated(situation: Situation, plan: Plan) -> bool:

@@ -2,11 +2,10 @@
 
 Steps begin one after the other in the plan's order. What nothing undoes
 (`UndoRecord.permanent`), such as a rolling upgrade, goes on while later faults begin, but the next
-of its kind waits for its end: until all has recovered. Faults overlap:
-one with `for_s` is healed by itself while later steps wait, that long after its acts were applied;
-the probe before it is undone takes its time in addition. Selectors and conditions are resolved
-while the schedule runs, and the journal records the result; every random draw comes from the plan's
-seed.
+of its kind waits until it has ended and all has recovered. Faults overlap: one with `for_s` is
+healed by itself while later steps wait, that long after its acts were applied; the probe before it
+is undone takes its time in addition. Selectors and conditions are resolved while the schedule runs,
+and the journal records the result; every random draw comes from the plan's seed.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from harness.protocols import CLIENT_ROLE, Act, Nemesis, Node
 from harness.protocols.clock import Clock, Task
 from harness.protocols.crashes import ClientNemesis, names_met
 from harness.protocols.vocabulary import Choice, Since, Vocabulary
-from harness.run.final_read import WHOLE_FOR_NS, is_fully_replicated
+from harness.run.final_read import WHOLE_FOR_NS, are_fully_replicated
 from harness.run.observer import FRESH_NS, Observer
 
 _TICK_S = 0.05
@@ -198,10 +197,8 @@ class Schedule:
         if not self.observer.observes:
             return True
         awaited = {name for name, node in self.nodes.items() if CLIENT_ROLE not in node.roles}
-        return awaited <= self.observer.situation().answered and all(
-            is_fully_replicated(self.observer.situation(number), cell.plan)
-            for number, cell in enumerate(self.observer.cells)
-        )
+        answered = self.observer.situation().answered
+        return awaited <= answered and are_fully_replicated(self.observer)
 
     def _break_off(self) -> None:
         """The load is over: say which acts of a roll there was no time for."""

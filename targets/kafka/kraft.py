@@ -303,7 +303,7 @@ def create_topic(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
 
 
 def _create(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
-    topic = _topic(plan)
+    topic = creatable(plan)
 
     def missing() -> str | None:
         request = CreateTopicsRequest[7](topics=[topic], timeout_ms=10_000, validate_only=False)
@@ -324,7 +324,7 @@ def _create(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
     brokers.await_none(cluster, missing, deadline)
 
 
-def _topic(plan: KafkaPlan) -> Any:
+def creatable(plan: KafkaPlan) -> Any:
     """The topic as it is requested. Where the plan does not say who is to lead, Kafka itself
     spreads its leaders, over racks too."""
     kind = CreateTopicsRequest.CreatableTopic

@@ -36,6 +36,7 @@ from targets.kafka.definitions import of_topic
 from targets.kafka.members import MembersLever
 from targets.kafka.modes import mode_of
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.upgrades import FeaturesLever
 from targets.kafka.versions import FIRST_SNAPSHOT
 
 _SEEN_S = 5
@@ -381,6 +382,7 @@ def own_levers(cluster: Cluster, plan: KafkaPlan) -> Mapping[str, Lever[Any]]:
         LeadershipLever.name: LeadershipLever(leadership, cluster.nodes)
     }
     found[MembersLever.name] = MembersLever(cluster.nodes, plan)
+    found[FeaturesLever.name] = FeaturesLever(cluster.nodes, plan)
     ids = partial(topic_ids, ask_of(cluster.nodes, plan), cluster.nodes)
     found[ProtocolLever.name] = ProtocolLever(cluster.nodes, proxy.requests(ids))
     if isinstance(disk := cluster.levers.get(DiskLever.name), DiskLever):

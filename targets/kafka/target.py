@@ -67,6 +67,7 @@ from targets.kafka.proxy import proxy_files, with_proxies
 from targets.kafka.quorum import with_quorum
 from targets.kafka.transactions.client import transaction_client
 from targets.kafka.transactions.settings import check_transactions, topic_plans
+from targets.kafka.upgrades import FeaturesLever
 from targets.kafka.versions import DEFAULT_VERSION, JAR_FOLDER, release_line, release_line_of
 
 LOG_LINES: Final = LogLines(
@@ -102,7 +103,7 @@ class Kafka(KafkaLog):
         **{str(level): table for level, table in PLACES.items()}
     }
     own_levers: ClassVar[frozenset[str]] = frozenset(
-        {LeadershipLever.name, MembersLever.name, ProtocolLever.name, upgrades.FeaturesLever.name}
+        {LeadershipLever.name, MembersLever.name, ProtocolLever.name, FeaturesLever.name}
     )
     cell_keys: ClassVar[tuple[str, ...]] = (
         "topic.partitions",
@@ -286,8 +287,7 @@ class Kafka(KafkaLog):
         return upgrades.has_program(node, plan)
 
     def levers(self, cluster: Cluster, plan: KafkaPlan) -> Mapping[str, Lever[Any]]:
-        features = upgrades.FeaturesLever(cluster.nodes, plan)
-        return {**own_levers(cluster, plan), features.name: features}
+        return own_levers(cluster, plan)
 
     def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
         """A node's own view of leaders and in-sync replicas, or of the active controller; a

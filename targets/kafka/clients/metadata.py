@@ -41,14 +41,15 @@ from harness.servers import ErrorAnswer, ErrorRow, KeyValueClient, Moving, NotSe
 from targets.kafka.brokers import BROKER, TOPIC, Connections, NotReached
 from targets.kafka.clients.library import Library
 from targets.kafka.configuration import BROKER_PORT
+from targets.kafka.kraft import creatable
 from targets.kafka.plan import REQUEST_MS, KafkaPlan
 from targets.kafka.versions import DEFAULT_VERSION, KRAFT, metadata_of
 
 UNKNOWN_TOPIC: Final = 3
 
 FORWARDED: Final = (
-    ErrorRow(40, "INVALID_CONFIG", FAIL, "whoever is asked, and however often, refuses the value"),
-    ErrorRow(42, "INVALID_REQUEST", FAIL, "whoever is asked, and however often, refuses it"),
+    ErrorRow(40, "INVALID_CONFIG", FAIL, "every controller refuses the value, at every attempt"),
+    ErrorRow(42, "INVALID_REQUEST", FAIL, "every controller refuses it, at every attempt"),
 )
 """With KRaft's controllers a broker forwards a request to the active controller, and forwards it
 again where the answer is lost or comes from a controller that is no longer active: what was
@@ -170,15 +171,12 @@ class MetadataClient(KeyValueClient):
         _refuse(self._ask(self._at(key), request).responses[0].error_code)
 
     def _create(self, topic: str, settings: Mapping[str, str]) -> None:
-        kind = CreateTopicsRequest.CreatableTopic
-        made = kind(
-            name=topic,
-            num_partitions=1,
-            replication_factor=self._plan.topic.replication_factor,
-            assignments=[],
-            configs=[kind.CreatableTopicConfig(name=k, value=v) for k, v in settings.items()],
+        made = self._plan.with_topic(
+            name=topic, partitions=1, leaders=None, first_leader=None, settings=settings
         )
-        request = CreateTopicsRequest(topics=[made], timeout_ms=self._limit_ms, validate_only=False)
+        request = CreateTopicsRequest(
+            topics=[creatable(made)], timeout_ms=self._limit_ms, validate_only=False
+        )
         _refuse(self._ask(self._controller(), request).topics[0].error_code)
 
     def _grow(self, topic: str, partitions: int) -> None:
