@@ -24,7 +24,7 @@ COLOURS = ("lost", "survived", "leads", "absent")
 
 
 def draw(cells: pd.DataFrame, groups: list[str]) -> bytes:
-    """The picture, as PNG. Raises ValueError for a group of which there is no cell."""
+    """The picture, as PNG. Raises ValueError for a group without a cell."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(6.4, 5.2), layout="constrained", facecolor=LIGHT["paper"])
         above, below = figure.subplots(2, 1, sharex=True)

@@ -1,4 +1,4 @@
-"""What was acknowledged of a cluster's metadata is kept, whoever keeps it."""
+"""What was acknowledged of a cluster's metadata is kept, with ZooKeeper and with KRaft."""
 
 from __future__ import annotations
 

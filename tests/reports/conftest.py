@@ -40,7 +40,7 @@ class Runs(dict[str, RunDir]):
     def __missing__(self, name: str) -> RunDir:
         made = build(self.folder, STORIES[name]) if name in STORIES else None
         self[name] = run = made or build_interrupted(self.folder)
-        with drawn():  # whoever opens it first
+        with drawn():  # the first test that opens it writes it
             write_report(run)
         return run
 

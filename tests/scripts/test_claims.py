@@ -119,8 +119,8 @@ def test_a_doubt_that_the_plan_brings_about_may_be_named() -> None:
 def test_a_claim_without_parts_is_open_unless_it_says_why() -> None:
     claim = claims.Claim(id="A1", claim="c", source="s")
     assert claims.verdict(claim, []) == "not answered yet"
-    told = claim.model_copy(update={"cannot": "it needs a data centre"})
-    assert claims.verdict(told, []) == "cannot be tested here"
+    stated = claim.model_copy(update={"cannot": "it needs a data centre"})
+    assert claims.verdict(stated, []) == "cannot be tested here"
 
 
 def test_a_figure_may_be_compared_with_that_of_an_earlier_part() -> None:
