@@ -21,6 +21,7 @@ class Upgrade(Nemesis):
 
     to       the version, newer or older, such as 4.3.1
     at_once  true: all nodes at the same time
+    kill     true: a node is killed, not stopped
     """
 
     plugin: ClassVar[str] = "upgrade"
@@ -28,6 +29,7 @@ class Upgrade(Nemesis):
 
     to: str = ""
     at_once: bool = False
+    kill: bool = False
 
     @property
     def lasts(self) -> bool:
@@ -38,7 +40,7 @@ class Upgrade(Nemesis):
         return not self.at_once
 
     def requires(self, node: str) -> list[Act]:
-        return [Act("program", ProgramRecord(node=node, to=self.to))]
+        return [Act("program", ProgramRecord(node=node, to=self.to, kill=self.kill))]
 
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
         return [act for node in nodes for act in self.requires(node.name)]

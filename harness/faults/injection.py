@@ -158,9 +158,13 @@ class Faults:
             active = self.active.setdefault(fault, _Active(nemesis, []))
             first, active.acts = not active.acts, [*active.acts, *begun]
             nodes = ",".join(act.record.node for act in begun)
+            stays = any(act.record.permanent for act in begun)  # it may take long to apply
             self.note("invoke", active.nemesis, fault, nodes, "inject")
-            if not all(self._all([partial(self._do, "apply", act) for act in begun])) and first:
-                on_ns = self.journal.write("on", fault=fault)  # at least one act did not fail
+            if first and stays:
+                on_ns = self.journal.write("on", fault=fault)
+            failures = self._all([partial(self._do, "apply", act) for act in begun])
+            if first and not stays and not all(failures):  # at least one act did not fail
+                on_ns = self.journal.write("on", fault=fault)
             self.note("info", active.nemesis, fault, nodes, "inject")
         return on_ns
 

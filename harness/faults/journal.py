@@ -11,7 +11,8 @@ see `harness.faults.records`), never as a command.
     {"type": "undone",  "n", "time_ns"}                                        undone
     {"type": "failed",  "n", "what", "error", "time_ns"}                       apply or undo failed
     {"type": "proof",   "fault", "phase", "proven", "evidence", "met", "time_ns"}  a probe's result
-    {"type": "on",      "fault", "time_ns"}   its acts are applied: at least one of them
+    {"type": "on",      "fault", "time_ns"}   its acts are applied: at least one of them;
+                                              before them, where nothing undoes them
     {"type": "healed",  "fault", "time_ns"}   every act of the fault is undone
     {"type": "heal",    "faults", "step", "met", "why", "time_ns"}             a step heals these
 

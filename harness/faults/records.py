@@ -266,6 +266,7 @@ class ProgramRecord(UndoRecord):
     permanent: ClassVar[bool] = True
 
     to: str
+    kill: bool = field(default=False, metadata=LEFT_OUT)
     found: str = ""
     had: bool = field(default=False, metadata=LEFT_OUT)
 

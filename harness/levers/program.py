@@ -1,9 +1,9 @@
 """The program lever: a node gets another program, such as a newer version, and keeps its data.
 
-Its process is asked to stop (TERM), as an operator would, and killed if it does not; then the
-cluster installs the other program in its place. All programs of a plan were prepared before the run
-began. Nothing is undone: the way back is another fault. What a node then runs is known from nothing
-but its own report (`Target.has_program`).
+Its process is asked to stop (TERM), as an operator would, and killed if it does not, or if the plan
+has it so; then the cluster installs the other program in its place. All programs of a plan were
+prepared before the run began. Nothing is undone: the way back is another fault. What a node then
+runs is known from nothing but its own report (`Target.has_program`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ProgramLever(Lever[ProgramRecord]):
     def apply(self, record: ProgramRecord) -> None:
         """Stop its process, and start the other program."""
         node, program = self.nodes[record.node], self.programs[record.to]
-        for signal in ("TERM", "KILL"):
+        for signal in ("KILL",) if record.kill else ("TERM", "KILL"):
             if (pid := node.pid()) is None:
                 break
             node.send_signal(signal, pid)

@@ -74,6 +74,32 @@ def test_a_program_that_does_not_start_is_named_with_its_last_error() -> None:
     assert proof.evidence == [ended]
 
 
+class Signalled(DryRunNode):
+    """Its process ends at the first signal; those that it got."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.signals: list[str] = []
+
+    def pid(self) -> int | None:
+        return None if self.signals else 7
+
+    def process(self) -> ProcessState:
+        return ProcessState(running=not self.signals)
+
+    def send_signal(self, signal: str, pid: int) -> None:
+        self.signals.append(signal)
+
+
+@pytest.mark.parametrize(("kill", "signal"), [(False, "TERM"), (True, "KILL")])
+def test_the_old_program_is_stopped_unless_it_is_to_be_killed(kill: bool, signal: str) -> None:
+    made = lever("4.4.0", Signalled)
+    made.apply(ProgramRecord(node="b1", to="4.4.0", kill=kill))
+    node = made.nodes["b1"]
+    assert isinstance(node, Signalled)
+    assert node.signals == [signal]
+
+
 def test_the_prepared_program_is_installed_once_the_old_one_has_ended() -> None:
     made = lever("4.4.0", Ended)
     made.apply(RECORD)

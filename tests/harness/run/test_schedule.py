@@ -34,11 +34,12 @@ NO_LEADER = "no leader"
 @dataclass
 class NotingLever(Lever[UndoRecord]):
     """Notes when it is pulled, on which node, for which fault; `broken`: what it cannot do. A probe
-    takes `probe_s`."""
+    takes `probe_s`, to apply an act `apply_s`."""
 
     time: VirtualTime
     broken: Sequence[str] = ()
     probe_s: float = 0
+    apply_s: float = 0
     probes: list[tuple[float, str, bool]] = field(default_factory=list)
     pulls: list[tuple[float, str, str, str]] = field(default_factory=list)
     pulled: threading.Event = field(default_factory=threading.Event)
@@ -50,6 +51,7 @@ class NotingLever(Lever[UndoRecord]):
 
     def apply(self, record: UndoRecord) -> None:
         self._pull("apply", record)
+        self.time.passed_ns += round(self.apply_s * S)
 
     def undo(self, record: UndoRecord) -> None:
         self._pull("undo", record)
@@ -169,6 +171,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         moves_s: float = 0,
         begun_s: float = 0,
         probe_s: float = 0,
+        apply_s: float = 0,
         silent_s: tuple[float, float] = (0, 0),
     ) -> Staged:
         workload = {"duration_s": 1000}
@@ -178,7 +181,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         path = tmp_path / f"faults-{len(journals)}.jsonl"
         time = VirtualTime(ends_s=ends_s)
         journals.append(journal := Journal(path, time.now_ns))
-        lever = NotingLever(time, broken, probe_s)
+        lever = NotingLever(time, broken, probe_s, apply_s)
         resolved = [
             ResolvedStep(
                 step=step,
@@ -533,6 +536,15 @@ def test_faults_meet_a_roll_and_the_next_roll_waits_for_its_end(stage: Stage) ->
     assert at(pulls, "undo", "k") == pytest.approx(10, abs=3 * TICK_S)
     assert at(pulls, "undo", "one") < at(pulls, "apply", "two")  # all three at one time
     assert all(window.proven for window in windows(staged.path))
+
+
+def test_what_stays_is_in_force_before_its_acts_have_ended(stage: Stage) -> None:
+    """A node that took long to stop was stopped under load, though the load ended meanwhile."""
+    for step, began_s in ((rolled("r", at_s=5), 6), (kill("k", at_s=5), 15)):
+        staged = stage({**step, "nodes": "node:b1"}, apply_s=10, ends_s=12)
+        staged.run()
+        (window,) = windows(staged.path)
+        assert window.from_s == pytest.approx(began_s, abs=3 * TICK_S)
 
 
 def test_a_roll_that_is_not_done_when_the_load_ends_is_not_proven(stage: Stage) -> None:
