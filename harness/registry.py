@@ -57,6 +57,8 @@ BASES: Final = {
 }
 """The base class of each kind, in `harness.protocols`."""
 
+_BASE_MODULES: Final = ("harness.protocols", "harness.servers")
+
 RESERVED: Final = {
     "nemeses": frozenset(
         {
@@ -227,7 +229,7 @@ def _breaches(kind: str, plugin: type[Any]) -> Iterator[str]:
     if parameters is None or not parameters.frozen:
         yield "is not a frozen dataclass"
         return
-    bases = [base for base in plugin.__mro__ if base.__module__.startswith("harness.protocols")]
+    bases = [base for base in plugin.__mro__ if base.__module__.startswith(_BASE_MODULES)]
     if not bases:
         yield "inherits no base class of harness.protocols"
         return
@@ -237,10 +239,14 @@ def _breaches(kind: str, plugin: type[Any]) -> Iterator[str]:
         for name, kind in vars(base).get("__annotations__", {}).items()
         if str(kind).startswith("ClassVar")
     }
-    methods = sorted(getattr(plugin, "__abstractmethods__", ()))
+    methods = set(getattr(plugin, "__abstractmethods__", ())) | {
+        one
+        for one, other in getattr(plugin, "either", ())
+        if all(getattr(plugin, name) is getattr(bases[0], name) for name in (one, other))
+    }
     if lacking := [
         *sorted(name for name in declared if not hasattr(plugin, name)),
-        *(f"{name}()" for name in methods),
+        *(f"{name}()" for name in sorted(methods)),
     ]:
         yield f"lacks {', '.join(lacking)} of {bases[0].__name__}"
     if not _NAME.fullmatch(plugin.plugin):
@@ -297,7 +303,7 @@ def check_name(kind: str, name: object, *, key: str, file: str = "") -> None:
     near = nearest(str(name), list(known))
     hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(known)}"
     if why_broken:
-        hint += f" (cannot be used: {', '.join(why_broken)})"
+        hint += f" ({'; '.join(f'{each} {why}' for each, why in why_broken.items())})"
     if strays := [each for each in astray() if each.rpartition(".")[2] == name]:
         hint += f"; name the entry point {strays[0]!r} {f'{kind}.{name}'!r}"
     raise PlanError(f"there is no {name!r} in {kind}", file=file or None, key=key, hint=hint)

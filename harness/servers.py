@@ -340,6 +340,8 @@ class ServerSystem(Target[PlanT]):
     """The settings that have their own key in a plan, by name."""
     voters: ClassVar[frozenset[str]] = frozenset()
     """The roles of servers with a vote; none: all have one."""
+    either: ClassVar[Sequence[tuple[str, str]]] = (("report", "observe"), ("connect", "client"))
+    """Of each pair a system has to override one method."""
 
     @abstractmethod
     def argv(self, server: Server, plan: PlanT) -> Sequence[str]:

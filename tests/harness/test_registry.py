@@ -92,6 +92,7 @@ def test_the_schema_of_plans_is_that_of_the_named_target() -> None:
         ("workloads", "Workload", "model, script()"),
         ("checkers", "Checker", "models, check(), merge(), shards()"),
         ("targets", "Target", "models, plan, bring_up(), "),
+        ("targets", "ServerSystem", "plan, ports, source, argv(), connect(), report()"),
         ("clusters", "Provider", "cluster(), cost(), runs()"),
     ],
 )
@@ -125,7 +126,9 @@ def test_a_package_that_fails_to_import_is_one_sentence(plant: Plant) -> None:
         rf"No module named 'no_such_library' \({re.escape(str(file))}, line \d+\)",
         refused("nemeses", "pull").what,
     )
-    assert "cannot be used: pull, push" in (refused("nemeses", "no-such").hint or "")
+    hint = refused("nemeses", "no-such").hint or ""
+    assert "(pull cannot be imported: ModuleNotFoundError" in hint
+    assert "; push cannot be imported: ModuleNotFoundError" in hint
     assert registry.make("nemeses", "kill", {}, key="nemesis").plugin == "kill"
 
 
