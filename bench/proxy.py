@@ -26,6 +26,7 @@ from confluent_kafka import Producer
 
 import harness.levers.protocol as lever
 from harness.images import maven
+from harness.images.java import BRIEF
 from harness.levers.proxied import SOURCES
 from targets.kafka.proxy import OURS
 from targets.kafka.versions import DEFAULT_VERSION, release_line
@@ -85,10 +86,11 @@ def broker_and_proxy(folder: Path) -> Iterator[tuple[str, str, int]]:
     config.write_text(_PROPERTIES.format(folder=folder, **ports))
     java = ["java", "-XX:+UseSerialGC", "-Xmx512m", "-cp", f"{libs}/*"]
     tool = [release_line(DEFAULT_VERSION).format_class, "format", "-t", "ackloss-AAAAAAAAAAAAAA"]
-    subprocess.run([*java, *tool, "-c", str(config)], check=True, stdout=subprocess.DEVNULL)
+    brief = ["java", *BRIEF, "-cp", f"{libs}/*"]
+    subprocess.run([*brief, *tool, "-c", str(config)], check=True, stdout=subprocess.DEVNULL)
     classes = folder / "classes"
     sources = [*SOURCES.glob("*.java"), *OURS]
-    compiler = ["java", "-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn"]
+    compiler = ["java", *BRIEF, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn"]
     jars = os.pathsep.join(map(str, libs.glob("*.jar")))
     subprocess.run([*compiler, "-cp", jars, "-d", str(classes), *map(str, sources)], check=True)
     data = folder / lever.FOLDER

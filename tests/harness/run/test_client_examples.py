@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import EnvironmentFailure
+from harness.images.maven import kept
+from harness.images.recipe import Recipe
 from harness.protocols import Completion, invoke
 from harness.protocols.clock import RealClock
 from harness.protocols.runs import Conduct
@@ -49,16 +51,15 @@ def confluent(_: Path) -> Example:
 
 
 def java(folder: Path) -> Example:
-    """Compiled with kafka-clients as Maven has it."""
-    for file in (EXAMPLES / "java").iterdir():
-        shutil.copy(file, folder)
-    build(
-        ["mvn", "-B", "-ntp", "-q", "dependency:copy-dependencies", "-DoutputDirectory=libs"],
-        folder,
-    )
-    build([*JAVAC, "-cp", "libs/*", "-d", "classes", "KafkaClient.java"], folder)
-    path = f"{folder}/classes:{folder}/libs/*"
-    return Example((*JAVA, "-cp", path, "KafkaClient"), "kafka-clients 4.3.1")
+    """Compiled with the jars that its pom.xml names, which the cache keeps."""
+    pom = (EXAMPLES / "java" / "pom.xml").read_text().partition("<dependencies>")[2]
+    named = r"<groupId>(.+)</groupId>\s*<artifactId>(.+)</artifactId>\s*<version>(.+)</version>"
+    coordinates = tuple(map(":".join, re.findall(named, pom)))
+    jars = kept(Recipe(name="java-example", packages=(), jars=coordinates))
+    source = str(EXAMPLES / "java" / "KafkaClient.java")
+    build([*JAVAC, "-cp", f"{jars}/*", "-d", "classes", source], folder)
+    argv = (*JAVA, "-cp", f"{folder}/classes:{jars}/*", "KafkaClient")
+    return Example(argv, "kafka-clients 4.3.1")
 
 
 def go(folder: Path) -> Example:

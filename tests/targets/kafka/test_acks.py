@@ -11,12 +11,14 @@ from harness.plan import parse_plan
 from harness.protocols import OK, Completion, completion, invoke
 from targets.kafka.clients import LIBRARIES
 from targets.kafka.promises import acks_of
+from tests.fixtures.budget import full
 from tests.fixtures.fake_kafka import FakeKafka, fake_kafka
 from tests.fixtures.java_driver import Address, java_client
 from tests.fixtures.producing import WRITERS
 
 BY_NAME = {library.plugin: library for library in WRITERS}
 ALL = {"all": -1, "ALL": -1, "-1": -1, -1: -1, "1": 1, 1: 1, "0": 0, 0: 0, " 0 ": 0}
+MORE = [spelling for spelling in ALL if spelling not in ("ALL", 1, " 0 ")]
 NONE_OF_THEM = [0.0, 1.0, -1.0, True, False, "00", "01", "+1", "0.0", "0abc", "1x", "", "-0", 2]
 SAID = {-1: "all", 1: "1", 0: "0"}
 
@@ -39,10 +41,16 @@ def written(client: Any, broker: FakeKafka) -> Completion:
 
 @pytest.mark.parametrize("acks", ALL, ids=repr)
 @pytest.mark.parametrize("library", BY_NAME)
-def test_a_broker_gets_what_its_plan_states(library: str, acks: Any) -> None:
+def test_every_spelling_is_one_setting(library: str, acks: Any) -> None:
     plan = plan_with(library, acks)
     BY_NAME[library].check(plan)
     assert BY_NAME[library].settings(plan)["acks"] == SAID[ALL[acks]] == acks_of(acks)
+
+
+@pytest.mark.parametrize("acks", ["ALL", 1, " 0 ", *full(*MORE)], ids=repr)
+@pytest.mark.parametrize("library", BY_NAME)
+def test_a_broker_gets_what_its_plan_states(library: str, acks: Any) -> None:
+    plan = plan_with(library, acks)
     with fake_kafka() as broker:
         ended = written(BY_NAME[library].producing(broker.address, plan), broker)
         assert [each.acks for each in broker.produced] == [ALL[acks]]
@@ -50,7 +58,7 @@ def test_a_broker_gets_what_its_plan_states(library: str, acks: Any) -> None:
 
 
 @pytest.mark.java
-@pytest.mark.parametrize("acks", ALL, ids=repr)
+@pytest.mark.parametrize("acks", ["ALL", 1, " 0 ", *full(*MORE)], ids=repr)
 def test_the_java_client_too(java: Address, acks: Any) -> None:
     with fake_kafka() as broker:
         producer = {"acks": acks, "enable.idempotence": False}
