@@ -32,10 +32,6 @@ class Upgrade(Nemesis):
     kill: bool = False
 
     @property
-    def lasts(self) -> bool:
-        return False
-
-    @property
     def one_by_one(self) -> bool:
         return not self.at_once
 
@@ -62,10 +58,6 @@ class Features(Nemesis):
 
     levels: dict[str, int] = field(default_factory=dict)
     unsafe: bool = False
-
-    @property
-    def lasts(self) -> bool:
-        return False
 
     def requires(self, node: str) -> list[Act]:
         levels = tuple(Level(feature=name, level=n) for name, n in self.levels.items())

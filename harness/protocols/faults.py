@@ -179,7 +179,7 @@ class Nemesis(ABC):
     @property
     def lasts(self) -> bool:
         """Whether it is in force until it is healed. Else there is nothing to heal."""
-        return True
+        return not any(act.record.permanent for act in self.requires("any"))
 
     @property
     def one_by_one(self) -> bool:

@@ -54,6 +54,16 @@ def _on_same_metadata(plan: KafkaPlan, later: KafkaPlan, *, key: str) -> KafkaPl
             key=key,
             hint=last if mode == ZOOKEEPER else "KRaft is run from 3.3 on",
         )
+    own = plan.target.version
+    older = own and number_of(version)[:2] < number_of(own)[:2]
+    level_said = METADATA_VERSION in plan.target.features or any(plan.faults_of("features"))
+    if mode == KRAFT and older and not level_said:
+        raise PlanError(
+            f"no path leads from {own} back to {version}, which does not know the metadata.version "
+            f"that {own} stores",
+            key=key,
+            hint="give target.features a lower one, or lower it by a step before",
+        )
     changes: dict[str, object] = {"metadata": mode}
     if mode != KRAFT and plan.target.version:
         low = ".".join(map(str, number_of(plan.target.version)[:2]))

@@ -207,13 +207,24 @@ def test_names_that_the_cluster_has_are_accepted() -> None:
         ("3.9.2", "", "to", "'' is not a released version"),
         ("3.9.2", "3.8.9", "to", "'3.8.9' is not a released version"),
         ("2.8.2", "4.0.2", "to", "no path leads from 2.8.2 with zookeeper to 4.0.2"),
+        ("3.9.2", "9.9.9", "to", "Kafka 9.9.9 is an unsupported version"),
         ("3.9.2", "2.8.2", "to", "no path leads from 3.9.2 with kraft to 2.8.2"),
+        ("3.9.2", "3.8.1", "to", "no path leads from 3.9.2 back to 3.8.1, which does not know the"),
     ],
 )
 def test_versions_without_a_path_between_them(version: str, to: str, key: str, what: str) -> None:
     faults = [{**UPGRADE, "to": to}]
     error = refused(plan(target={"system": "kafka", "version": version}, faults=faults))
     assert (error.key, error.what[: len(what)]) == (f"faults.x.{key}", what)
+
+
+def test_the_way_back_is_open_where_levels_permit_it_or_a_step_changes_them() -> None:
+    """What a node does with a level that it does not know, the run shows."""
+    levels = {"id": "l", "nemesis": "features", "nodes": "all"}
+    back = {**UPGRADE, "to": "3.8.1"}
+    for low, faults in (({"metadata.version": 20}, [back]), ({}, [levels, back])):
+        target = {"system": "kafka", "version": "3.9.2", "features": low}
+        resolve(parse_plan(plan(target=target, faults=faults)))
 
 
 def test_what_upgrades_cannot_be_done_to() -> None:
