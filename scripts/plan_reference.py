@@ -1,7 +1,6 @@
 """Writes reference documentation from the code. docs/reference/plan.md: the schema of plans;
-kafka-versions.md: what ackloss sets, and limits of versions; settings.md: what a plan may set;
-docs/how-to/campaigns.md: the keys of a campaign file.
-With --check it only reports whether they are current."""
+kafka-versions.md: what ackloss sets, and limits of versions; docs/how-to/campaigns.md: the keys of a
+campaign file. With --check it only reports whether they are current."""
 
 from __future__ import annotations
 
@@ -26,9 +25,7 @@ Schema = Mapping[str, Any]
 """A JSON Schema: an object of keys that pydantic chooses."""
 
 DOCS = Path(__file__).parents[1] / "docs"
-PLAN, VERSIONS, SETTINGS = (
-    DOCS / "reference" / name for name in ("plan.md", "kafka-versions.md", "settings.md")
-)
+PLAN, VERSIONS = (DOCS / "reference" / name for name in ("plan.md", "kafka-versions.md"))
 CAMPAIGNS = DOCS / "how-to" / "campaigns.md"
 
 HEAD = """\
@@ -80,10 +77,6 @@ CAMPAIGN_TABLES = {
     "Policy": "[policy]",
 }
 KEYS_BEGIN, KEYS_END = "<!-- keys: written by `make docs` -->", "<!-- end of keys -->"
-SETTINGS_BEGIN, SETTINGS_END = (
-    "<!-- settings: written by `make docs` -->",
-    "<!-- end of settings -->",
-)
 OURS_BEGIN, OURS_END = "<!-- ours: written by `make docs` -->", "<!-- end of ours -->"
 LIMITS_BEGIN, LIMITS_END = "<!-- limits: written by `make docs` -->", "<!-- end of limits -->"
 
@@ -296,23 +289,6 @@ def _ours() -> Iterator[str]:
         yield f"| `{key}` | {_toml(value)} | {default} | {where} |"
 
 
-def settings_page() -> str:
-    """The page of settings with its lists rewritten: what a plan may set, and what it may not."""
-    listed, parts = definitions.listed(), []
-    for level in ("topic", "producer", "consumer", "broker"):
-        of_level = [each for each in listed if each.level == level]
-        allowed = ", ".join(f"`{each.name}`" for each in of_level if not each.refused)
-        parts.append(f"## [{definitions.PLACES[level]}]\n\nA plan may set: {allowed}.")
-        by_reason: dict[str, list[str]] = {}
-        for each in of_level:
-            if each.refused:
-                by_reason.setdefault(each.refused, []).append(f"`{each.name}`")
-        if by_reason:
-            reasons = [f"- {why}: {', '.join(names)}" for why, names in by_reason.items()]
-            parts += ["No plan may set:", "\n".join(reasons)]
-    return _with_part(SETTINGS, SETTINGS_BEGIN, parts, SETTINGS_END)
-
-
 def _span(limit: Limit) -> str:
     if limit.since and limit.before:
         return f"{limit.since} to before {limit.before}"
@@ -327,7 +303,6 @@ def main() -> int:
         PLAN: plan_page(),
         CAMPAIGNS: campaigns_page(),
         VERSIONS: versions_page(),
-        SETTINGS: settings_page(),
     }
     if "--check" not in sys.argv:
         for path, text in pages.items():
