@@ -46,13 +46,17 @@ def as_markdown(table: Table) -> str:
     named."""
     tables = [CAMPAIGNS, *TABLES.values()]
     earlier = [column for each in tables[: tables.index(table)] for column in each.columns]
-    same = ", ".join(f"`{column.name}`" for column in table.columns if column in earlier)
+    same = [column for column in table.columns if column in earlier]
+    others = [f"`{c.name}`" for c in earlier if c.name not in table.schema.names]
+    named = ", ".join(f"`{column.name}`" for column in same)
+    if len(same) > len(others):
+        named = f"all but {', '.join(others)}"
     lines = [
         f"- `{column.name}` ({_type_in_words(column.type)}): {column.about}"
         for column in table.columns
         if column not in earlier
     ]
-    return "\n".join([*([f"- as above: {same}"] if same else []), *lines]) + "\n"
+    return "\n".join([*([f"- as above: {named}"] if same else []), *lines]) + "\n"
 
 
 def _type_in_words(kind: pa.DataType) -> str:
