@@ -516,13 +516,13 @@ The {count} testable claims, in our words, of five documents on Kafka and ZooKee
 (*Aphyr*, 2013), *Confluent*'s "ZooKeeper and replication", Chinese *slides* and a Russian article
 on *Habr* about KRaft, and chapter 4.7 of Kafka's *docs*; and what real clusters showed. Made by
 `make claims` from [claims.json](claims.json) and [published campaigns](results/README.md); plans
-and expectations: [scripts/claims.toml](../../scripts/claims.toml). {holds} hold, {limited} hold with
-limits, {false} do not hold or were not seen, {open} have no answer yet, {cannot} cannot be tested
-here.
+and expectations: [scripts/claims.toml](../../scripts/claims.toml). {holds} hold, {limited} hold
+with limits, {false} do not hold or were not seen, {open} have no answer yet, {cannot} cannot be
+tested here.
 
-"k of n": of n conclusive runs k were as expected, with the 95 % interval (Clopper-Pearson; of 1 of 1
-always 3 to 100 %, and left out), or, where the outcome chose which runs count, with the bounds over
-all runs. Then medians of the figures. *Limit*: where the claim ends.
+"k of n": of n conclusive runs k were as expected, with the 95 % interval (Clopper-Pearson; of 1 of
+1 always 3 to 100 %, and left out), or, where the outcome chose which runs count, with the bounds
+over all runs. Then medians of the figures. *Limit*: where the claim ends.
 """
 
 

@@ -1,6 +1,6 @@
 """Writes reference documentation from the code. docs/reference/plan.md: the schema of plans;
-kafka-versions.md: what ackloss sets, and limits of versions; docs/how-to/campaigns.md: the keys of a
-campaign file. With --check it only reports whether they are current."""
+kafka-versions.md: what ackloss sets, and limits of versions; docs/how-to/campaigns.md: the keys of
+a campaign file. With --check it only reports whether they are current."""
 
 from __future__ import annotations
 
