@@ -1,7 +1,8 @@
 """The program lever: a node gets another program, such as a newer version, and keeps its data.
 
-Its process is asked to stop (TERM), as an operator would, and killed if it does not, or if the plan
-has it so; then the cluster installs the other program in its place. All programs of a plan were
+Its process is asked to stop (TERM), as an operator would, or killed if the plan has it so; then the
+cluster installs the other program in its place. One that does not stop in time is not killed, since
+the run would show another thing than was planned: the act has failed. All programs of a plan were
 prepared before the run began. Nothing is undone: the way back is another fault. What a node then
 runs is known from nothing but its own report (`Target.has_program`).
 """
@@ -12,12 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
+from harness.errors import HarnessFailure
 from harness.faults.records import ProgramRecord
 from harness.levers.commands import poll_until
 from harness.plan import Plan
 from harness.protocols import Lever, Node, NodeSpec, Proof, Target, UndoRecord
 
-_STOP_S: Final = 40
+_STOP_S: Final = 90
 _UP_S: Final = 60
 _TROUBLE: Final = ("ERROR", "FATAL", "Exception", "rror:")
 _LONGEST: Final = 300
@@ -58,11 +60,10 @@ class ProgramLever(Lever[ProgramRecord]):
     def apply(self, record: ProgramRecord) -> None:
         """Stop its process, and start the other program."""
         node, program = self.nodes[record.node], self.programs[record.to]
-        for signal in ("KILL",) if record.kill else ("TERM", "KILL"):
-            if (pid := node.pid()) is None:
-                break
-            node.send_signal(signal, pid)
-            poll_until(lambda: not node.process().running, within_s=_STOP_S)
+        if (pid := node.pid()) is not None:
+            node.send_signal(signal := "KILL" if record.kill else "TERM", pid)
+            if not poll_until(lambda: not node.process().running, within_s=_STOP_S):
+                raise HarnessFailure(f"{record.node} still ran {_STOP_S} s after {signal}")
         self.install(program.image_id, program.nodes[record.node])
 
     def undo(self, record: ProgramRecord) -> None:

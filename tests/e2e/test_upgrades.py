@@ -29,11 +29,11 @@ def run(plan: str, out: Path, *sets: str) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.full
 def test_a_node_is_upgraded_and_nothing_is_lost(tmp_path: Path) -> None:
-    """One of three combined nodes, from 3.9 to the newest. On a machine without a free core one has
-    taken 40 s to stop, which is why the load is longer than this needs."""
-    result = run(ROLL, tmp_path, "workload.duration_s=80", "faults.0.nodes=node:b1")
+    """The only node, which is broker and controller, from 3.9 to the newest. It may still be
+    stopping when the load ends."""
+    one = ["target.brokers=1", "target.controllers=1", "topic.replication_factor=1"]
+    result = run(ROLL, tmp_path, "workload.duration_s=10", "topic.settings={}", *one)
     (fault,) = result["faults"]
     assert (result["verdict"], result["counts"]["lost"]) == ("valid", 0), result["reason"]
     report = "b1: reports Kafka 4.4.0, metadata.version 21 (before: reports Kafka 3.9.2"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness.errors import HarnessFailure
 from harness.faults.records import ProgramRecord
 from harness.levers.program import Program, ProgramLever
 from harness.plan import parse_plan
@@ -98,6 +99,16 @@ def test_the_old_program_is_stopped_unless_it_is_to_be_killed(kill: bool, signal
     node = made.nodes["b1"]
     assert isinstance(node, Signalled)
     assert node.signals == [signal]
+
+
+def test_one_that_does_not_stop_in_time_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A killed node would show another thing than a planned stop."""
+    monkeypatch.setattr("harness.levers.program._STOP_S", 0.1)
+    made = lever("4.4.0", Runs)
+    with pytest.raises(HarnessFailure, match=r"b1 still ran 0\.1 s after TERM"):
+        made.apply(RECORD)
+    assert isinstance(made.install, Installed)
+    assert made.install.done == []
 
 
 def test_the_prepared_program_is_installed_once_the_old_one_has_ended() -> None:
