@@ -202,13 +202,11 @@ class Schedule:
 
     def _break_off(self) -> None:
         """The load is over: say which acts of a roll there was no time for."""
-        left = self._roll.left if self._roll is not None else []
-        late = [f"{a.record.node}: the load ended before its turn" for acts in left for a in acts]
-        if self._roll is not None and late:
-            fault, phase = self._roll.fault, "applied"
-            self.faults.journal.write(
-                "proof", fault=fault, phase=phase, proven=False, evidence=late, met=None
-            )
+        if (roll := self._roll) is not None and roll.left:
+            left = [act.record.node for acts in roll.left for act in acts]
+            late = [f"{name}: the load ended before its turn" for name in left]
+            proof = {"fault": roll.fault, "phase": "applied", "proven": False, "met": None}
+            self.faults.journal.write("proof", **proof, evidence=late)
 
     def _inject_step(
         self, resolved: ResolvedStep, nemesis: Nemesis, met: bool | None, why: str

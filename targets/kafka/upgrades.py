@@ -120,8 +120,7 @@ class FeaturesLever(Lever[FeaturesRecord]):
             request,
             timeout_s=_CHANGE_MS / 1000,
         )
-        refused = [answer, *answer.results] if answer.results else [answer]
-        for each in refused:
+        for each in (answer, *(answer.results or ())):
             if each.error_code:
                 why = each.error_message or for_code(each.error_code).__name__
                 raise HarnessFailure(f"the change of levels was refused: {why}")

@@ -205,16 +205,8 @@ class DockerCluster:
         try:
             binds = self.client.api.inspect_container(node.infra)["HostConfig"]["Binds"]
             self.client.api.remove_container(node.container, force=True)
-            self._start_process(
-                spec,
-                image_id,
-                node.infra,
-                binds,
-                spec.argv,
-                PID_FILE,
-                suffix="",
-                memory_mb=spec.memory_mb,
-            )
+            start = partial(self._start_process, spec, image_id, node.infra, binds)
+            start(spec.argv, PID_FILE, suffix="", memory_mb=spec.memory_mb)
         except APIError as error:
             raise HarnessFailure(f"{node.name}: {error.explanation or error}") from error
 
