@@ -16,9 +16,8 @@ from harness.protocols.crashes import ClientNemesis
 class Client(ClientNemesis):
     """Crash real clients: connections drop without a flush, operations in flight are unknown.
 
-    The processes continue with the remaining clients; while all are dead no operation begins, and
-    operations keep their intended times. `nodes` has no meaning here. To cut clients off from
-    nodes, use a partition with `peers = "clients"`.
+    The processes continue with the remaining clients; while all are dead no operation begins.
+    `nodes` has no meaning here. To cut clients off, use a partition with `peers = "clients"`.
 
     clients   one (drawn from the seed), all, or numbers from 1 to workload.clients
     replaced  heal: a new client takes its place when the fault is healed; at-once: immediately

@@ -23,19 +23,17 @@ _PATTERN = re.compile(r"(?!\.)[A-Za-z0-9._*?\[\]!-]+(/(?!\.)[A-Za-z0-9._*?\[\]!-
 class Disk(NodeNemesis):
     """Damage the files of the chosen nodes, in most forms while their processes are dead.
 
-    The processes are killed (SIGKILL), the files are damaged, and healing starts the processes
-    again. What was lost stays lost.
+    Healing starts the processes again. What was lost stays lost.
 
     form        wipe: the folders are gone; reformat: all data is gone and the disk is formatted
-                again, with another directory.id; unsynced: a power loss as far as files tell, what
-                is above the checkpoint that the system has written of what it fsynced is gone (as
-                Kafka writes it once a minute, refused with settings that flush: use power-loss);
-                truncate: the newest segment has lost its end; flip: some of its bits are wrong;
-                read-only: no file can be made, under the running process, until healed;
-                full: no byte is free, under the running process, until healed (all nodes of such a
-                plan store on a small disk in memory)
-    folders     patterns of the folders to damage, below the node's data folder; by default Kafka's
-                folders of all topics but internal ones
+                again, with another directory.id; unsynced: what is above the system's checkpoint of
+                what it fsynced is gone (Kafka's is written once a minute, so it is refused with
+                settings that flush: use power-loss); truncate: the newest segment has lost its end;
+                flip: some of its bits are wrong; read-only: no file can be made, under the running
+                process; full: no byte is free, likewise (all nodes of such a plan store on a small
+                disk in memory)
+    folders     patterns of the folders to damage, below the node's; by default those of Kafka's
+                topics but internal ones
     keep_share  the share of the batches above the checkpoint that survives: 0 to 1, or "random"
     tail        what follows the last batch that survived: clean: nothing; torn: the
                 beginning of the next batch; zeros: zeros up to the old length

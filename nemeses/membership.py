@@ -14,12 +14,11 @@ from harness.protocols import Act, Nemesis, Node, Select
 class Membership(Nemesis):
     """Move leaders or remove members as an operator does, on request; no node fails.
 
-    form  move: every partition that a chosen node leads gets another leader: the order of its
-          replicas is changed, then its preferred leader is elected; healing restores both;
-          elect: the preferred leaders among the chosen nodes (`nodes = "all"`) are elected where
-          they do not lead; proven only if some leader has changed; there is nothing to undo;
-          remove: the chosen nodes are removed from the members but keep running; healing makes
-          them members again
+    form  move: every partition that a chosen node leads gets another leader, and another order of
+          its replicas; healing restores both; elect: the preferred leaders among the chosen nodes
+          are elected where they do not lead; proven only if some leader has changed, and never
+          undone; remove: the chosen nodes leave the members but keep running; healing makes them
+          members again
     """
 
     plugin: ClassVar[str] = "membership"

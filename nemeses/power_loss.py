@@ -14,11 +14,9 @@ class PowerLoss(NodeNemesis):
     """The chosen nodes lose power: their processes are killed, and what they had written without
     fsync is gone from their disks. Healing starts the processes again; what was lost stays lost.
 
-    Every node of such a plan keeps its data on a separate file system on a loop device, which is
-    shut down without a flush. This needs no knowledge of the system's files; `nemesis = "disk"`
-    with `form = "unsynced"` approximates it where loop devices are missing and nothing flushes.
-    The kernel writes back data that is some 5 to 35 s old, so place the fault within 30 s of the
-    writes. Everything written before the first operation is flushed.
+    It needs root and loop devices; without them, `form = "unsynced"` of `disk` approximates it. The
+    kernel writes back data that is 5 to 35 s old, so place the fault within 30 s of the writes.
+    Everything written before the first operation is flushed.
     """
 
     plugin: ClassVar[str] = "power-loss"

@@ -199,6 +199,7 @@ def table(rows: pd.DataFrame) -> Iterator[str]:
     for fault, stage in (*PANELS, *FURTHER):
         found = laws(rows, fault, stage)
         own = rows[(rows["fault"] == fault) & rows[stage].notna()]
+        name = f"{FAULTS[fault]}: {STAGES[stage]}"
         for system, points in own.groupby("system"):
             cells = []
             for size in sizes:
@@ -209,8 +210,10 @@ def table(rows: pd.DataFrame) -> Iterator[str]:
             if line is not None:
                 slope = f"{line.slope:.2f} ({line.low:.2f} to {line.high:.2f})"
                 far = " to ".join(_short(limit) for limit in line.at(MILLIONS)[1:])
-            name = f"{FAULTS[fault]}: {STAGES[stage]}"
-            yield f"| {name} | {system} | {' | '.join(cells)} | {slope} | {far} |"
+            yield f"| {name} | {system} | {' | '.join(cells)} | {slope} | {far} |".replace(
+                "|  |", "| |"
+            )
+            name = ""
 
 
 def _short(seconds: float) -> str:

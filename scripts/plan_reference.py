@@ -13,7 +13,6 @@ from typing import Any
 from harness import registry
 from harness.campaigns.plan import CampaignPlan
 from harness.models import MODELS
-from harness.plan.steps import named_schedules
 from harness.run.preview import plan_schema
 from targets.kafka import definitions
 from targets.kafka import kraft as kraft_layout
@@ -39,6 +38,13 @@ faults.kill.at_s=3` (the step whose `id` is `kill`). Settings of topics, brokers
 [settings.md](settings.md), `ackloss list settings`.
 
 A key is followed by its type and its default.
+"""
+
+SCHEDULES = """\
+## Named schedules
+
+`schedule = "NAME"` in place of steps: `ackloss list schedules` shows them, `ackloss run --dry-run`
+prints their steps.
 """
 
 TABLES = {
@@ -95,7 +101,7 @@ def plan_page() -> str:
     for key, each in MEMORY_TABLES.items():
         parts.append(_section(of_memory, *each, without=ABSENT, known=kafka.get(key)))
     parts += [_workloads(), _checkers(), _nemeses()]
-    parts.append(_schedules())
+    parts.append(SCHEDULES)
     parts.append(_module_words("Selectors: which nodes", "harness.faults.selectors"))
     parts.append(_module_words("Selectors and conditions of Kafka", "targets.kafka.vocabulary"))
     parts.append(_module_words("Selectors and conditions of memory", "targets.memory.vocabulary"))
@@ -112,23 +118,17 @@ def _section(
     known: Schema | None = None,
 ) -> str:
     """The keys of one section of plans, without those that its target refuses, and without those
-    that are the same in the section of Kafka."""
+    that are the same in the section of Kafka, or the name of the system."""
     part = schema["$defs"][definition] if definition else schema
     words, keys = part.get("description", "").strip(), part["properties"]
     if refused := [f"`{key}`" for key in keys if key in without]:
         words += f" Refused, because only real nodes have them: {', '.join(refused)}."
     same = [key for key in keys if known and known.get(key) == keys[key] and key not in without]
+    hidden = {*same, "system"} if known else set()
     if same:
         words += f" As for Kafka: {', '.join(f'`{key}`' for key in same)}."
-    shown = {key: field for key, field in keys.items() if key not in without and key not in same}
+    shown = {key: field for key, field in keys.items() if key not in without and key not in hidden}
     return f"## {title}\n\n{words}\n\n{_keys({'properties': shown})}"
-
-
-def _schedules() -> str:
-    """The named schedules."""
-    rows = [f"- `{name}`: {schedule['about']}" for name, schedule in named_schedules().items()]
-    words = '`schedule = "NAME"` in place of steps; `ackloss run --dry-run` prints its steps.'
-    return "\n".join(["## Named schedules", "", words, "", *rows])
 
 
 def _keys(schema: Schema, meanings: Mapping[str, str] | None = None) -> str:

@@ -17,9 +17,8 @@
     coordinator alone   the coordinator is the only in-sync replica of that partition
     coordinator moved   a different node coordinates the group
 
-"New" and "different" compare with the moment when the last fault began. A condition may name its
-partition: `leader(0) moved`. Otherwise the concerned partitions are those that the nodes of the
-last fault led at that moment, or all partitions if they led none.
+"New", "different" and "concerned" mean what they mean for Kafka; `leader(0) moved` names a
+partition.
 """
 
 from __future__ import annotations
