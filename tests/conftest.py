@@ -80,6 +80,8 @@ def kind_of(marks: Iterable[str]) -> str:
         return CLUSTERS if "e2e" in named else PODS
     if named & {"real_time", "java"}:  # Java's client is started once
         return LOAD
+    if "pages" in named:
+        return BROWSER
     return next((kind for kind in FIRST[len(REAL) :] if kind in named), "")
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.budget import full
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
@@ -102,7 +104,7 @@ def test_the_license_is_named_and_included(installed: Path) -> None:
     assert (info / "licenses" / file).read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
-@pytest.mark.parametrize("name", ["kafka-unclean", "faults/isolate-leader-acks1", "log"])
+@pytest.mark.parametrize("name", ["faults/isolate-leader-acks1", *full("kafka-unclean", "log")])
 def test_a_plan_is_found_by_name(installed: Path, tmp_path: Path, name: str) -> None:
     done = python(installed, tmp_path, "-m", "ackloss", "plan", "validate", name)
     assert (done.returncode, done.stdout) == (0, f"{name}: valid\n"), done.stderr

@@ -15,6 +15,7 @@ import ackloss
 from ackloss import plugins
 from harness import protocols
 from harness.faults.records import RECORD_TYPES
+from tests.fixtures.budget import full
 from tests.fixtures.hand_made import Made, R, W
 
 pytestmark = pytest.mark.slow
@@ -198,7 +199,7 @@ assert (ensure_image, pulled_image, java_jar) == (building.ensure, building.pull
     assert "docker" in imported_by(code)
 
 
-@pytest.mark.parametrize("is_lost", [False, True])
+@pytest.mark.parametrize("is_lost", [True, *full(False)])
 def test_a_run_is_judged_without_pandas(is_lost: bool, tmp_path: Path) -> None:
     """Arrow imports it for most arrays that it makes, which takes longer than judging the run."""
     made = Made(writes=[W(7), W(8)], reads=[R(7)] if is_lost else [R(7), R(8, offset=1)])

@@ -13,6 +13,8 @@ import ackloss
 from tests.fixtures.memory_plans import LOSES, SHORT
 from tests.fixtures.synthetic_campaign import ONE_AXIS, Chances, Synthetic, build_campaign
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def losing(tmp_path_factory: pytest.TempPathFactory) -> ackloss.Run:

@@ -41,6 +41,8 @@ def test_a_result_of_another_run_or_a_malformed_one_does_not_count(
     (row, *_) = run_rows(folder)
     assert words in row["reason"]
     assert str(first) in row["reason"]
+    if "run_id" not in edited:
+        return  # the command says of all of them what this row says
     done = ackloss("report", folder.path)
     (sentence,) = done.stderr.splitlines()
     assert done.exit_code == 0

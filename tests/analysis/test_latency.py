@@ -29,6 +29,8 @@ from harness.errors import HistoryError
 from harness.history import HISTORY
 from harness.history.run_folder import RunDir
 
+pytestmark = pytest.mark.slow
+
 
 def op(kind: str, value: int, at_ms: int, due_ms: int, **more: Any) -> dict[str, Any]:
     return {

@@ -13,6 +13,8 @@ from analysis.timeline import Timeline, on_one_scale, timeline
 from tests.fixtures import synthetic_run as synthetic
 from tests.fixtures.synthetic_run import Story, build
 
+pytestmark = pytest.mark.slow
+
 NODES = ["b1", "b2", "b3"]
 
 

@@ -13,7 +13,7 @@ from reports.compare import Comparison, Difference, differences, write_compariso
 from tests.fixtures.synthetic_run import Story, build
 from tests.reports.test_page import Parsed
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
+pytestmark = [pytest.mark.slow, pytest.mark.pages, pytest.mark.usefixtures("undrawn")]
 
 
 def compared(a: RunDir, b: RunDir, path: Path) -> tuple[Parsed, Comparison]:

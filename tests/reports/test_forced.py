@@ -5,12 +5,16 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from checkers.judging.one_run import judge_run
 from harness.history.run_folder import RunDir
 from harness.plan import parse_plan
 from harness.protocols import Unsupported
 from harness.run.metadata import RunMetadata
 from reports.page import write_report
+
+pytestmark = pytest.mark.slow
 
 STORED = Path(__file__).parents[1] / "histories" / "runs" / "unclean-election-loses"
 VAIN = Unsupported(key="topic.settings.x", what="2 is asked, and 0.8 has it not", source="KIP-0")

@@ -11,9 +11,11 @@ import pytest
 
 from harness.history.run_folder import RunDir
 from reports.compare import write_comparison
+from tests.fixtures.budget import full_of
 
 pytestmark = pytest.mark.browser
 
+NAMES = ("unclean", "safe", "unknown", "stopped", "partitions")
 STAGE = ".stage"
 READOUT = ".readout"
 PAINTED = """() => {
@@ -31,8 +33,14 @@ def painted(page: Any) -> int:
     return int(page.evaluate(PAINTED))
 
 
-@pytest.mark.parametrize("name", ["unclean", "safe", "unknown", "stopped", "partitions"])
-@pytest.mark.parametrize(("width", "theme"), [(390, "light"), (1440, "dark")])
+@pytest.mark.parametrize(
+    ("width", "theme", "name"),
+    [
+        *((390, "light", name) for name in NAMES),
+        (1440, "dark", "unclean"),
+        *full_of(*((1440, "dark", name) for name in NAMES[1:])),
+    ],
+)
 def test_it_opens_without_trouble(
     runs: dict[str, RunDir], visit: Any, name: str, width: int, theme: str
 ) -> None:

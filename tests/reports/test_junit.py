@@ -16,6 +16,8 @@ from reports.junit import Junit, write_summary
 from tests.fixtures.campaign_folder import AXES, OFF, ON, add, build
 from tests.fixtures.result_documents import lossy, run
 
+pytestmark = pytest.mark.slow
+
 UNKNOWN = run("unknown", doubts=("incomplete",))
 BROKE = {"error": "the disk is full \x1b[31m <b>&"}
 

@@ -22,7 +22,7 @@ from reports.page import write_report
 from tests.fixtures.pictures import drawn
 from tests.fixtures.synthetic_run import Story, build
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
+pytestmark = [pytest.mark.slow, pytest.mark.pages, pytest.mark.usefixtures("undrawn")]
 
 
 class Parsed(HTMLParser):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 
 from harness.history.documents import Counts
 from harness.history.run_folder import RunDir
@@ -17,6 +18,8 @@ from reports.references import LABELS, Reference, ReferenceFigure, cell_rows, co
 from tests.fixtures.synthetic_campaign import ONE_AXIS, Synthetic, build_campaign
 from tests.fixtures.synthetic_run import Story, build
 from tests.reports.test_page import Parsed
+
+pytestmark = [pytest.mark.slow, pytest.mark.pages]
 
 COUNTS = {
     "attempted": 1000, "acknowledged": 987, "survivors": 468, "lost": 520,

@@ -13,6 +13,8 @@ from ackloss.session import Session
 from scripts import claims, majority
 from tests.fixtures.command_line import ackloss
 
+pytestmark = pytest.mark.slow
+
 CLAIMS = claims.claims()
 PARTS = {" ".join(part.command): part for claim in CLAIMS for part in claim.parts if part.plan}
 LOSES, KEEPS = {"verdict": "invalid", "lost": 7}, {"verdict": "valid", "lost": 0}

@@ -10,6 +10,7 @@ import orjson
 import pytest
 from click.testing import Result
 
+from tests.fixtures.budget import full
 from tests.fixtures.campaign_folder import AXES, OFF, ON, build
 from tests.fixtures.command_line import ackloss
 from tests.fixtures.result_documents import lossy, run
@@ -86,8 +87,8 @@ UNPROVEN = run(proven=False)
     ("inconclusive", "policy", "others", "code"),
     [
         ([UNKNOWN] * 10, "", [run()], 3),
-        ([BROKE] * 10, "", [run()], 3),
-        ([UNPROVEN] * 10, "", [run()], 3),
+        pytest.param([BROKE] * 10, "", [run()], 3, marks=pytest.mark.full),
+        pytest.param([UNPROVEN] * 10, "", [run()], 3, marks=pytest.mark.full),
         ([], "", [run()], 3),
         ([UNKNOWN] * 10, "", [lossy()], 1),  # a broken policy goes first
         ([], "fail_on = 'all'", [run()], 3),
@@ -110,7 +111,7 @@ def test_nothing_conclusive_is_never_green(
     )
 
 
-@pytest.mark.parametrize("inconclusive", [[UNKNOWN] * 20, [BROKE] * 20, [UNPROVEN] * 20, []])
+@pytest.mark.parametrize("inconclusive", [[UNKNOWN] * 20, [], *full([BROKE] * 20, [UNPROVEN] * 20)])
 def test_a_comparison_without_conclusive_runs_on_one_side_is_not_green(
     tmp_path: Path, inconclusive: list[Any]
 ) -> None:

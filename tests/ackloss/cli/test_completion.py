@@ -11,6 +11,8 @@ import pytest
 
 from tests.fixtures.command_line import ackloss
 
+pytestmark = pytest.mark.slow
+
 ACKLOSS = Path(sys.executable).with_name("ackloss")
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.fixtures.budget import full, full_of
 from tests.fixtures.command_line import ackloss, ackloss_json
 from tests.fixtures.waiting import wait_until
 
@@ -60,14 +61,11 @@ def test_an_interrupt_while_the_command_line_is_imported_is_one_line(module: str
     ("words", "module"),
     [
         (["run", "memory/log", "--out", "{out}"], "targets.kafka"),
-        (["run", "memory/log", "--out", "{out}"], "reports.page"),
-        *(
-            pytest.param(*case, marks=pytest.mark.full)
-            for case in (
-                (["run", "memory/log", "--out", "{out}"], "harness.run.resolving"),
-                (["run", "--help"], "targets.memory"),
-                (["campaign", "run", "no-such-file"], "harness.campaigns.loading"),
-            )
+        *full_of(
+            (["run", "memory/log", "--out", "{out}"], "reports.page"),
+            (["run", "memory/log", "--out", "{out}"], "harness.run.resolving"),
+            (["run", "--help"], "targets.memory"),
+            (["campaign", "run", "no-such-file"], "harness.campaigns.loading"),
         ),
     ],
 )
@@ -147,7 +145,7 @@ def test_an_interrupt_after_a_run_starts_no_further_one_and_leaves_it_complete(
     assert ackloss("report", folder).exit_code == 0
 
 
-@pytest.mark.parametrize("step", [CHECK, PAGE])
+@pytest.mark.parametrize("step", [CHECK, *full(PAGE)])
 def test_an_interrupt_that_is_lost_after_a_run_is_not(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import orjson
+import pytest
 from click.testing import Result
 
 from harness.campaigns.folder import CampaignDir
@@ -13,6 +14,8 @@ from tests.fixtures.campaign_folder import OFF, ON
 from tests.fixtures.command_line import ackloss
 from tests.fixtures.lakes import ROOT, campaign, lake_of
 from tests.fixtures.result_documents import FAILED, lossy, run
+
+pytestmark = pytest.mark.slow
 
 
 def compare(*words: object) -> Result:

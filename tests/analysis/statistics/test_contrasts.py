@@ -20,6 +20,7 @@ from analysis.statistics.contrasts import (
     runs_needed,
 )
 from analysis.statistics.shares import Share
+from tests.fixtures.budget import full_of
 from tests.fixtures.synthetic_results import shares
 
 pytestmark = pytest.mark.slow
@@ -137,10 +138,9 @@ def test_runs_needed_as_published() -> None:
     ("a", "b"),
     [
         (0.0, 0.2),
-        (0.1, 0.5),
-        (0.5, 0.9),
         (0.0, 1.0),
         (0.1, 0.8),
+        *full_of((0.1, 0.5), (0.5, 0.9)),
     ],
 )
 def test_so_many_runs_have_the_power(a: float, b: float) -> None:

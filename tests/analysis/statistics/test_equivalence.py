@@ -18,6 +18,8 @@ from analysis.statistics.contrasts import (
 from analysis.statistics.shares import Share
 from tests.fixtures.synthetic_results import shares
 
+pytestmark = pytest.mark.slow
+
 MARGIN = 0.05
 
 

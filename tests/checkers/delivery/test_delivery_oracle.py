@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,8 @@ from harness.protocols.groups import KINDS, Delivery
 from tests.checkers.delivery.hand_made import Made, Record, Write, final, whole_group
 from tests.checkers.delivery.oracle import truth
 from tests.fixtures.budget import examples
+
+pytestmark = pytest.mark.slow
 
 EXAMPLES = examples(100)
 SMALL = st.integers(0, 5)

@@ -13,6 +13,8 @@ import pytest
 from checkers.judging.spark import code_zip
 from harness.errors import PlanError
 
+pytestmark = pytest.mark.slow
+
 CHECKER = """
 from dataclasses import dataclass
 from typing import ClassVar

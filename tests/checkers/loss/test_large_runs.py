@@ -76,7 +76,7 @@ def tiny(patch: pytest.MonkeyPatch, *, shard_bytes: int = 100) -> None:
     patch.setattr(availability, "FOLDED", 8)
 
 
-@settings(max_examples=budget(8, 100), deadline=None)
+@settings(max_examples=budget(4, 100), deadline=None)
 @given(SHAPES, st.sampled_from([2**31, 2_000, 300]))
 def test_the_answer_is_the_same_however_the_run_is_divided(shape: Shape, shard_bytes: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
@@ -109,7 +109,7 @@ def test_many_shards_and_groups_are_what_was_tested(
 def test_of_each_kind_the_first_findings_are_listed_and_all_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = replace(LOSING, copies=0.3).build(tmp_path, "a")
+    run = replace(LOSING, writes=100, copies=0.3).build(tmp_path, "a")
     document, every = answer(run)
     assert every is not None
     tiny(monkeypatch)
@@ -126,8 +126,8 @@ def test_of_each_kind_the_first_findings_are_listed_and_all_are_counted(
 def test_a_shard_that_breaks_makes_its_run_unknown_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs = [LOSING.build(tmp_path, name) for name in ("first", "broken", "last")]
-    verdicts = [answer(run)[0]["verdict"] for run in runs]
+    small = replace(LOSING, writes=90)
+    runs = [small.build(tmp_path, name) for name in ("first", "broken", "last")]
     tiny(monkeypatch)
     check = Loss.check
 
@@ -138,7 +138,7 @@ def test_a_shard_that_breaks_makes_its_run_unknown_and_no_other(
 
     monkeypatch.setattr(Loss, "check", breaking)
     answers = [judge_run(run) for run in runs]
-    assert [answers[n]["verdict"] for n in (0, 2)] == [verdicts[0], verdicts[2]] == ["invalid"] * 2
+    assert [answers[n]["verdict"] for n in (0, 2)] == ["invalid"] * 2
     assert answers[1]["verdict"] == "unknown"
     assert "no room for shard 2" in answers[1]["reason"]
     assert not list(runs[1].findings.glob("*.parquet"))

@@ -20,7 +20,7 @@ from tests.fixtures.hand_made import E, Made, R, W
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = budget.examples(400)  # fewer would not have enough of each anomaly
+EXAMPLES = budget.examples(200)  # fewer would not have enough of each anomaly
 PARTITIONS = 3
 
 values = st.integers(-3, 140) | st.integers(-3, 140) | st.sampled_from([2**62, -(2**62)])

@@ -35,6 +35,7 @@ from harness.run import final_read
 from harness.run.final_read import read_everything
 from harness.run.recorder import Recorder, Written
 from tests.fixtures.bare_target import BareTarget
+from tests.fixtures.budget import examples
 from tests.fixtures.hand_made import Made, W
 
 pytestmark = pytest.mark.slow
@@ -353,7 +354,7 @@ def worlds(draw: st.DrawFn) -> World:
     return World(log, first[: draw(st.sampled_from([size, size, size, size - 1]))], writes)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(60))
 @given(worlds(), st.sampled_from([1, 2]), st.none() | st.integers(0, 40))
 def test_what_is_confirmed_is_true(world: World, shards: int, at: int | None) -> None:
     """Also where only some range or other was read again."""
