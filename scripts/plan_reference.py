@@ -195,7 +195,8 @@ def _checkers() -> str:
     workloads = registry.plugins("workloads")
     for name, plugin in registry.plugins("checkers").items():
         judged = [f"`{each}`" for each, load in workloads.items() if load.model in plugin.models]
-        parts.append(_plugin(f"Checker {name}", plugin, f"Workloads: {', '.join(judged)}."))
+        named = "all" if len(judged) == len(workloads) else ", ".join(judged)
+        parts.append(_plugin(f"Checker {name}", plugin, f"Workloads: {named}."))
     return "\n\n".join(parts)
 
 
