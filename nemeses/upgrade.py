@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from harness.faults.records import FeaturesRecord, Level, ProgramRecord
+from harness.faults.records import FeaturesRecord, Level, ProgramRecord, StageRecord
 from harness.protocols import Act, Nemesis, Node, Select
 
 
@@ -31,9 +31,8 @@ class Upgrade(Nemesis):
     at_once: bool = False
     kill: bool = False
 
-    @property
-    def one_by_one(self) -> bool:
-        return not self.at_once
+    def in_turn(self, acts: Sequence[Act]) -> list[Sequence[Act]]:
+        return [acts] if self.at_once else [[act] for act in acts]
 
     def requires(self, node: str) -> list[Act]:
         return [Act("program", ProgramRecord(node=node, to=self.to, kill=self.kill))]
@@ -66,3 +65,35 @@ class Features(Nemesis):
     def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
         """One act: the request is about the cluster."""
         return self.requires(",".join(node.name for node in nodes)) if nodes else []
+
+
+@dataclass(frozen=True, kw_only=True)
+class Migrate(Upgrade):
+    """Kafka 3.9 goes from ZooKeeper to KRaft under load, or back, one step for each stage: each
+    chosen node is stopped, and started as the stage has it, like with `upgrade`.
+
+    To the end: `provisioned` (role:controller), `dual-write` (role:broker), `kraft` (role:broker),
+    `final` (role:controller), and `deprovisioned` (role:zookeeper). Back from `kraft`: `dual-write`
+    (role:broker), `deprovisioned` (role:controller), `zookeeper` (role:broker). It is proven by the
+    settings that each node reports, then by who has the cluster's metadata. Nothing is undone.
+
+    to       the stage
+    at_once  true: all nodes at the same time
+    remove   znodes that are deleted at the end of the stage, such as /controller and /migration
+    """
+
+    plugin: ClassVar[str] = "migrate"
+
+    remove: list[str] = field(default_factory=list)
+
+    def requires(self, node: str) -> list[Act]:
+        stage = StageRecord(node=node, to=self.to, remove=tuple(self.remove))
+        return [*super().requires(node), Act("stage", stage)]
+
+    def acts(self, nodes: Sequence[Node], select: Select) -> list[Act]:
+        """Each node, and at last the cluster."""
+        own = [self.requires(node.name)[0] for node in nodes]
+        return [*own, *self.requires(",".join(node.name for node in nodes))[1:]] if own else []
+
+    def in_turn(self, acts: Sequence[Act]) -> list[Sequence[Act]]:
+        return [*super().in_turn(acts[:-1]), acts[-1:]]

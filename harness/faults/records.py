@@ -272,6 +272,19 @@ class ProgramRecord(UndoRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StageRecord(UndoRecord):
+    """The cluster comes to a stage of a longer change of it, `to`, once these nodes (names joined
+    by commas) have; what is stored of the cluster under the names `remove` is deleted. Captured
+    before: how far it was."""
+
+    permanent: ClassVar[bool] = True
+
+    to: str
+    remove: tuple[str, ...] = field(default=(), metadata=LEFT_OUT)
+    found: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Level:
     """The level of one feature of the cluster."""
 
@@ -352,6 +365,7 @@ RECORD_TYPES: Final[Mapping[str, type[UndoRecord]]] = {
     "members": MembersRecord,
     "program": ProgramRecord,
     "features": FeaturesRecord,
+    "stage": StageRecord,
     "protocol": ProtocolRecord,
     "manual": ManualRecord,
 }

@@ -181,11 +181,10 @@ class Nemesis(ABC):
         """Whether it is in force until it is healed. Else there is nothing to heal."""
         return not any(act.record.permanent for act in self.requires("any"))
 
-    @property
-    def one_by_one(self) -> bool:
-        """Of acts that nothing undoes: whether they are done one after the other, each once every
-        node answers and everything is fully replicated. Else all at the same time."""
-        return False
+    def in_turn(self, acts: Sequence[Act]) -> list[Sequence[Act]]:
+        """Of acts that nothing undoes: which are done at the same time, and those after the others
+        once every node answers and everything is fully replicated."""
+        return [acts]
 
 
 class NodeNemesis(Nemesis):

@@ -54,7 +54,7 @@ class _Roll:
 
     fault: str
     nemesis: str
-    left: list[list[Act]]
+    left: list[Sequence[Act]]
     done_ns: int | None = None
     since_ns: int | None = None
 
@@ -234,8 +234,7 @@ class Schedule:
                 vocabulary=self.vocabulary,
             )
         if is_permanent(nemesis):
-            in_turn = [[act] for act in acts] if nemesis.one_by_one else [acts]
-            self._roll = _Roll(step.id, step.nemesis or "", in_turn)
+            self._roll = _Roll(step.id, step.nemesis or "", nemesis.in_turn(acts))
             return
         on_ns = self.faults.inject(step.id, step.nemesis or "", acts)
         if step.for_s is not None:

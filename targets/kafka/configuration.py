@@ -45,7 +45,9 @@ def node_ids(plan: KafkaPlan) -> dict[str, int]:
     ZooKeeper servers z1 ... are 201 ... ."""
     ids = {f"b{n}": n for n in range(1, plan.target.brokers + 1)}
     if metadata_of(plan) == ZOOKEEPER:
-        return ids | {f"z{n}": 200 + n for n in range(1, plan.target.zookeepers + 1)}
+        ids |= {f"z{n}": 200 + n for n in range(1, plan.target.zookeepers + 1)}
+        if not plan.migrates:
+            return ids
     if not plan.target.combined:
         ids |= {f"c{n}": 100 + n for n in range(1, plan.target.controllers + 1)}
     return ids

@@ -96,7 +96,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "offsets.topic.num.partitions": 3,
     "group.initial.rebalance.delay.ms": 0,
 }
-_BOOTSTRAP: Final = "bootstrap"
+BOOTSTRAP: Final = "bootstrap"
 _PORTS: Final = {"broker": BROKER_PORT, "controller": CONTROLLER_PORT}
 _LISTENERS: Final = {
     "broker": f"PLAINTEXT://:{BROKER_PORT}",
@@ -112,7 +112,7 @@ def ingredients(plan: KafkaPlan, image: ImageRef, say: Say) -> Ingredients:
     archive = None if is_jars(image) else images.archive(image, say)
     return Ingredients(
         image=image,
-        files={_BOOTSTRAP: images.bootstrap_checkpoint(image, levels(plan))},
+        files={BOOTSTRAP: images.bootstrap_checkpoint(image, levels(plan))},
         mounts={archive: images.ARCHIVE_INSIDE} if archive else {},
     )
 
@@ -123,7 +123,7 @@ def specs(plan: KafkaPlan, made: Ingredients, addresses: Mapping[str, str]) -> l
     release = release_line(made.image.version or plan.target.version or DEFAULT_VERSION)
     cluster_id = new_cluster_id()
     directories = {name: new_cluster_id() for name in node_ids(plan)}
-    bootstrap = {f"{STORED}/{release.bootstrap}": made.files.get(_BOOTSTRAP, b"")}
+    bootstrap = {f"{STORED}/{release.bootstrap}": made.files.get(BOOTSTRAP, b"")}
     only_controllers = release.bootstrap == FIRST_SNAPSHOT
     snapshot = _first_snapshot(plan, made.image, release, cluster_id, directories, addresses)
     return [
@@ -135,9 +135,7 @@ def specs(plan: KafkaPlan, made: Ingredients, addresses: Mapping[str, str]) -> l
             release.broker_class,
             {
                 "server.properties": server_properties(name, plan, addresses),
-                f"{STORED}/meta.properties": _META.format(
-                    cluster=cluster_id, number=number, directory=directories[name]
-                ).encode(),
+                f"{STORED}/meta.properties": meta(cluster_id, number, directories[name]),
                 **({} if only_controllers and not is_controller(name, plan) else bootstrap),
                 **(snapshot if is_controller(name, plan) else {}),
             },
@@ -145,6 +143,11 @@ def specs(plan: KafkaPlan, made: Ingredients, addresses: Mapping[str, str]) -> l
         )
         for name, number in node_ids(plan).items()
     ]
+
+
+def meta(cluster_id: str, number: int, directory: str) -> bytes:
+    """meta.properties of a node's data folder."""
+    return _META.format(cluster=cluster_id, number=number, directory=directory).encode()
 
 
 def roles(name: str, plan: KafkaPlan) -> frozenset[str]:
@@ -167,7 +170,7 @@ def server_properties(name: str, plan: KafkaPlan, addresses: Mapping[str, str]) 
     owned: dict[str, Any] = {
         "process.roles": ",".join(sorted(own_roles)),
         "node.id": node_ids(plan)[name],
-        **quorum(plan, _controllers(plan, addresses)),
+        **quorum(plan, controllers_of(plan, addresses)),
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "log.dirs": DATA,
@@ -186,7 +189,8 @@ def defaults(plan: KafkaPlan) -> dict[str, Any]:
     return {**DEFAULTS, "offsets.topic.replication.factor": min(3, plan.target.brokers)}
 
 
-def _controllers(plan: KafkaPlan, addresses: Mapping[str, str]) -> dict[int, str]:
+def controllers_of(plan: KafkaPlan, addresses: Mapping[str, str]) -> dict[int, str]:
+    """The addresses of its controllers by id."""
     ids = node_ids(plan)
     return {ids[n]: addresses[n] for n in ids if is_controller(n, plan)}
 
@@ -209,7 +213,7 @@ def _first_snapshot(
     from targets.kafka import images  # imports Docker's client
 
     by_id = {number: directories[name] for name, number in node_ids(plan).items()}
-    controllers = _controllers(plan, addresses)
+    controllers = controllers_of(plan, addresses)
     initial = ",".join(
         f"{number}@{address}:{CONTROLLER_PORT}:{by_id[number]}"
         for number, address in controllers.items()

@@ -34,6 +34,7 @@ from targets.kafka import proxy
 from targets.kafka.brokers import Ask, Leadership, ask_of, metadata
 from targets.kafka.definitions import of_topic
 from targets.kafka.members import MembersLever
+from targets.kafka.migration import StageLever
 from targets.kafka.modes import mode_of
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.upgrades import FeaturesLever
@@ -383,6 +384,7 @@ def own_levers(cluster: Cluster, plan: KafkaPlan) -> Mapping[str, Lever[Any]]:
     }
     found[MembersLever.name] = MembersLever(cluster.nodes, plan)
     found[FeaturesLever.name] = FeaturesLever(cluster.nodes, plan)
+    found[StageLever.name] = StageLever(cluster.nodes, plan)
     ids = partial(topic_ids, ask_of(cluster.nodes, plan), cluster.nodes)
     found[ProtocolLever.name] = ProtocolLever(cluster.nodes, proxy.requests(ids))
     if isinstance(disk := cluster.levers.get(DiskLever.name), DiskLever):

@@ -2,6 +2,7 @@
 
 kraft      controllers of Kafka's own, 3.3 and later
 zookeeper  ZooKeeper servers, before 4.0
+migration  from the second to the first, in 3.9
 
 Each is a module with the functions of `Mode`. What cannot be queried raises HarnessFailure, what
 does not come in time TimeoutError, and a topic's setting that is refused PlanError.
@@ -20,7 +21,7 @@ from harness.protocols import (
     NodeSpec,
     NodeView,
 )
-from targets.kafka import kraft, zookeeper
+from targets.kafka import kraft, migration, zookeeper
 from targets.kafka.brokers import Leadership
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import KRAFT, metadata_of
@@ -70,6 +71,8 @@ class Mode(Protocol):
 
 def mode_of(plan: KafkaPlan) -> Mode:
     """The mode of a plan's cluster."""
+    if plan.migrates:
+        return migration
     return kraft if metadata_of(plan) == KRAFT else zookeeper
 
 

@@ -152,11 +152,28 @@ class KafkaPlan(Plan):
     topic: TopicPlan = Field(default_factory=lambda: TopicPlan())
     workload: KafkaWorkloadPlan = Field(default_factory=lambda: KafkaWorkloadPlan())
     _cell: str | None = PrivateAttr(None)
+    _stage: str | None = PrivateAttr(None)
 
     @property
     def cell(self) -> str | None:
         """The cell of a run whose plan this is; `None` for the plan of a complete run."""
         return self._cell
+
+    @property
+    def migrates(self) -> bool:
+        """Whether a step takes it from ZooKeeper to KRaft."""
+        return any(True for _ in self.faults_of("migrate"))
+
+    @property
+    def stage(self) -> str | None:
+        """Of a plan's migration, the stage of its nodes (`targets.kafka.migration`); `None` as the
+        cluster begins."""
+        return self._stage
+
+    def at_stage(self, stage: str) -> KafkaPlan:
+        made = self.model_copy()
+        made._stage = stage
+        return made
 
     def with_topic(self, **changes: object) -> KafkaPlan:
         """With these keys of its topic changed; they are not validated again."""

@@ -61,6 +61,7 @@ from targets.kafka.groups.settings import (
 from targets.kafka.levers import LeadershipLever, check_flushes, own_levers
 from targets.kafka.log import KafkaLog
 from targets.kafka.members import MembersLever, check_members
+from targets.kafka.migration import StageLever
 from targets.kafka.modes import mode_of
 from targets.kafka.plan import STARTERS, KafkaPlan
 from targets.kafka.proxy import proxy_files, with_proxies
@@ -103,7 +104,13 @@ class Kafka(KafkaLog):
         **{str(level): table for level, table in PLACES.items()}
     }
     own_levers: ClassVar[frozenset[str]] = frozenset(
-        {LeadershipLever.name, MembersLever.name, ProtocolLever.name, FeaturesLever.name}
+        {
+            LeadershipLever.name,
+            MembersLever.name,
+            ProtocolLever.name,
+            FeaturesLever.name,
+            StageLever.name,
+        }
     )
     cell_keys: ClassVar[tuple[str, ...]] = (
         "topic.partitions",

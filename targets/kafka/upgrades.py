@@ -26,6 +26,7 @@ from harness.faults.records import FeaturesRecord, Level
 from harness.levers.commands import poll_until
 from harness.plan import number_of
 from harness.protocols import CLIENT_ROLE, NODE_DATA, Lever, Node, Proof, UndoRecord
+from targets.kafka import migration
 from targets.kafka.brokers import Ask, ask_of, features, finalized_and_highest
 from targets.kafka.configuration import LOGS
 from targets.kafka.plan import KafkaPlan
@@ -39,9 +40,10 @@ _CHANGE_MS, _SEEN_S = 10_000, 10.0
 
 
 def programs(plan: KafkaPlan) -> dict[str, KafkaPlan]:
-    """The plan of each version that its nodes are to have, by the words of the step. Raises
-    PlanError where no path leads there."""
-    return {to: _on_same_metadata(plan, later, key=key) for key, to, later in plan.upgrades()}
+    """The plan of each version or stage that its nodes are to have, by the words of the step.
+    Raises PlanError where no path leads there."""
+    versions = {to: _on_same_metadata(plan, later, key=key) for key, to, later in plan.upgrades()}
+    return {**versions, **migration.stages(plan)}
 
 
 def _on_same_metadata(plan: KafkaPlan, later: KafkaPlan, *, key: str) -> KafkaPlan:
@@ -164,6 +166,8 @@ class FeaturesLever(Lever[FeaturesRecord]):
 def has_program(node: Node, plan: KafkaPlan) -> tuple[bool, str]:
     """Whether a node's process has reported the plan's version as it started (the last such line
     of its log), and answers requests."""
+    if plan.migrates:
+        return migration.has_program(node, plan)
     if "zookeeper" in node.roles:
         return True, "its jars are those of Kafka"
     log = node.admin(["grep", "-rhoE", rf"^\[.*{_REPORTED}", f"{NODE_DATA}/{LOGS}"]).output

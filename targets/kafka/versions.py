@@ -275,8 +275,8 @@ def reports_settings(plan: KafkaPlan) -> bool:
 
 
 def controllers_report(plan: KafkaPlan) -> bool:
-    """Whether controllers do, too (KIP-919)."""
-    return _number(plan) >= (3, 7)
+    """Whether controllers do, too (KIP-919); those of a migration are not there at first."""
+    return _number(plan) >= (3, 7) and not plan.migrates
 
 
 def _number(plan: KafkaPlan) -> tuple[int, ...]:

@@ -130,11 +130,10 @@ def server_properties(
 ) -> bytes:
     """server.properties of one broker: our defaults, the plan's settings, what ackloss owns."""
     number, address = number_of(version), addresses[name]
-    servers = [addresses[n] for n in node_ids(plan) if n.startswith("z")]
     owned: dict[str, Any] = {
         "broker.id": node_ids(plan)[name],
         "log.dirs": DATA,
-        "zookeeper.connect": ",".join(f"{server}:{CLIENT_PORT}" for server in servers),
+        "zookeeper.connect": connect(plan, addresses),
     }
     if release.host_keys:
         owned |= {"host.name": address, "port": BROKER_PORT}
@@ -144,6 +143,12 @@ def server_properties(
     if (rack := rack_of(name, plan)) and number >= (0, 10):
         owned["broker.rack"] = rack
     return properties({**_defaults(plan, version), **plan.target.settings, **owned})
+
+
+def connect(plan: KafkaPlan, addresses: Mapping[str, str]) -> str:
+    """Where its ZooKeeper servers are reached."""
+    servers = (addresses[name] for name in node_ids(plan) if name.startswith("z"))
+    return ",".join(f"{server}:{CLIENT_PORT}" for server in servers)
 
 
 def defaults(plan: KafkaPlan) -> dict[str, Any]:

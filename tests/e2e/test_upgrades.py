@@ -42,7 +42,9 @@ def test_a_node_is_upgraded_and_nothing_is_lost(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("plan", ["kraft-rolling", "kraft-back", "zookeeper-rolling"])
+@pytest.mark.parametrize(
+    "plan", ["kraft-rolling", "kraft-back", "zookeeper-rolling", "migration", "migration-back"]
+)
 def test_a_roll_loses_nothing(plan: str, tmp_path: Path) -> None:
     result = run(f"plans/upgrades/{plan}.toml", tmp_path)
     assert (result["verdict"], result["counts"]["lost"]) == ("valid", 0), result["reason"]

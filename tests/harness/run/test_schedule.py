@@ -88,9 +88,8 @@ class NotingNemesis(Nemesis):
     roll: bool | None = None
     plugin: ClassVar[str] = "kill"
 
-    @property
-    def one_by_one(self) -> bool:
-        return bool(self.roll)
+    def in_turn(self, acts: Sequence[Act]) -> list[Sequence[Act]]:
+        return [[act] for act in acts] if self.roll else [acts]
 
     def requires(self, node: str) -> list[Act]:
         return [Act("note", UndoRecord(node=node) if self.roll is None else Stays(node=node))]
