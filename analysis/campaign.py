@@ -20,20 +20,23 @@ from typing import Any, Final, TypedDict
 import numpy as np
 
 from analysis.primary import of_campaign
-from analysis.statistics.cells import CellStatistics, MedianAndMax, cell_of, median_and_max
-from analysis.statistics.clusters import Resemblance, resemblance
-from analysis.statistics.comparisons import Comparison, comparisons_of
-from analysis.statistics.resampling import Floats
-from analysis.statistics.samples import (
+from analysis.statistics.cells import (
     LOSS,
     UNKNOWN,
     WRONG,
+    CellStatistics,
     FailedRun,
+    MedianAndMax,
     Outcome,
+    cell_of,
     counted,
     is_conclusive,
+    median_and_max,
     verdict_class,
 )
+from analysis.statistics.comparisons import Comparison, comparisons_of
+from analysis.statistics.contrasts import Resemblance, resemblance
+from analysis.statistics.intervals import Floats
 from analysis.wording import unit
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Progress, Run

@@ -23,10 +23,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from analysis.campaign import CampaignCell, CampaignDocument, RunRow
 from analysis.comparison import CampaignSummary, Trend, TrendPoint
-from analysis.drawing import STYLE, mark_simulated, plain
-from analysis.matrix import Matrix
-from analysis.palette import LIGHT
-from analysis.visible import visible
+from analysis.drawing import LIGHT, STYLE, mark_simulated, plain
+from analysis.tables import Matrix
+from analysis.wording import visible
 from harness.percent import percent
 from harness.protocols import PrimaryFinding
 

@@ -21,7 +21,18 @@ from typing import Any, Final, TypeVar
 
 from analysis.campaign import by_cell_of, metadata_of, refuse_mixed, results_of, versions_of
 from analysis.primary import of_campaign
-from analysis.statistics.cells import LossyShare, MedianAndMax, lossy_share, median_and_max
+from analysis.statistics.cells import (
+    CLASSES,
+    LOSS,
+    NONE,
+    WRONG,
+    LossyShare,
+    MedianAndMax,
+    Sample,
+    lossy_share,
+    median_and_max,
+    sample_of,
+)
 from analysis.statistics.comparisons import Comparison, Tested, compared, corrected
 from analysis.statistics.contrasts import (
     ALPHA,
@@ -31,8 +42,7 @@ from analysis.statistics.contrasts import (
     equivalence,
     exact_test,
 )
-from analysis.statistics.samples import CLASSES, LOSS, NONE, WRONG, Sample, sample_of
-from analysis.statistics.shares import Share
+from analysis.statistics.intervals import Share
 from analysis.wording import counted, do, has, of_them, unit
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Progress, Run

@@ -18,11 +18,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from analysis.drawing import STYLE, plain
+from analysis.drawing import FAULT_TINTS, LIGHT, STYLE, plain
 from analysis.latency import ABSENT, LOST, OPEN, OUTCOMES, outcome_is
-from analysis.palette import FAULT_TINTS, LIGHT
 from analysis.timeline import Timeline, ms
-from analysis.visible import visible
+from analysis.wording import visible
 from harness.protocols import FAIL, INFO, OK
 
 _MARKS: Final[Mapping[str, Mapping[str, Any]]] = {

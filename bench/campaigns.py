@@ -22,7 +22,7 @@ from pathlib import Path
 
 from analysis.campaign import run_rows
 from analysis.statistics.contrasts import equivalence
-from analysis.statistics.shares import Share
+from analysis.statistics.intervals import Share
 from checkers.judging.one_run import judge_run
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.loading import load_campaign

@@ -17,9 +17,8 @@ from typing import Final
 
 import numpy as np
 
-from analysis.statistics.clusters import Strata, p_within, resemblance
-from analysis.statistics.contrasts import ALPHA, exact_test
-from analysis.statistics.shares import Share
+from analysis.statistics.contrasts import ALPHA, Strata, exact_test, p_within, resemblance
+from analysis.statistics.intervals import Share
 from harness.protocols import Ints
 
 CAMPAIGNS: Final = 250

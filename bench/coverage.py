@@ -21,14 +21,16 @@ import numpy as np
 from scipy.stats import binom
 
 from analysis.statistics.contrasts import ALPHA, difference, exact_test
-from analysis.statistics.resampling import mean_estimate, ratio_estimate, spread
-from analysis.statistics.shares import (
+from analysis.statistics.intervals import (
     CLOPPER_PEARSON,
     CONFIDENCE,
     WILSON,
     Estimate,
     Share,
     bounds,
+    mean_estimate,
+    ratio_estimate,
+    spread,
 )
 
 CAMPAIGNS: Final = 2_000

@@ -23,10 +23,8 @@ import numpy as np
 from scipy import stats
 
 from analysis.statistics.comparisons import contrast_of_pairs
-from analysis.statistics.contrasts import ALPHA, difference, exact_test
-from analysis.statistics.pairs import SharedResult
-from analysis.statistics.resampling import mean_difference
-from analysis.statistics.shares import Share
+from analysis.statistics.contrasts import ALPHA, SharedResult, difference, exact_test
+from analysis.statistics.intervals import Share, mean_difference
 from bench.coverage import MEAN_IF_LOSSY, holds
 
 CAMPAIGNS: Final = 250

@@ -29,11 +29,10 @@ from typing import Final
 
 import numpy as np
 
-from analysis.statistics.cells import lossy_share
+from analysis.statistics.cells import LOSS, NONE, Sample, lossy_share, sample_of
 from analysis.statistics.comparisons import compared, corrected
 from analysis.statistics.contrasts import ALPHA, exact_test
-from analysis.statistics.samples import LOSS, NONE, Sample, sample_of
-from analysis.statistics.shares import Share
+from analysis.statistics.intervals import Share
 from harness.history import documents
 from harness.history.documents import Rates, RunResult
 

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, Final, TypeVar
 
 from analysis.campaign import Finished, RunRow, by_cell_of, tallies_of
-from analysis.statistics.shares import Share, share_estimate
+from analysis.statistics.intervals import Share, share_estimate
 from analysis.wording import counted
 from harness.campaigns.plan import (
     BROKEN,

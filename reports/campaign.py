@@ -31,13 +31,8 @@ from analysis.campaign import (
     unread_in_words,
 )
 from analysis.campaign_figures import drawn
-from analysis.matrix import Matrix, matrix
-from analysis.palette import LIGHT
-from analysis.statistics.clusters import WITHIN
-from analysis.statistics.comparisons import Comparison
-from analysis.statistics.contrasts import ALPHA, BARNARD, FISHER, POWER
-from analysis.statistics.pairs import MCNEMAR
-from analysis.statistics.samples import (
+from analysis.drawing import LIGHT
+from analysis.statistics.cells import (
     HARNESS_FAILURE,
     LOSS,
     NONE,
@@ -45,7 +40,9 @@ from analysis.statistics.samples import (
     VACUOUS,
     WRONG,
 )
-from analysis.tables import write_tables
+from analysis.statistics.comparisons import Comparison
+from analysis.statistics.contrasts import ALPHA, BARNARD, FISHER, MCNEMAR, POWER, WITHIN
+from analysis.tables import Matrix, matrix, write_tables
 from analysis.wording import counted
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Progress

@@ -20,10 +20,10 @@ from analysis.comparison import (
     CampaignComparison,
     ComparedCell,
 )
-from analysis.statistics.samples import CLASSES
+from analysis.statistics.cells import CLASSES
 from analysis.wording import counted
 from harness.history.run_folder import write_atomically
-from reports import formatting, html, markdown
+from reports import ci, formatting, html
 from reports.formatting import SIMULATED
 
 _MARKS: Final = {REGRESSION: "▲", IMPROVEMENT: "▼", DOUBTFUL: "?", NOT_JUDGED: "–"}
@@ -39,15 +39,15 @@ def write_markdown(comparison: CampaignComparison, path: Path) -> None:
 def as_markdown(comparison: CampaignComparison) -> str:
     """The comparison as Markdown: conclusions, every cell, differing conditions."""
     parts = [
-        f"# {markdown.text(headline(comparison))}",
+        f"# {ci.text(headline(comparison))}",
         *([f"**{SIMULATED}**"] if comparison.simulated else []),
-        markdown.bullets(comparison.conclusion),
+        ci.bullets(comparison.conclusion),
         "## Cells",
-        markdown.table(_HEADS, (_row(cell) for cell in ordered(comparison.cells))),
+        ci.table(_HEADS, (_row(cell) for cell in ordered(comparison.cells))),
     ]
     if differs := comparison.differs:
         rows = [(d.what, d.key, value(d.old), value(d.new)) for d in differs]
-        parts += ["## Conditions", markdown.table(("what", "key", "before", "now"), rows)]
+        parts += ["## Conditions", ci.table(("what", "key", "before", "now"), rows)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -22,7 +22,7 @@ from harness.history.documents import (
 )
 from harness.history.run_folder import RunDir
 from harness.plan.parsing import dotted_parts
-from reports import formatting, junit_xml
+from reports import ci, formatting
 from reports.checks import counts_losses
 
 _ICONS: Final = {"valid": "✓", "invalid": "✕"}
@@ -187,17 +187,17 @@ def _columns(row: Row) -> Iterator[tuple[str, Any]]:
 def junit(view: Cells, name: str) -> bytes:
     """A test case for each cell: it fails if it is invalid, or not as expected."""
     stated = {"run": view.run.run_id, "simulated": str(view.result.simulated).lower()}
-    return junit_xml.cases_of(name, [_case(row) for row in view.rows], stated)
+    return ci.cases_of(name, [_case(row) for row in view.rows], stated)
 
 
-def _case(row: Row) -> junit_xml.Case:
+def _case(row: Row) -> ci.Case:
     cell = row.cell
     settings = ", ".join(f"{key} = {value}" for key, value in row.values.items())
     if row.as_expected is False:
         failure = f"{cell.verdict}, expected {cell.expect}: {cell.reason}"
     else:
         failure = "" if row.as_expected or cell.verdict == "valid" else str(cell.reason)
-    return junit_xml.Case(
+    return ci.Case(
         name=cell.name,
         failure=failure if cell.verdict == "invalid" or row.as_expected is False else "",
         error=failure if cell.verdict == "unknown" and row.as_expected is None else "",

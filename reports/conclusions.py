@@ -34,12 +34,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from analysis.campaign import CampaignCell, CampaignDocument
-from analysis.statistics.clusters import Resemblance
+from analysis.statistics.cells import HARNESS_FAILURE, VACUOUS, WRONG
 from analysis.statistics.comparisons import Comparison
-from analysis.statistics.contrasts import ALPHA, runs_needed
-from analysis.statistics.pairs import pairs_needed
-from analysis.statistics.samples import HARNESS_FAILURE, VACUOUS, WRONG
-from analysis.statistics.shares import Estimate
+from analysis.statistics.contrasts import ALPHA, Resemblance, pairs_needed, runs_needed
+from analysis.statistics.intervals import Estimate
 from analysis.wording import about, counted, do, has, is_, plural, them
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Progress

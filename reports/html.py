@@ -21,8 +21,8 @@ import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined, UndefinedError
 from markupsafe import Markup
 
-from analysis.palette import DARK, FAULT_TINTS, LIGHT
-from analysis.visible import visible, visible_all
+from analysis.drawing import DARK, FAULT_TINTS, LIGHT
+from analysis.wording import visible, visible_all
 from harness.protocols.runs import NULL
 from reports import formatting
 

@@ -16,28 +16,27 @@ from xml.etree import ElementTree as ET
 
 from analysis.campaign import by_cell_of, results_of, tallies_of, versions_of
 from analysis.primary import of_campaign
-from analysis.statistics.cells import MedianAndMax, median_and_max
-from analysis.statistics.resampling import Floats, spread
-from analysis.statistics.samples import (
+from analysis.statistics.cells import (
     CLASSES,
     HARNESS_FAILURE,
     LOSS,
     WRONG,
+    MedianAndMax,
     Sample,
     is_conclusive,
+    median_and_max,
     sample_of,
     verdict_class,
 )
-from analysis.statistics.shares import Share, share_in_words
-from analysis.visible import visible
-from analysis.wording import counted, of_them, unit
+from analysis.statistics.intervals import Floats, Share, share_in_words, spread
+from analysis.wording import counted, of_them, unit, visible
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Progress, Run
 from harness.campaigns.plan import Campaign, Tally, breaking, inconclusive_in_words
 from harness.history.run_folder import write_atomically
 from harness.protocols import PrimaryFinding
-from reports import formatting, markdown
-from reports import junit_xml as xml
+from reports import ci, formatting
+from reports import ci as xml
 from reports.formatting import SIMULATED
 
 # `summary.md`: a campaign for the page of a CI system, such as a job summary on GitHub.
@@ -72,11 +71,11 @@ def _parts(
     if executions < done:
         part += f", of {counted(executions, 'shared run')}"
     result = _result(campaign, broken, nothing, unfinished="" if done >= planned else part)
-    yield f"## {markdown.text(campaign.plan.name)}: {markdown.text(result)}"
+    yield f"## {ci.text(campaign.plan.name)}: {ci.text(result)}"
     if campaign.simulated:
         yield f"**{SIMULATED}**"
     if nothing and broken:
-        yield markdown.text(f"{nothing}.")
+        yield ci.text(f"{nothing}.")
     finding = of_campaign(campaign)
     impossible = {cell.name: cell.impossible for cell in campaign.cells}
     heads = ("", "cell", f"{finding.head} / conclusive {word}s", f"{word}s that do not count")
@@ -84,7 +83,7 @@ def _parts(
     found = any(sample.unacknowledged_success.any() for sample in samples.values())
     unacknowledged = ("unacknowledged success, median",) if found else ()
     kinds = [finding.noun if name == LOSS else name.replace("_", " ") for name in CLASSES]
-    yield markdown.table(
+    yield ci.table(
         (*heads, *measured, *unacknowledged, *kinds),
         (
             (
@@ -104,7 +103,7 @@ def _parts(
     )
     facts = [part, *(f"event: {event}" for event in progress.said)]
     facts += [f"{name} {', '.join(each)}" for name, each in versions.items()]
-    yield markdown.bullets([*facts, f"plan hash {campaign.digest}"])
+    yield ci.bullets([*facts, f"plan hash {campaign.digest}"])
 
 
 def _median_and_worst(

@@ -14,7 +14,7 @@ from analysis.lake.overview import AtVersion, Group, Overview, Pool
 from analysis.wording import counted, do, of_them
 from harness.history.run_folder import write_atomically
 from harness.protocols import PrimaryFinding
-from reports import formatting, html, markdown
+from reports import ci, formatting, html
 from reports.formatting import NOTHING, SIMULATED
 
 _PANELS_AT_MOST: Final = 24
@@ -107,22 +107,22 @@ def write_markdown(overview: Overview, path: Path) -> None:
 def as_markdown(overview: Overview) -> str:
     """The overview as Markdown: notes, rates across versions, trends."""
     parts = [
-        f"# {markdown.text(headline(overview))}",
+        f"# {ci.text(headline(overview))}",
         *([f"**{SIMULATED}**"] if overview.simulated else []),
-        markdown.bullets(overview.notes),
+        ci.bullets(overview.notes),
     ]
     for view in _views(overview, pictures=False):
         noun, unit = view.finding.noun, view.group.unit
         parts += [
-            f"## {markdown.text(view.head)}",
+            f"## {ci.text(view.head)}",
             f"### Share of {unit}s with {noun} by version",
         ]
-        heads = ("setting", *map(markdown.text, view.group.versions))
+        heads = ("setting", *map(ci.text, view.group.versions))
         rates = (
             (row.name, *(at_version(row.at(version), view) for version in view.group.versions))
             for row in view.group.settings
         )
-        parts += [markdown.table(heads, rates), "### Trend"]
+        parts += [ci.table(heads, rates), "### Trend"]
         heads = (
             "cell",
             "campaign",
@@ -130,8 +130,8 @@ def as_markdown(overview: Overview) -> str:
             *measures(view),
             "do not count",
         )
-        parts.append(markdown.table(heads, _points(view)))
-        parts += [markdown.text(f"{view.shortened}.")] if view.first else []
+        parts.append(ci.table(heads, _points(view)))
+        parts += [ci.text(f"{view.shortened}.")] if view.first else []
     return "\n\n".join(parts) + "\n"
 
 

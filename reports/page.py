@@ -15,12 +15,11 @@ import numpy as np
 import pandas as pd
 
 from analysis import drawing, figures
+from analysis.drawing import FAULT_TINTS
 from analysis.figures import PARTITIONS_AT_MOST
 from analysis.findings import write_csv
 from analysis.latency import OUTCOMES
-from analysis.logs import logged
-from analysis.palette import FAULT_TINTS
-from analysis.timeline import Timeline
+from analysis.timeline import Timeline, logged
 from harness.history.run_folder import RunDir, write_atomically
 from harness.protocols.runs import NULL
 from reports import html

@@ -16,8 +16,7 @@ import pandas as pd
 
 from analysis.figures import outcome_labels
 from analysis.findings import findings, first_and_last
-from analysis.lost_spans import Event, PlacedSpan, events, placed_spans
-from analysis.timeline import Timeline, timeline
+from analysis.timeline import Event, PlacedSpan, Timeline, events, placed_spans, timeline
 from checkers.judging.one_run import stored_result
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError

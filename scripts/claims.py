@@ -34,7 +34,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ackloss.session import Session
-from analysis.statistics.shares import Share
+from analysis.statistics.intervals import Share
 from harness.machine.files import replace_file
 from harness.plan.shipped import PLANS, find
 from harness.protocols import DOUBTS, OUTCOME_DOUBTS

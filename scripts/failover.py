@@ -28,8 +28,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from scipy import stats
 
-from analysis.drawing import plain, png
-from analysis.palette import LIGHT
+from analysis.drawing import LIGHT, plain, png
 from harness.history.documents import read_result
 from harness.history.run_folder import RunDir
 from harness.protocols import DOUBTS, OUTCOME_DOUBTS

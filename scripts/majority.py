@@ -16,8 +16,7 @@ import matplotlib as mpl
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.drawing import STYLE, plain, png
-from analysis.palette import LIGHT
+from analysis.drawing import LIGHT, STYLE, plain, png
 from scripts.published import counts, shown
 
 COLOURS = ("lost", "survived", "leads", "absent")

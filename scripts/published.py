@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from analysis.statistics.shares import (
+from analysis.statistics.intervals import (
     CLOPPER_PEARSON,
     CONFIDENCE,
     Share,

@@ -112,7 +112,7 @@ def _pruned(where: CampaignDir, keep: int, dry_run: bool) -> Pruned:
 
     def is_failure(run: Run) -> bool:
         from analysis.campaign import outcome_of
-        from analysis.statistics.samples import HARNESS_FAILURE, LOSS, WRONG, verdict_class
+        from analysis.statistics.cells import HARNESS_FAILURE, LOSS, WRONG, verdict_class
 
         outcome = outcome_of(where, run)
         return outcome is not None and verdict_class(outcome) in (LOSS, WRONG, HARNESS_FAILURE)

@@ -2,11 +2,10 @@
 
 schema      the tables and their columns
 sources     the finished runs of a campaign, from its folder or its archive
-conditions  digests of plans: which runs may be counted together
-rows        the rows of a run
 delta       the Delta tables in a folder, here or at a URL
-build       adds the rows of a campaign, and only those that are not there yet
+build       adds the rows of a campaign's runs, and only those that are not there yet
 query       SQL over the tables, by Spark
-stored      campaigns and their cells from the tables alone, with the samples of statistics
+stored      campaigns and their cells from the tables alone, with the samples of statistics, and
+            digests of plans: which runs may be counted together
 overview    rates across versions and trends of all campaigns
 """

@@ -5,21 +5,42 @@ again replaces its rows. What a campaign no longer has, because it was pruned or
 stays in the lake. A campaign without a finished run is not in it yet.
 
 Each table is committed by itself, `runs` last: by it the next build sees what is missing.
+
+The rows of one run are a row of `runs`, and those of its judged cells in every other table. Every
+number comes from the readers that reports use; nothing is counted again here. What is not known is
+null, and a run that the harness failed has neither verdict nor counts. A checker, which may be a
+plug-in, chooses the columns of its findings and their types. Those that the lake has too, with a
+type that says the same, are in these columns; all others are in `more`, as JSON.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
 
-from analysis.lake import sources
+import orjson
+import pandas as pd
+import pyarrow as pa
+
+from analysis import frames
+from analysis.findings import fitting, found_columns
+from analysis.lake import schema, sources
 from analysis.lake.delta import LakeCampaign, StoredLake, open_or_new
-from analysis.lake.rows import has_rows_of, rows_of
-from analysis.lake.schema import CAMPAIGNS, CELLS, OPS, RUNS, TABLES
-from analysis.lake.sources import Copied, LoadedCampaign, Source
+from analysis.lake.schema import CAMPAIGNS, CELLS, FINDINGS, OPS, RUNS, TABLES, TEXT
+from analysis.lake.sources import Copied, LoadedCampaign, Source, Unit, total
+from analysis.lake.stored import conditions_of, digest
+from analysis.statistics.cells import Outcome, is_conclusive, is_eligible, verdict_class
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
+from harness.history import MEMBERS
+from harness.history.documents import Availability, Counts, Rates, RunResult
+from harness.history.run_folder import RunDir
+from harness.models import MODELS
+from harness.protocols import INVALID, UNKNOWN, VALID
 from harness.storage import Folder
 
 _AT_ONCE: Final = 1_000
@@ -214,3 +235,326 @@ def _has_ops(source: Source, stored: Mapping[str, _Stored], *, ops: bool) -> boo
 def _counted(lake: StoredLake, campaign: str) -> dict[str, int]:
     counted = {name: lake.count(table, campaign) for name, table in TABLES.items()}
     return {name: number for name, number in counted.items() if number}
+
+
+_RUN_ID: Final = "run_id"
+_CHECKER: Final = "checker"
+_MORE: Final = "more"
+_OF_THE_LAKE: Final = frozenset({schema.CAMPAIGN, _RUN_ID, "run_cell", _CHECKER, _MORE})
+"""Columns that the lake fills: one of a checker with such a name is another."""
+
+
+def findings(folder: RunDir) -> pa.Table:
+    """The findings of a judged cell; the columns that name it are null. Raises HistoryError."""
+    files = sorted(folder.findings.glob("*.parquet"))
+    return pa.concat_tables([FINDINGS.schema.empty_table(), *map(_columns, files)])
+
+
+def _columns(path: Path) -> pa.Table:
+    """The findings of one checker."""
+    given = found_columns(path)
+    size = len(next(iter(given.values()), ()))
+    held = {
+        field.name: column
+        for field in FINDINGS.schema
+        if field.name in given.keys() - _OF_THE_LAKE
+        and (column := fitting(given[field.name], field.type)) is not None
+    }
+    others = {name: column for name, column in given.items() if name not in held}
+    held[_CHECKER] = pa.repeat(path.stem, size)
+    held[_MORE] = _as_json(others, size)
+    return pa.table(
+        [held.get(field.name, pa.nulls(size, field.type)) for field in FINDINGS.schema],
+        schema=FINDINGS.schema,
+    )
+
+
+def _as_json(columns: Mapping[str, pa.ChunkedArray], size: int) -> pa.Array:
+    """The rows of these columns as JSON objects, without what is null; null for an empty one."""
+    if not columns:
+        return pa.nulls(size, TEXT)
+    rows = zip(*(column.to_pylist() for column in columns.values()), strict=True)
+    return pa.array([_object(columns, row) for row in rows], TEXT)
+
+
+def _object(names: Iterable[str], row: Sequence[object]) -> str | None:
+    known = {name: value for name, value in zip(names, row, strict=True) if value is not None}
+    return orjson.dumps(known, default=str).decode() if known else None
+
+
+Row = dict[str, Any]
+
+_NOTHING: Final = {field.name: None for field in fields(Counts)}
+
+
+def rows_of(table: schema.Table, source: Source, *, with_ops: bool) -> pa.Table:
+    """The rows of a run in a table; `with_ops`: whether the lake has its operations. Raises
+    HistoryError."""
+    if table in _READ:
+        return _of_folders(table, source, _READ[table])
+    file = source.folder.result
+    if table is schema.FAULTS:
+        return _table(
+            table, [row for unit in source.units for row in _fault_rows(source, unit)], file
+        )
+    cells = [_cell_row(source, unit) for unit in source.units]
+    run = _run_row(source, cells) | {"with_ops": with_ops}
+    return _table(table, cells if table is schema.CELLS else [run], file)
+
+
+def has_rows_of(table: schema.Table, source: Source) -> bool:
+    """Whether the files that the rows of a table come from are still there: a pruned run has
+    neither operations nor observations any more."""
+    if table not in (schema.OBSERVATIONS, schema.OPS):
+        return True
+    judged = (unit.folder for unit in source.units if unit.judged)
+    return any(
+        folder.parts(folder.history if table is schema.OPS else folder.observations)
+        for folder in judged
+    )
+
+
+def _run_row(source: Source, cells: list[Row]) -> Row:
+    """The row of a run; of a shared run it is made of those of its cells."""
+    campaign, metadata = source.campaign.campaign, source.metadata
+    judged = _of_all(source, cells) if source.is_shared else _of_one(source)
+    return {
+        **_common(cells),
+        **judged,
+        "run_id": source.run_id,
+        "cells": len(cells),
+        **{name: total(cell[name] for cell in cells) for name in ("processes", "rate_per_s")},
+        "seconds": max(
+            (run.seconds for run in source.runs if run.seconds is not None), default=None
+        ),
+        **{
+            f"{phase}_s": metadata.timings.get(f"{phase}_s") for phase in ("cluster", "run", "read")
+        },
+        "started": _instant(metadata.wall_time),
+        "version": metadata.versions.get("target"),
+        "versions": _map(metadata.versions),
+        "worker": source.runs[0].worker,
+        "cluster": metadata.cluster.id,
+        "campaign_name": campaign.plan.name,
+        "digest": source.digest,
+    }
+
+
+def _common(cells: list[Row]) -> Row:
+    """What is the same for all cells of a run; else null."""
+    first, *others = cells
+    row = {name: value if all(c[name] == value for c in others) else None
+           for name, value in first.items()}  # fmt: skip
+    same = [pair for pair in first["setting"] if all(pair in cell["setting"] for cell in others)]
+    return row | {"setting": same}
+
+
+def _of_one(source: Source) -> Row:
+    ((_, outcome),) = source.outcomes
+    return _judgement(outcome) | _measured(outcome, source.folder)
+
+
+def _of_all(source: Source, cells: list[Row]) -> Row:
+    """A shared run: invalid if one of its cells is, valid if all are. Rates and what clients saw
+    are each cell's own."""
+    verdicts = Counter(cell["verdict"] or "without a verdict" for cell in cells)
+    words = (f"{number} of {len(cells)} cells: {verdict}" for verdict, number in verdicts.items())
+    valid = VALID if set(verdicts) == {VALID} else UNKNOWN
+    lists = ("doubts", "counter_examples")
+    return {
+        **{name: _union(cell[name] for cell in cells) for name in lists},
+        "verdict": INVALID if verdicts[INVALID] else valid,
+        "reason": "; ".join(words),
+        **{
+            name: all(cell[name] for cell in cells)
+            for name in ("conclusive", "eligible", "complete")
+        },
+        **_measured(None, source.folder),
+        **{name: total(cell[name] for cell in cells) for name in _NOTHING},
+    }
+
+
+def _union(lists: Iterable[list[str] | None]) -> list[str]:
+    return list(dict.fromkeys(name for each in lists for name in each or ()))
+
+
+def _cell_row(source: Source, unit: Unit) -> Row:
+    result, cell = unit.result, unit.cell
+    span = next(iter(result.lost_spans or ()), None) if result else None
+    model = result.model if result else None
+    faults = result.faults if result and _counted_in(unit.folder) else None
+    return {
+        **_of(source, unit),
+        "cell": cell.name,
+        **_which(source, unit),
+        "plan_digest": digest({k: v for k, v in cell.document.items() if k != "seed"}),
+        **vars(conditions_of(source.campaign.campaign, cell)),
+        "shared": unit.run.shared,
+        **_judgement(unit.outcome),
+        "model": model,
+        "check": (result.checks[0].name if result.checks else MODELS[result.model].check)
+        if result
+        else None,
+        **_measured(unit.outcome, unit.folder),
+        **_load(unit),
+        "faults": None if faults is None else len(faults),
+        "faults_proven": None if faults is None else sum(fault.proven for fault in faults),
+        "lost_from_s": span.begun_s[0] if span and span.begun_s else None,
+        "lost_until_s": span.acknowledged_s[1] if span and span.acknowledged_s else None,
+        "counted": _counts(result) if result else None,
+    }
+
+
+def _counts(result: RunResult) -> list[tuple[str, int]]:
+    """The whole numbers that the first check counts."""
+    counts = result.checks[0].counts if result.checks else {}
+    return [(name, value) for name, value in counts.items() if isinstance(value, int)]
+
+
+def _which(source: Source, unit: Unit) -> Row:
+    campaign, metadata = source.campaign.campaign, unit.metadata
+    return {
+        "setting": _map(unit.setting),
+        "repetition": unit.run.repetition,
+        "plan_hash": campaign.digest,
+        "seed": unit.result.seed if unit.result else metadata.seed,
+        "system": unit.plan.target.system,
+        "version": metadata.versions.get("target"),
+        "simulated": campaign.simulated,
+        "started": _instant(metadata.wall_time),
+    }
+
+
+def _judgement(outcome: Outcome) -> Row:
+    """What is stated of a run or a cell, without its numbers."""
+    result = outcome if isinstance(outcome, RunResult) else None
+    return {
+        "verdict": result.verdict if result else None,
+        "reason": outcome.reason if isinstance(outcome, RunResult) else outcome.error,
+        "class": verdict_class(outcome),
+        "conclusive": is_conclusive(outcome),
+        "eligible": is_eligible(outcome),
+        "complete": result.complete if result else None,
+        "doubts": _listed(result.doubts) if result else None,
+        "counter_examples": _listed(result.counter_examples) if result else None,
+    }
+
+
+def _measured(outcome: Outcome | None, folder: RunDir) -> Row:
+    """Counts, rates and what clients saw; null where the harness failed or no check has judged the
+    run, and of a count that an earlier ackloss did not make."""
+    counted = _counted_in(folder) if isinstance(outcome, RunResult) else frozenset()
+    result = outcome if isinstance(outcome, RunResult) and counted else None
+    counts = asdict(result.counts) if result else {}
+    rates, saw = (result.rates, result.availability) if result else (Rates(), Availability())
+    return {
+        **_NOTHING,
+        **{name: value for name, value in counts.items() if name in counted},
+        **{schema.rate(name): value for name, value in asdict(rates).items()},
+        **{schema.seen(name): value for name, value in asdict(saw).items()},
+    }
+
+
+def _counted_in(folder: RunDir) -> frozenset[str]:
+    """The counts that the result in a folder has; none where no check has judged it, as the checker
+    broke: the zeros of such a result are nobody's."""
+    document = folder.read_json(folder.result)
+    if document.get("checks") == [] and not document.get("cells"):
+        return frozenset()
+    return frozenset(document["counts"])
+
+
+def _load(unit: Unit) -> Row:
+    load, metadata = unit.plan.workload, unit.metadata
+    return {
+        "workload": load.name,
+        "processes": load.processes,
+        "rate_per_s": load.rate_per_s,
+        "duration_s": load.duration_s,
+        "starved": metadata.load.starved if metadata.state is not None else None,
+    }
+
+
+def _fault_rows(source: Source, unit: Unit) -> Iterator[Row]:
+    met = {each.fault: each.met for each in unit.leaders}
+    for fault in unit.result.faults if unit.result else ():
+        row = {"fault": fault.id, "leader_met": met.get(fault.id), **asdict(fault)}
+        yield {**_of(source, unit), **row}
+
+
+def _of(source: Source, unit: Unit) -> Row:
+    names = {schema.CAMPAIGN: source.campaign.id, "run_id": source.run_id}
+    return {**names, "run_cell": unit.run_cell}
+
+
+def _map(known: Mapping[str, str | None]) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in known.items() if value is not None]
+
+
+def _listed(texts: tuple[str, ...] | None) -> list[str] | None:
+    return None if texts is None else list(texts)
+
+
+def _instant(text: str | None) -> datetime | None:
+    """A wall time of run.json; `None` where it is not one."""
+    try:
+        moment = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _table(table: schema.Table, rows: list[Row], file: Path) -> pa.Table:
+    """Rows as Arrow. Raises HistoryError, which names `file`, for a value that no column holds."""
+    columns = []
+    for column in table.schema:
+        try:
+            columns.append(pa.array([row.get(column.name) for row in rows], column.type))
+        except (pa.ArrowException, OverflowError) as error:
+            what = f"the lake cannot hold its {column.name}: {error}"
+            raise HistoryError(what, file=str(file)) from error
+    return pa.table(columns, schema=table.schema)
+
+
+def _observations(folder: RunDir) -> pa.Table:
+    rows = frames.observations(folder).rename(columns={MEMBERS: "members"})
+    return _arrow(schema.OBSERVATIONS, rows)
+
+
+def _operations(folder: RunDir) -> pa.Table:
+    return _arrow(schema.OPS, frames.history(folder))
+
+
+def _of_folders(
+    table: schema.Table, source: Source, read: Callable[[RunDir], pa.Table]
+) -> pa.Table:
+    """The rows of the folders of all judged cells."""
+    made = [table.schema.empty_table()]
+    for unit in source.units:
+        if unit.judged:
+            rows = read(unit.folder)
+            for name, value in _of(source, unit).items():
+                place = table.schema.get_field_index(name)
+                same = pa.repeat(pa.scalar(value, schema.TEXT), len(rows))
+                rows = rows.set_column(place, table.schema.field(name), same)
+            made.append(rows)
+    return pa.concat_tables(made)
+
+
+def _arrow(table: schema.Table, rows: pd.DataFrame) -> pa.Table:
+    """A frame as Arrow; a column that it lacks is null."""
+    columns = [
+        pa.array(rows[field.name], field.type, from_pandas=True)
+        if field.name in rows
+        else pa.nulls(len(rows), field.type)
+        for field in table.schema
+    ]
+    return pa.table(columns, schema=table.schema)
+
+
+_READ: Final[Mapping[schema.Table, Callable[[RunDir], pa.Table]]] = {
+    schema.FINDINGS: findings,
+    schema.OBSERVATIONS: _observations,
+    schema.OPS: _operations,
+}
+"""How the folder of a judged cell is read, for tables of which it holds many rows."""

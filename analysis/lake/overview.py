@@ -21,9 +21,9 @@ from analysis.comparison import CampaignSummary, Side, Trend, side_of, trend
 from analysis.lake.delta import LakeCampaign, StoredLake
 from analysis.lake.stored import Key, StoredCampaign, StoredCell, in_order
 from analysis.primary import of_checks
+from analysis.statistics.cells import FailedRun, Outcome, Sample, is_conclusive, sample_of
 from analysis.statistics.contrasts import ALPHA, adjusted, exact_test
-from analysis.statistics.samples import FailedRun, Outcome, Sample, is_conclusive, sample_of
-from analysis.statistics.shares import Share
+from analysis.statistics.intervals import Share
 from analysis.wording import counted, do
 from harness.campaigns.plan import cell_name
 from harness.errors import HistoryError, nearest

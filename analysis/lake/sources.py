@@ -21,7 +21,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from analysis.campaign import outcome_of, refuse_mixed
-from analysis.statistics.samples import FailedRun, Outcome
+from analysis.statistics.cells import FailedRun, Outcome
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Progress, Run
 from harness.campaigns.plan import Campaign, Cell, label

@@ -22,32 +22,36 @@ from itertools import combinations
 
 import numpy as np
 
-from analysis.statistics.cells import Key
-from analysis.statistics.clusters import WITHIN, p_within, share_clusters
+from analysis.statistics.cells import Key, Outcome, Sample, sample_of
 from analysis.statistics.contrasts import (
     ALPHA,
-    Test,
-    adjusted,
-    difference,
-    exact_test,
-    newcombe,
-    runs_needed,
-)
-from analysis.statistics.pairs import (
+    WITHIN,
     Both,
     Pairs,
+    Test,
+    adjusted,
     complete,
     counted,
+    difference,
+    exact_test,
     mcnemar,
+    newcombe,
+    p_within,
     paired,
     paired_difference,
     pairs_needed,
+    runs_needed,
+    share_clusters,
     share_runs,
     tango,
 )
-from analysis.statistics.resampling import mean_difference, mean_of_differences
-from analysis.statistics.samples import Outcome, Sample, sample_of
-from analysis.statistics.shares import CONFIDENCE, Estimate, Share
+from analysis.statistics.intervals import (
+    CONFIDENCE,
+    Estimate,
+    Share,
+    mean_difference,
+    mean_of_differences,
+)
 
 _ABSENT = object()
 _NEAR = 1e-9

@@ -1,22 +1,44 @@
-"""Two shares of runs compared: the difference, its p-value, and the number of runs needed.
+"""Two shares of runs compared: the difference, its p-value, and the number of runs needed; of
+independent samples, of pairs, and of runs that share clusters.
 
 A difference is `b` less `a`: above 0, `b` loses more often.
 
-Whether two shares of runs are the same within a margin, which a large p-value does not show.
+*Equivalence*: whether two shares of runs are the same within a margin, which a large p-value does
+not show. Two one-sided tests (Schuirmann 1987), both exact and unconditional. The score statistic
+of Farrington and Manning (1990), with the restricted estimates in closed form (Miettinen and
+Nurminen 1985), orders all possible tables. The p-value is the probability of a table at least as
+extreme as the observed one, maximised over all pairs of shares that are a margin apart. With the
+normal distribution instead, 52 of 52 and 52 of 52 would be equivalent, although shares of 1 and
+0.95 give these counts in 6.9 % of campaigns. This test errs in at most 5 % of campaigns, at any
+shares.
 
-Two one-sided tests (Schuirmann 1987), both exact and unconditional. The score statistic of
-Farrington and Manning (1990), with the restricted estimates in closed form (Miettinen and Nurminen
-1985), orders all possible tables. The p-value is the probability of a table at least as extreme as
-the observed one, maximised over all pairs of shares that are a margin apart. With the normal
-distribution instead, 52 of 52 and 52 of 52 would be equivalent, although shares of 1 and 0.95 give
-these counts in 6.9 % of campaigns. This test errs in at most 5 % of campaigns, at any shares.
+*Pairs*: cells of one run meet the same fault at the same instant on the same cluster, so what they
+lose is related. Tests and intervals for pairs use that; those for independent samples ignore it.
+Only complete pairs count: both results are conclusive, which does not depend on what they lost.
+
+    test         McNemar's (1947), exact: of the pairs in which one result is lossy and the other
+                 is not, each way is equally likely (binomial). It equals `p_within` with a cluster
+                 for each pair.
+    interval     Tango's score interval of the difference (1998, Stat. Med. 17:891): every
+                 difference that the score test does not reject, the other parameter at its
+                 likeliest.
+    pairs needed Connor (1987, Biometrics 43:207), with the correction for exact tests of
+                 Casagrande, Pike and Smith (1978, Biometrics 34:483).
+
+*Clusters*: a campaign reuses clusters and has few workers, so its runs are not fully independent: a
+slow cluster is slow for all of its runs. The similarity is measured as the intraclass correlation
+of an analysis of variance within cells (Fisher 1925, Donner 1986), and tested by permutation within
+cells. If the runs of two cells share clusters, their difference is tested within the clusters. The
+lossy runs of a cluster are distributed over the two cells hypergeometrically, and clusters are
+independent, so the distribution of the sum is exact (the exact Mantel-Haenszel test; Birch 1964,
+Mehta, Patel and Gray 1985). That test draws no random numbers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -24,7 +46,15 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from analysis.statistics.shares import CONFIDENCE, NONE_CONCLUSIVE, WILSON, Estimate, Share, bounds
+from analysis.statistics.intervals import (
+    CONFIDENCE,
+    NONE_CONCLUSIVE,
+    WILSON,
+    Estimate,
+    Floats,
+    Share,
+    bounds,
+)
 
 ALPHA: Final = 0.05
 POWER: Final = 0.8
@@ -132,7 +162,6 @@ _CHUNK: Final = 2_000_000
 _SLACK: Final = 1e-9
 """Statistics of equally extreme tables differ by rounding."""
 
-Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
 
@@ -217,3 +246,248 @@ def score(one: Any, other: Any, ones: Share, others: Share, margin: float) -> Fl
     error = np.sqrt(at_one * (1 - at_one) / n_one + at_other * (1 - at_other) / n_other)
     score: Floats = (one / n_one - other / n_other + margin) / error
     return score
+
+
+MCNEMAR: Final = "McNemar"
+TANGO: Final = "Tango score for pairs"
+NO_PAIR: Final = "no pair of conclusive runs"
+SHARED_ENOUGH: Final = 0.5
+"""Two cells are compared as pairs if at least this share of all runs of each was shared with the
+other. The rule considers only which runs were shared, never how a run ended."""
+
+_NEAR: Final = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedResult:
+    """What a shared run shows of one of its cells; `loss_rate` is `None` if there is none."""
+
+    lossy: bool
+    conclusive: bool
+    loss_rate: float | None = None
+
+
+Shared = Mapping[Hashable, SharedResult]
+"""The results of one cell in shared runs, by the id of the shared run."""
+
+Both = tuple[SharedResult, SharedResult]
+"""The results of two cells in one run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pairs:
+    """Complete pairs by which of the two results is lossy, and pairs that do not count because one
+    result, or both, are not conclusive. All 0: the cells are not compared as pairs."""
+
+    both: int = 0
+    only_a: int = 0
+    only_b: int = 0
+    neither: int = 0
+    incomplete: int = 0
+
+    @property
+    def complete(self) -> int:
+        """The pairs that count."""
+        return self.both + self.only_a + self.only_b + self.neither
+
+
+def share_runs(a: Shared, runs_a: int, b: Shared, runs_b: int) -> bool:
+    """Whether two cells, of so many runs of any outcome, are compared as pairs."""
+    both = len(a.keys() & b.keys())
+    return both > 0 and both >= SHARED_ENOUGH * max(runs_a, runs_b)
+
+
+def paired(a: Shared, b: Shared) -> list[Both]:
+    """The results of two cells in the runs that both shared, conclusive or not."""
+    return [(result, b[run]) for run, result in a.items() if run in b]
+
+
+def complete(pairs: Iterable[Both]) -> list[Both]:
+    """The pairs that count: both results are conclusive."""
+    return [(a, b) for a, b in pairs if a.conclusive and b.conclusive]
+
+
+def counted(pairs: Iterable[Both]) -> Pairs:
+    """The pairs, counted."""
+    every = list(pairs)
+    lossy = [(a.lossy, b.lossy) for a, b in complete(every)]
+    return Pairs(
+        both=lossy.count((True, True)),
+        only_a=lossy.count((True, False)),
+        only_b=lossy.count((False, True)),
+        neither=lossy.count((False, False)),
+        incomplete=len(every) - len(lossy),
+    )
+
+
+@lru_cache(maxsize=10_000)
+def mcnemar(only_a: int, only_b: int) -> Test:
+    """McNemar's exact two-sided test of "both cells lose equally often"."""
+    differing = only_a + only_b
+    p = scipy.stats.binomtest(only_b, differing).pvalue if differing else 1.0
+    return Test(p=float(p), test=MCNEMAR)
+
+
+def paired_difference(pairs: Pairs) -> Estimate:
+    """b's share of lossy runs less a's over complete pairs, with Tango's interval."""
+    if not pairs.complete:
+        return Estimate(why=NO_PAIR)
+    low, high = tango(pairs.only_a, pairs.only_b, pairs.complete)
+    at = (pairs.only_b - pairs.only_a) / pairs.complete
+    return Estimate(estimate=at, low=low, high=high, method=TANGO)
+
+
+@lru_cache(maxsize=10_000)
+def tango(
+    only_a: int, only_b: int, pairs: int, *, confidence: float = CONFIDENCE
+) -> tuple[float, float]:
+    """The limits of the difference of b and a, of so many pairs in all."""
+    upper = _upper(only_a, only_b, pairs, confidence)
+    return -_upper(only_b, only_a, pairs, confidence), upper
+
+
+def _upper(only_a: int, only_b: int, pairs: int, confidence: float) -> float:
+    seen = (only_b - only_a) / pairs
+    quantile = float(scipy.stats.norm.ppf((1 + confidence) / 2))
+
+    def rejected(apart: float) -> float:
+        """Above 0 if the score test rejects this difference. `other` is the likeliest probability
+        that only `a` is lossy, given the difference (Tango's equation)."""
+        linear = (2 * pairs - only_b + only_a) * apart - only_a - only_b
+        root = max(0.0, linear**2 + 8 * pairs * only_a * apart * (1 - apart))
+        other = (math.sqrt(root) - linear) / (4 * pairs)
+        variance = pairs * (2 * other + apart * (1 - apart))
+        return (pairs * (seen - apart)) ** 2 - quantile**2 * variance
+
+    if seen + _NEAR >= 1:
+        return 1.0
+    return float(scipy.optimize.brentq(rejected, seen + _NEAR, 1.0))
+
+
+def pairs_needed(pairs: Pairs, *, power: float = POWER, alpha: float = ALPHA) -> int | None:
+    """Pairs with which McNemar's exact test distinguishes the cells with this power, if the shares
+    of these pairs are true. `None` if the cells lose equally often."""
+    apart = abs(pairs.only_b - pairs.only_a)
+    if not apart:
+        return None
+    difference = apart / pairs.complete
+    differing = (pairs.only_a + pairs.only_b) / pairs.complete
+    quantile_alpha, quantile_power = scipy.stats.norm.ppf([1 - alpha / 2, power]).tolist()
+    spread = math.sqrt(max(0.0, differing - difference**2))
+    reach: float = quantile_alpha * math.sqrt(differing) + quantile_power * spread
+    plain = (reach / difference) ** 2
+    corrected = plain / 4 * (1 + math.sqrt(1 + 4 / (plain * difference))) ** 2
+    return math.ceil(corrected)
+
+
+WITHIN: Final = "exact within clusters"
+CLUSTERED_ENOUGH: Final = 0.9
+"""Two cells are compared within clusters if at least this share of the runs of each is on clusters
+that served both. The rule considers clusters only, never losses."""
+
+_PERMUTATIONS: Final = 1_999
+_SEED: Final = 2013
+_TIES: Final = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resemblance:
+    """How much more similar runs of one group are than runs of one cell: the intraclass correlation
+    (0: as if independent, 1: identical), and the p-value of 0."""
+
+    groups: int
+    runs: int
+    correlation: float | None = None
+    p: float | None = None
+    why: str | None = None
+
+
+def resemblance(
+    cells: Sequence[Hashable], groups: Sequence[Hashable], values: Floats
+) -> Resemblance:
+    """The part of the variance of `values` that groups explain beyond cells."""
+    of_cell, of_group = _numbered(cells), _numbered(groups)
+    sizes = np.bincount(of_group)
+    empty = Resemblance(groups=sizes.size, runs=values.size)
+    if sizes.size < 2:
+        return _unknown(empty, "there are fewer than two groups")
+    if sizes.max() < 2:
+        return _unknown(empty, "no two runs share a group")
+    means = np.bincount(of_cell, values) / np.bincount(of_cell)
+    rest = values - means[of_cell]
+    total = float((rest**2).sum())
+    within = values.size - means.size - sizes.size + 1
+    if total < _TIES or within < 1:
+        return _unknown(empty, "the runs of a cell do not differ")
+    between = _between(rest, of_group, sizes)
+    return Resemblance(
+        groups=sizes.size,
+        runs=values.size,
+        correlation=_correlation(between, total - between, sizes, within),
+        p=_chance(rest, of_cell, of_group, sizes, between),
+    )
+
+
+def _unknown(empty: Resemblance, why: str) -> Resemblance:
+    return replace(empty, why=why)
+
+
+def _numbered(names: Sequence[Hashable]) -> Any:
+    places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    return np.array([places[name] for name in names], np.int64)
+
+
+def _between(rest: Floats, of_group: Any, sizes: Any) -> float:
+    """The sum of squares between groups."""
+    return float((np.bincount(of_group, rest) ** 2 / sizes).sum())
+
+
+def _correlation(between: float, within: float, sizes: Any, freedom: int) -> float:
+    runs, groups = int(sizes.sum()), sizes.size
+    size = (runs - float((sizes**2).sum()) / runs) / (groups - 1)
+    mean_between, mean_within = between / (groups - 1), within / freedom
+    return float((mean_between - mean_within) / (mean_between + (size - 1) * mean_within))
+
+
+def _chance(rest: Floats, of_cell: Any, of_group: Any, sizes: Any, seen: float) -> float:
+    """The p-value by permutation: how often the groups explain as much if runs are exchanged within
+    their cells."""
+    rng = np.random.default_rng(_SEED)
+    ordered = np.argsort(of_cell, kind="stable")
+    found = 1
+    for _ in range(_PERMUTATIONS):
+        mixed = np.lexsort((rng.random(rest.size), of_cell))
+        changed = np.empty_like(rest)
+        changed[ordered] = rest[mixed]
+        found += _between(changed, of_group, sizes) >= seen - _TIES
+    return found / (_PERMUTATIONS + 1)
+
+
+Strata = Mapping[Hashable, Share]
+"""The lossy share of one cell's conclusive runs, by cluster."""
+
+
+def share_clusters(a: Strata, b: Strata) -> bool:
+    """Whether the runs of two cells share at least two clusters."""
+    both = [cluster for cluster in a if cluster in b]
+    return len(both) > 1 and all(
+        sum(cell[cluster].whole for cluster in both)
+        >= CLUSTERED_ENOUGH * sum(share.whole for share in cell.values())
+        for cell in (a, b)
+    )
+
+
+def p_within(a: Strata, b: Strata) -> float:
+    """The two-sided p-value of "within each cluster both cells lose equally often": the probability
+    of all numbers of lossy runs of `b` that are no more likely than the observed one."""
+    chances, seen = np.ones(1), 0
+    for cluster in a:
+        if cluster in b:
+            one, other = a[cluster], b[cluster]
+            runs, lossy = one.whole + other.whole, one.part + other.part
+            parts: Any = np.arange(other.whole + 1)
+            chances = np.convolve(
+                chances, scipy.stats.hypergeom.pmf(parts, runs, lossy, other.whole)
+            )
+            seen += other.part
+    return min(1.0, float(chances[chances <= chances[seen] * (1 + 1e-7)].sum()))

@@ -62,7 +62,7 @@ from harness.protocols.runs import FAIL, INFO, INVOKED, OK
 # Which leaders each fault met: evidence beside a verdict, not part of it.
 #
 # Of the observer's rows an answer counts while no answer before it has had a higher leader epoch,
-# as in `analysis.leadership`. The leader at an instant is the one of the last such answer.
+# as in `analysis.timeline`. The leader at an instant is the one of the last such answer.
 
 _COLUMNS = ["time_ns", "partition", "leader", "leader_epoch", MEMBERS]
 

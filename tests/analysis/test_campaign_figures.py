@@ -15,8 +15,8 @@ from matplotlib.text import Annotation, Text
 from analysis import drawing
 from analysis.campaign import CampaignDocument, RunRow, campaign_document, run_rows
 from analysis.campaign_figures import drawn, mixed, ranges
-from analysis.matrix import Matrix, matrix
-from analysis.palette import DARK, LIGHT
+from analysis.drawing import DARK, LIGHT
+from analysis.tables import Matrix, matrix
 from checkers.register.checker import Register
 from harness.protocols.clusters import SIMULATED
 from tests.fixtures.synthetic_campaign import ONE_AXIS, Chances, Synthetic, build_campaign

@@ -20,9 +20,9 @@ from analysis.comparison import (
     compare_campaigns,
     trend,
 )
+from analysis.statistics.cells import sample_of
 from analysis.statistics.contrasts import ALPHA, adjusted, exact_test
-from analysis.statistics.samples import sample_of
-from analysis.statistics.shares import Share
+from analysis.statistics.intervals import Share
 from checkers.loss import Loss
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Cell

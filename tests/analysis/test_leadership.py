@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.leadership import HOLD_S, Leadership, leadership, observations
+from analysis.timeline import HOLD_S, Leadership, leadership, observations
 from harness.history import OBSERVATIONS
 from harness.history.run_folder import RunDir
 from harness.protocols.runs import NULL

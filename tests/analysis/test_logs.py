@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis.logs import LINES_AT_MOST, LogExcerpt, logged
+from analysis.timeline import LINES_AT_MOST, LogExcerpt, logged
 from harness.history.run_folder import RunDir
 
 START = "2026-01-02T03:04:05+00:00"

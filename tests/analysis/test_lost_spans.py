@@ -7,8 +7,15 @@ from dataclasses import asdict
 import pyarrow as pa
 import pytest
 
-from analysis.lost_spans import Event, NearestEvent, PlacedSpan, events, placed_spans
-from analysis.timeline import Timeline, timeline
+from analysis.timeline import (
+    Event,
+    NearestEvent,
+    PlacedSpan,
+    Timeline,
+    events,
+    placed_spans,
+    timeline,
+)
 from checkers.loss.findings import FINDINGS, lost_spans
 from harness.history.documents import LostSpan
 from tests.fixtures import synthetic_run as synthetic

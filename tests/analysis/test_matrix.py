@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from analysis.matrix import ACROSS, Head, matrix
+from analysis.tables import ACROSS, Head, matrix
 
 
 def keys(axes: dict[str, list[str]]) -> list[dict[str, str]]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from analysis import primary
-from analysis.statistics.samples import verdict_class
+from analysis.statistics.cells import verdict_class
 from checkers.loss import Loss
 from checkers.register.checker import Register
 from checkers.sets import Set

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from analysis.campaign import resemblances
-from analysis.statistics.clusters import Resemblance
-from analysis.statistics.samples import Outcome
+from analysis.statistics.cells import Outcome
+from analysis.statistics.contrasts import Resemblance
 from harness.campaigns.journal import Run
 from tests.fixtures.synthetic_results import lossy, run
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis import drawing, figures
-from analysis.palette import DARK, LIGHT
+from analysis.drawing import DARK, LIGHT
 from analysis.timeline import Timeline, on_one_scale, timeline
 from tests.fixtures import synthetic_run as synthetic
 from tests.fixtures.synthetic_run import Story, build

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.campaign_figures import draw_trend
 from analysis.comparison import CampaignComparison, compare_campaigns
-from reports import markdown
+from reports import ci
 from reports.campaign_comparison import as_markdown, write_markdown, write_page
 from tests.fixtures.campaign_folder import OFF, ON, build
 from tests.fixtures.result_documents import lossy, run
@@ -63,7 +63,7 @@ def test_the_markdown_has_the_same_contents(comparison: CampaignComparison, tmp_
     write_markdown(comparison, tmp_path / "n.md")
     text = (tmp_path / "n.md").read_text()
     for sentence in comparison.conclusion:
-        assert markdown.text(sentence) in text
+        assert ci.text(sentence) in text
     assert "| ▲ | unclean=false |" in text
     assert "flaky before and now" in text
 

@@ -12,8 +12,8 @@ import pytest
 
 from analysis.campaign import CampaignCell, CampaignDocument, results_of, summarised
 from analysis.statistics.cells import MedianAndMax, cell_of
-from analysis.statistics.clusters import Resemblance
 from analysis.statistics.comparisons import comparisons_of
+from analysis.statistics.contrasts import Resemblance
 from checkers.loss import Loss
 from checkers.register.checker import Register
 from reports.conclusions import closing, conclusions

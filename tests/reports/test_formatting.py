@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.visible import visible, visible_all
+from analysis.wording import visible, visible_all
 from harness.history.documents import CheckRecord, Counts, Rates, RunResult, StoredRun
 from reports import formatting
 

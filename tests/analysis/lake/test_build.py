@@ -19,7 +19,7 @@ from analysis.lake.build import build
 from analysis.lake.delta import StoredLake, folder_of, open_lake, open_or_new
 from analysis.lake.schema import CELLS, FAULTS, RUNS
 from analysis.lake.stored import cells_of
-from analysis.statistics.samples import verdict_class
+from analysis.statistics.cells import verdict_class
 from harness.campaigns.folder import CampaignDir
 from harness.errors import EnvironmentFailure, HistoryError
 from harness.history.documents import RunResult

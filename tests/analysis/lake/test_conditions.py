@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.lake.conditions import Conditions, conditions_of
 from analysis.lake.schema import CELLS
+from analysis.lake.stored import Conditions, conditions_of
 from harness.campaigns.loading import load_campaign
 from tests.fixtures.campaign_folder import BASE, OFF, ON
 from tests.fixtures.lakes import campaign, lake_of

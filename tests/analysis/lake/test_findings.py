@@ -13,9 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.lake.build import build
+from analysis.lake.build import _table, build
 from analysis.lake.delta import folder_of, open_lake
-from analysis.lake.rows import _table
 from analysis.lake.schema import FINDINGS, RUNS
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError

@@ -12,7 +12,7 @@ from deltalake import write_deltalake
 
 from analysis.lake.overview import Group, Overview, Pool, natural, overview_of
 from analysis.lake.schema import CELLS
-from analysis.statistics.shares import Share, share_in_words
+from analysis.statistics.intervals import Share, share_in_words
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
 from tests.fixtures.campaign_folder import BASE, OFF, ON

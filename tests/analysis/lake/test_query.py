@@ -30,7 +30,7 @@ from analysis.lake.delta import StoredLake, open_lake
 from analysis.lake.query import as_csv, query, rows, text
 from analysis.lake.schema import CELLS, FAULTS, TABLES
 from analysis.lake.stored import cells_of
-from analysis.statistics.samples import sample_of
+from analysis.statistics.cells import sample_of
 from harness.campaigns.journal import read_progress
 from harness.errors import HistoryError, QueryError
 from harness.history.run_folder import RunDir

@@ -18,10 +18,8 @@ from analysis.lake.delta import StoredLake, folder_of
 from analysis.lake.overview import overview_of
 from analysis.lake.schema import CELLS, FAULTS, FINDINGS, OBSERVATIONS, OPS, RUNS
 from analysis.lake.stored import cells_of
-from analysis.statistics.cells import CellStatistics, cell_of
-from analysis.statistics.resampling import Spread
-from analysis.statistics.samples import SEVERAL_SETTINGS
-from analysis.statistics.shares import Estimate
+from analysis.statistics.cells import SEVERAL_SETTINGS, CellStatistics, cell_of
+from analysis.statistics.intervals import Estimate, Spread
 from harness.campaigns.folder import CampaignDir
 from harness.history.documents import read_result
 from tests.fixtures.lakes import ROOT, by_duckdb, files_of, in_order, lake_of, memory_campaign

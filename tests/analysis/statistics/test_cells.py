@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from analysis.statistics import cells
-from analysis.statistics.samples import CLASSES, Outcome, sample_of, verdict_class
+from analysis.statistics.cells import CLASSES, Outcome, sample_of, verdict_class
 from tests.fixtures import result_documents
 from tests.fixtures.synthetic_results import FAILED, lossy, outcome, run
 

@@ -10,10 +10,9 @@ import orjson
 import pytest
 
 from analysis.campaign import campaign_document, run_rows
-from analysis.statistics.clusters import WITHIN, p_within, resemblance, share_clusters
 from analysis.statistics.comparisons import comparisons_of
-from analysis.statistics.contrasts import exact_test
-from analysis.statistics.shares import Share
+from analysis.statistics.contrasts import WITHIN, exact_test, p_within, resemblance, share_clusters
+from analysis.statistics.intervals import Share
 from bench.clusters import SPREADS, simulated
 from tests.fixtures import result_documents
 from tests.fixtures.campaign_folder import OFF, ON, build

@@ -10,9 +10,8 @@ import orjson
 import pytest
 
 from analysis.statistics import comparisons
-from analysis.statistics.cells import Key
+from analysis.statistics.cells import Key, Outcome, sample_of
 from analysis.statistics.comparisons import compared
-from analysis.statistics.samples import Outcome, sample_of
 from tests.fixtures.synthetic_results import FAILED, lossy, run
 
 Runs = list[Outcome]

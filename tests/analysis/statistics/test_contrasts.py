@@ -19,7 +19,7 @@ from analysis.statistics.contrasts import (
     exact_test,
     runs_needed,
 )
-from analysis.statistics.shares import Share
+from analysis.statistics.intervals import Share
 from tests.fixtures.budget import full_of
 from tests.fixtures.synthetic_results import shares
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.statistics.cells import cell_of
+from analysis.statistics.cells import Outcome, cell_of, is_conclusive, is_eligible, sample_of
 from analysis.statistics.comparisons import comparisons_of
-from analysis.statistics.samples import Outcome, is_conclusive, is_eligible, sample_of
 from tests.fixtures.synthetic_results import FAILED, lossy, run
 
 DOUBTS = (

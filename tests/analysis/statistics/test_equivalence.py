@@ -15,7 +15,7 @@ from analysis.statistics.contrasts import (
     equivalence,
     score,
 )
-from analysis.statistics.shares import Share
+from analysis.statistics.intervals import Share
 from tests.fixtures.synthetic_results import shares
 
 pytestmark = pytest.mark.slow

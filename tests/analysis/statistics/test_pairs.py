@@ -18,22 +18,22 @@ import pytest
 from scipy import stats
 
 from analysis.campaign import campaign_document, run_rows
-from analysis.statistics.clusters import p_within
+from analysis.statistics.cells import Outcome
 from analysis.statistics.comparisons import Comparison, comparisons_of
-from analysis.statistics.contrasts import ALPHA, exact_test
-from analysis.statistics.pairs import (
+from analysis.statistics.contrasts import (
+    ALPHA,
     MCNEMAR,
     NO_PAIR,
     TANGO,
     Pairs,
+    exact_test,
     mcnemar,
+    p_within,
     paired_difference,
     pairs_needed,
     tango,
 )
-from analysis.statistics.resampling import PAIRED_T, mean_of_differences
-from analysis.statistics.samples import Outcome
-from analysis.statistics.shares import Share
+from analysis.statistics.intervals import PAIRED_T, Share, mean_of_differences
 from bench.pairs import Kind, simulated
 from tests.fixtures import result_documents
 from tests.fixtures.campaign_folder import OFF, ON, build

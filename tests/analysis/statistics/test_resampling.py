@@ -7,16 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.statistics.resampling import (
+from analysis.statistics.intervals import (
     BCA,
     MIN_NONZERO,
+    Share,
     mean_difference,
     mean_estimate,
     mean_of_differences,
     ratio_estimate,
+    share_estimate,
     spread,
 )
-from analysis.statistics.shares import Share, share_estimate
 from bench.coverage import of_means
 
 pytestmark = pytest.mark.slow

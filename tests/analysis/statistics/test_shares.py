@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.statistics.shares import (
+from analysis.statistics.intervals import (
     CLOPPER_PEARSON,
     WILSON,
     Share,

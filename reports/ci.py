@@ -1,12 +1,33 @@
-"""Test cases in the format of Jenkins (junit-4.xsd): suites, and what suites are made of."""
+"""What CI systems read: Markdown in which no text of a run becomes markup, and test cases in the
+format of Jenkins (junit-4.xsd): suites, and what suites are made of."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import html
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
-from analysis.visible import visible
+from analysis.wording import visible
+
+_MARKUP = re.compile(r"([\\`*_\[\]|~#])")
+
+
+def text(value: object) -> str:
+    """A value as Markdown that renders as exactly this text, on one line."""
+    plain = visible(" ".join(str(value).split()))
+    return _MARKUP.sub(r"\\\1", html.escape(plain, quote=False))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    lines += [f"| {' | '.join(text(value) for value in row)} |" for row in rows]
+    return "\n".join(lines)
+
+
+def bullets(sentences: Iterable[str]) -> str:
+    return "\n".join(f"- {text(sentence)}" for sentence in sentences)
 
 
 @dataclass(frozen=True, kw_only=True)
