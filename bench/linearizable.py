@@ -31,8 +31,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from checkers.register import judge
 from checkers.register.answers import LINEARIZABLE, SEQUENTIAL
-from checkers.register.checker import judge
 from checkers.register.operations import (
     CAS,
     FAIL,

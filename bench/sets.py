@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.sets.checker import judge
+from checkers.sets import judge
 from checkers.sets.columns import Adds, SetHistory, SetReads, history_of
 from harness.protocols.runs import NULL, OK, Ints
 

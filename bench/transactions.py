@@ -24,7 +24,7 @@ import edn_format
 import numpy as np
 import orjson
 
-from checkers.transactional_log.checker import Judged, judge
+from checkers.transactional_log import Judged, judge
 from checkers.transactional_log.columns import history_of
 from harness.history.outside import operations
 from harness.models.micro_ops import POLL, SEND

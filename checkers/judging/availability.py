@@ -48,7 +48,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from checkers.judging.contract import Tally
+from checkers.judging.results import Tally
 from harness.faults.journal import affected_nodes
 from harness.history import MEMBERS
 from harness.history.arrays import one_batch

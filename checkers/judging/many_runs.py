@@ -26,7 +26,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from checkers.judging.contract import DIED, raised
 from checkers.judging.one_run import (
     Checks,
     broken_history,
@@ -37,7 +36,7 @@ from checkers.judging.one_run import (
 )
 from checkers.judging.outside import model_outside
 from checkers.judging.processes import pool_of
-from checkers.judging.results import Document, Judged
+from checkers.judging.results import DIED, Document, Judged, raised
 from harness.errors import AcklossError, HarnessFailure, HistoryError
 from harness.history.outside import histories
 from harness.history.remote_run import RemoteRun

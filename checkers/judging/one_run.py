@@ -20,15 +20,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from checkers.judging.availability import Availability, ErrorCodes, WatchedRows, leaders_of_run
-from checkers.judging.contract import (
+from checkers.judging.outside import convert, model_outside
+from checkers.judging.results import (
     BrokenCheckerError,
+    Document,
+    Judged,
     accepted,
     broken_by,
     check_document,
+    fault_document,
+    packed,
     raised,
 )
-from checkers.judging.outside import convert, model_outside
-from checkers.judging.results import Document, Judged, fault_document, packed
 from checkers.judging.verdict import Verdict, is_complete, judge
 from harness import registry
 from harness.errors import AcklossError, HistoryError, PlanError, TooNewError

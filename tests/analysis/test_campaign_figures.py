@@ -17,7 +17,7 @@ from analysis.campaign import CampaignDocument, RunRow, campaign_document, run_r
 from analysis.campaign_figures import drawn, mixed, ranges
 from analysis.drawing import DARK, LIGHT
 from analysis.tables import Matrix, matrix
-from checkers.register.checker import Register
+from checkers.register import Register
 from harness.protocols.clusters import SIMULATED
 from tests.fixtures.synthetic_campaign import ONE_AXIS, Chances, Synthetic, build_campaign
 

@@ -9,7 +9,7 @@ import pytest
 from analysis import primary
 from analysis.statistics.cells import verdict_class
 from checkers.loss import Loss
-from checkers.register.checker import Register
+from checkers.register import Register
 from checkers.sets import Set
 from harness import registry
 from harness.campaigns.plan import campaign_of, parse_campaign

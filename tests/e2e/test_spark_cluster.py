@@ -41,7 +41,7 @@ DEADLY = """
 import os, signal
 from dataclasses import dataclass
 from typing import ClassVar
-from checkers.loss.checker import Loss
+from checkers.loss import Loss
 
 @dataclass(frozen=True)
 class Deadly(Loss):

@@ -15,7 +15,7 @@ from analysis.statistics.cells import MedianAndMax, cell_of
 from analysis.statistics.comparisons import comparisons_of
 from analysis.statistics.contrasts import Resemblance
 from checkers.loss import Loss
-from checkers.register.checker import Register
+from checkers.register import Register
 from reports.conclusions import closing, conclusions
 from tests.fixtures import campaign_folder, result_documents
 from tests.fixtures.synthetic_results import FAILED, lossy, run

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 MODULES = (
     *("locks", "replicas", "sequence", "watches"),
-    *("loss.findings", "register.checker", "sets.checker", "transactional_log.values"),
+    *("loss.findings", "register", "sets", "transactional_log.values"),
 )
 
 

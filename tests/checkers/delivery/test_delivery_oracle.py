@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checkers.delivery.checker import counts_of, judge_rows
+from checkers.delivery import counts_of, judge_rows
 from checkers.delivery.records import rows_of
 from harness.protocols.groups import KINDS, Delivery
 from tests.checkers.delivery.hand_made import Made, Record, Write, final, whole_group

@@ -17,7 +17,7 @@ from checkers.judging.availability import leaders_of_run
 from checkers.judging.many_runs import _size_bytes
 from checkers.judging.one_run import judge_run, stored_result
 from checkers.judging.results import Judged
-from checkers.loss.checker import Found, Loss, Slice
+from checkers.loss import Found, Loss, Slice
 from harness.errors import HistoryError
 from harness.faults.journal import Journal
 from harness.faults.links import bridge

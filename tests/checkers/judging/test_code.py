@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 CHECKER = """
 from dataclasses import dataclass
 from typing import ClassVar
-from checkers.loss.checker import Loss
+from checkers.loss import Loss
 
 @dataclass(frozen=True)
 class Mine(Loss):

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from checkers.judging.one_run import judge_run
-from checkers.loss.checker import Loss
+from checkers.loss import Loss
 from harness.history.documents import read_result
 from harness.history.run_folder import RunDir
 from harness.protocols import DOUBTS, Checker, CheckResult, Run, Statement

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from checkers import loss
 from checkers.judging.verdict import Verdict, is_complete, judge
-from checkers.loss import checker
-from checkers.loss.checker import Basis
+from checkers.loss import Basis
 from checkers.loss.readers import Disagreement
 from harness.history.documents import Counts
 from harness.protocols import (
@@ -296,7 +296,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
 def test_what_two_readers_saw_is_counted(
     counts: dict[str, Any], given: dict[str, Any], confirmed: dict[str, int]
 ) -> None:
-    assert checker.confirmed(*basis_of(counts, given)) == confirmed
+    assert loss.confirmed(*basis_of(counts, given)) == confirmed
 
 
 def basis_of(counts: dict[str, Any], given: dict[str, Any]) -> tuple[Facts, Basis]:
@@ -323,9 +323,9 @@ def judged(counts: dict[str, Any], given: dict[str, Any]) -> Verdict:
     facts, basis = basis_of(counts, given)
     result = CheckResult(
         counts={},
-        counter_examples=tuple(checker.counter_examples(facts, basis)),
-        doubts=tuple(checker.doubts(facts, basis)),
-        all_well=checker.all_well(basis),
+        counter_examples=tuple(loss.counter_examples(facts, basis)),
+        doubts=tuple(loss.doubts(facts, basis)),
+        all_well=loss.all_well(basis),
     )
     return judge(facts, [result], given.get("begun", (7,) * len(given.get("windows", ()))))
 

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from checkers import loss
 from checkers.judging import availability
 from checkers.judging.one_run import judge_run
-from checkers.loss import checker, findings, numbering, tally
-from checkers.loss.checker import Loss
+from checkers.loss import Loss, findings, numbering, tally
 from checkers.loss.numbering import Slice
 from harness.history import parquet_reader, rows
 from harness.history.facts import facts_of
@@ -63,10 +63,10 @@ def answer(run: RunDir) -> tuple[dict[str, Any], pa.Table | None]:
 
 def tiny(patch: pytest.MonkeyPatch, *, shard_bytes: int = 100) -> None:
     """As if a few rows were too many for anything."""
-    patch.setattr(checker, "_SMALL_BYTES", -1)
-    patch.setattr(checker, "SHARD_BYTES", shard_bytes)
+    patch.setattr(loss, "_SMALL_BYTES", -1)
+    patch.setattr(loss, "SHARD_BYTES", shard_bytes)
     patch.setattr(numbering, "BLOCK_BITS", 2)
-    patch.setattr(checker, "AT_ONCE", 3)
+    patch.setattr(loss, "AT_ONCE", 3)
     patch.setattr(tally, "_PIECE", 8)
     patch.setattr(numbering, "_MANY", 0)
     patch.setattr(numbering, "_FLAGS", 0)

@@ -20,8 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.loss import Loss, numbering
-from checkers.loss.checker import Found
+from checkers.loss import Found, Loss, numbering
 from checkers.loss.numbering import Slice
 from harness.history import ENDS, READS
 from harness.history.facts import facts_of

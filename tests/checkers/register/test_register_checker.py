@@ -10,7 +10,7 @@ import pytest
 
 from checkers.judging.one_run import checker_of, examine, judge_history
 from checkers.judging.outside import convert
-from checkers.register.checker import Register
+from checkers.register import Register
 from harness.errors import HistoryError, PlanError
 from harness.protocols import Promises
 from harness.protocols.runs import Facts

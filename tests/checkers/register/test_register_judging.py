@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from checkers.register import Judgement, judge
 from checkers.register.answers import SEQUENTIAL
-from checkers.register.checker import Judgement, judge
 from checkers.register.linearization import INVALID, UNKNOWN, VALID
 from checkers.register.operations import Operation, Operations
 from tests.checkers.register.histories import c, drawn, fail, info, r, w

@@ -8,8 +8,8 @@ from random import Random
 import numpy as np
 import pytest
 
+from checkers.register import Staleness, counts_below, quantile, staleness
 from checkers.register.answers import answers
-from checkers.register.checker import Staleness, counts_below, quantile, staleness
 from checkers.register.linearization import INVALID
 from checkers.register.operations import READ, Operation, Operations
 from tests.checkers.register import oracle

@@ -9,7 +9,7 @@ import orjson
 import pyarrow.compute as pc
 
 from checkers.judging.outside import convert
-from checkers.sets.checker import Judged, judge
+from checkers.sets import Judged, judge
 from checkers.sets.columns import SetHistory, paired
 from harness.history.rows import Rows
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checkers.sets.checker import Set, judge
+from checkers.sets import Set, judge
 from checkers.sets.columns import (
     ABSENT,
     Adds,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.sets.checker import judge, quantiles_ns
+from checkers.sets import judge, quantiles_ns
 from harness.errors import HistoryError
 from tests.checkers.sets.ops import (
     MS,

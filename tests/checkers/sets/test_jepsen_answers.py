@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
-from checkers.sets.checker import Judged, judge, quantiles_ns
+from checkers.sets import Judged, judge, quantiles_ns
 from checkers.sets.outcomes import outcomes, sightings
 from harness.protocols.runs import Ints
 from tests.checkers.sets.ops import MS, Said, history

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from checkers.sets.checker import judge
+from checkers.sets import judge
 from checkers.sets.columns import ABSENT, SetHistory
 from harness.protocols.runs import FAIL, INFO, NULL, OK
 from tests.checkers.sets.ops import (

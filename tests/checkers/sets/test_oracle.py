@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench.sets import Shape, made
-from checkers.sets.checker import Judged, judge, quantiles_ns
+from checkers.sets import Judged, judge, quantiles_ns
 from tests.checkers.sets.ops import Op, history
 from tests.checkers.sets.oracle import Truth, truth_of
 from tests.fixtures.budget import examples

@@ -10,7 +10,7 @@ import pytest
 
 from checkers.judging.one_run import checker_of, examine
 from checkers.judging.outside import convert
-from checkers.sets.checker import POINTS, quantiles_ns
+from checkers.sets import POINTS, quantiles_ns
 from checkers.sets.outcomes import SetCounts
 from harness.protocols.runs import NULL
 from tests.checkers.sets.ops import (

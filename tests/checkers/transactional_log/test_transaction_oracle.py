@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checkers.transactional_log.checker import Judged, judge
+from checkers.transactional_log import Judged, judge
 from tests.checkers.transactional_log.ops import Op, history
 from tests.checkers.transactional_log.oracle import Truth, truth_of
 from tests.fixtures.budget import examples
