@@ -28,7 +28,7 @@ from harness.plan import parse_plan, read_plan
 from harness.run.interrupts import Interrupts
 from harness.run.resolving import resolve
 from harness.run.runner import RunOptions, run_plan
-from targets.memory.settings import (
+from targets.memory.plan import (
     DEFECTS,
     DUPLICATES,
     FORGETFUL,

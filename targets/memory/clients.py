@@ -36,7 +36,7 @@ from harness.protocols import (
     Result,
     completion,
 )
-from targets.memory.settings import READS, Settings
+from targets.memory.plan import READS, Settings
 
 MS: Final = 1_000_000
 _BACK_OFF_NS: Final = 15 * MS

@@ -29,7 +29,7 @@ from harness.protocols.groups import (
     why_unread,
 )
 from targets.memory.clients import Command, Outcome
-from targets.memory.settings import CONTROLLER
+from targets.memory.plan import CONTROLLER
 from targets.memory.system import System
 
 MS: Final = 1_000_000

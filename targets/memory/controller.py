@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from harness.clusters.memory.node import MemoryNode
-from targets.memory.settings import UNCLEAN, Settings
+from targets.memory.plan import UNCLEAN, Settings
 
 
 class State(NamedTuple):

@@ -18,7 +18,7 @@ from typing import Any, Final
 from harness.clusters.memory.node import MemoryNode
 from targets.memory.controller import State
 from targets.memory.log import NO_OP, Entry, Stored
-from targets.memory.settings import (
+from targets.memory.plan import (
     CONTROLLER,
     DEAF,
     DUPLICATES,

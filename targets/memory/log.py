@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from harness.clusters.memory.node import Disk, File
 from harness.protocols.transactions import READ_COMMITTED
-from targets.memory.settings import DELIVER_ABORTED, LOOSE_OFFSETS, PAST_OPEN
+from targets.memory.plan import DELIVER_ABORTED, LOOSE_OFFSETS, PAST_OPEN
 from targets.memory.transactions import (
     BEGIN,
     CONSUMED,

@@ -46,8 +46,7 @@ from harness.protocols import (
 from harness.protocols.clock import RealClock
 from harness.run.blocking import ThreadedClient
 from harness.servers import DIFFERS, NOT_CONNECTED, in_turn
-from targets.zookeeper.configuration import CLIENT_PORT, LOCKS, SEQUENCE, SET
-from targets.zookeeper.plan import ZooKeeperPlan
+from targets.zookeeper.configuration import CLIENT_PORT, LOCKS, SEQUENCE, SET, ZooKeeperPlan
 
 # One kazoo client without its retry layer, for one operation at a time.
 #

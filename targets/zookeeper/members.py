@@ -22,8 +22,7 @@ from harness.faults.records import MembersRecord
 from harness.levers.commands import poll_until
 from harness.protocols import Lever, Node, Proof, UndoRecord
 from targets.zookeeper import asking
-from targets.zookeeper.configuration import CLIENT_PORT, names
-from targets.zookeeper.plan import ZooKeeperPlan
+from targets.zookeeper.configuration import CLIENT_PORT, ZooKeeperPlan, names
 
 _CONFIG: Final = "/zookeeper/config"
 _ASK_S: Final = 5.0

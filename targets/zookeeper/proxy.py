@@ -30,8 +30,13 @@ from harness.levers.proxied import (
 )
 from harness.plan import number_of
 from harness.protocols import Ingredients, NodeSpec
-from targets.zookeeper.configuration import CLIENT_PORT, DEFAULT_VERSION, JAR_FOLDER, JVM
-from targets.zookeeper.plan import ZooKeeperPlan
+from targets.zookeeper.configuration import (
+    CLIENT_PORT,
+    DEFAULT_VERSION,
+    JAR_FOLDER,
+    JVM,
+    ZooKeeperPlan,
+)
 
 # The proxies before ZooKeeper's servers: a JVM beside each server's own, only in plans that need
 # it.

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from harness import registry
-from targets.memory.settings import DEFECTS
+from targets.memory.plan import DEFECTS
 from tests.fixtures.budget import budget
 from tests.fixtures.scripts import script
 

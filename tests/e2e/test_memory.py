@@ -12,7 +12,7 @@ import pytest
 from click.testing import Result
 
 from harness.history.run_folder import RunDir
-from targets.memory.settings import DEFECTS
+from targets.memory.plan import DEFECTS
 from tests.fixtures.command_line import ackloss
 from tests.fixtures.synthetic_run import Story, build
 from tests.reports.test_page import Parsed

@@ -9,7 +9,7 @@ import pytest
 
 from ackloss import run as judged_run
 from harness.models.micro_ops import ABORT, COMMIT, END, SEND, WHOLE, micro_ops
-from targets.memory.settings import TRANSACTION_DEFECTS
+from targets.memory.plan import TRANSACTION_DEFECTS
 from tests.e2e.test_memory import PLANS, Run, run
 from tests.fixtures.command_line import ackloss
 

@@ -23,7 +23,7 @@ from tests.fixtures.planting import Plant
 ROOT = Path(__file__).parents[3]
 RECORD = """
 from harness.protocols import Lever, UndoRecord
-from targets.memory.target import Memory
+from targets.memory import Memory
 
 @dataclass(frozen=True, kw_only=True)
 class WarpRecord(UndoRecord):

@@ -35,8 +35,8 @@ from harness.protocols import PartitionView, UndoRecord
 from targets.kafka.levers import LeadershipLever
 from targets.kafka.proxy import requests
 from targets.kafka.upgrades import FeaturesLever
+from targets.zookeeper.configuration import ZooKeeperPlan
 from targets.zookeeper.members import MembersLever
-from targets.zookeeper.plan import ZooKeeperPlan
 from tests.fixtures.dry_run import DryRunClients, DryRunNode, SaidOperator
 
 JOURNAL = Path(__file__).parent / "journals" / "before-typed-records.jsonl"

@@ -11,7 +11,7 @@ from harness.faults import selectors
 from harness.protocols import PartitionView, Situation, Vocabulary
 from harness.protocols.vocabulary import Choice
 from targets.kafka.vocabulary import VOCABULARY as KAFKA
-from targets.memory.target import VOCABULARY as MEMORY
+from targets.memory import VOCABULARY as MEMORY
 
 ROLES = {
     **{f"b{n}": frozenset({"broker", f"rack:r{n % 2}"}) for n in (1, 2, 3)},

@@ -15,7 +15,7 @@ from harness.protocols import End, ImageRef, Ingredients, NodeSpec, Order
 from harness.protocols.clusters import specs_of
 from harness.run.final_read import read_by, readers_of
 from targets.kafka.target import Kafka
-from targets.zookeeper.target import ZooKeeper
+from targets.zookeeper import ZooKeeper
 
 PLAN = parse_plan({"schema": 1, "name": "t", "target": {"version": "4.3.1"}})
 CLUSTER: Any = None

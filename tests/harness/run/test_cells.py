@@ -20,8 +20,8 @@ from harness.protocols import Client, Cluster
 from harness.run.interrupts import Interrupts
 from harness.run.resolving import resolve
 from harness.run.runner import Status
+from targets.memory import Memory
 from targets.memory.plan import MemoryPlan
-from targets.memory.target import Memory
 from tests.fixtures.memory_cells import CELLS, resolved_cells, run_of_cells
 
 pytestmark = pytest.mark.slow

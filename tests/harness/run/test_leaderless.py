@@ -13,7 +13,7 @@ from harness.protocols import Target
 from harness.run.interrupts import Interrupts
 from harness.run.resolving import resolve
 from harness.run.runner import RunOptions, run_plan
-from targets.memory.target import Memory
+from targets.memory import Memory
 
 PLAN = {
     "schema": 1,

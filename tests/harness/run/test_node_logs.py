@@ -101,7 +101,7 @@ def test_logs_that_cannot_be_had_are_a_sentence_and_the_others_are_kept(
 
 
 LOGS = '''
-from targets.memory.target import Memory
+from targets.memory import Memory
 
 @dataclass(frozen=True)
 class Mute(Memory):

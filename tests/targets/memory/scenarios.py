@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.faults.records import DiskRecord, NetRecord, PauseRecord, Peer, ProcessRecord
 from harness.protocols import Act
-from targets.memory.settings import CONTROLLER
+from targets.memory.plan import CONTROLLER
 from tests.targets.memory.world import LOAD_FROM_NS, LOAD_UNTIL_NS, MS, World
 
 Scenario = Callable[[World], None]

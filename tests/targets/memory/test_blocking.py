@@ -19,10 +19,10 @@ from harness.run.blocking import ThreadedClient
 from harness.run.interrupts import Interrupts
 from harness.run.resolving import resolve
 from harness.run.runner import RunOptions, run_plan
+from targets.memory import Memory
 from targets.memory.clients import Command, Outcome
 from targets.memory.plan import MemoryPlan
 from targets.memory.system import system_of
-from targets.memory.target import Memory
 
 THREADS = 8
 PLAN = {

@@ -10,7 +10,7 @@ from typing import Literal
 
 import pytest
 
-from targets.memory.settings import (
+from targets.memory.plan import (
     DEFECTS,
     DUPLICATES,
     EARLY_ACK,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.history.facts import target_of
-from targets.memory.settings import Settings
+from targets.memory.plan import Settings
 
 PLAN = {"target": {"system": "memory", "replicas": 3, "defects": ["stale-read"], "memory_mb": 512}}
 

@@ -10,7 +10,7 @@ from harness.clusters.memory.cluster import MemoryCluster
 from harness.faults.records import NetRecord, Peer
 from targets.memory.clients import Command, Outcome
 from targets.memory.log import Entry, Registers
-from targets.memory.settings import CONTROLLER, Settings
+from targets.memory.plan import CONTROLLER, Settings
 from targets.memory.system import System, system_of
 
 MS = 1_000_000

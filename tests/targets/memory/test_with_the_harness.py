@@ -24,7 +24,7 @@ from nemeses.lossy import Lossy
 from nemeses.partition import Partition
 from nemeses.pause import Pause
 from targets.memory.clients import Command, LogClient, Outcome, PolledRequests
-from targets.memory.settings import Settings
+from targets.memory.plan import Settings
 from targets.memory.system import System
 
 S = 1_000_000_000
@@ -189,7 +189,7 @@ def test_what_is_under_way_when_a_client_closes_is_unknown() -> None:
 
 def test_a_defect_of_the_simulation_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, system = up(1)
-    monkeypatch.setattr("targets.memory.replica.Replica._tick", None)
+    monkeypatch.setattr("targets.memory.system.Replica._tick", None)
     cluster.nodes["n1"].kill()
     cluster.nodes["n1"].start()
     with cluster.clock.taking_part("main"), pytest.raises((TypeError, HarnessFailure)):

@@ -10,7 +10,7 @@ from typing import Any
 from harness.clusters.memory.cluster import MemoryCluster
 from harness.protocols import Act, Lever, UndoRecord
 from targets.memory.clients import Command, Outcome
-from targets.memory.settings import CONTROLLER, Settings
+from targets.memory.plan import CONTROLLER, Settings
 from targets.memory.system import System
 
 MS = 1_000_000

@@ -7,7 +7,7 @@ import pytest
 from harness.errors import PlanError
 from harness.run.resolving import resolve
 from harness.servers import in_turn
-from targets.zookeeper.target import ZooKeeper
+from targets.zookeeper import ZooKeeper
 from tests.targets.zookeeper.test_layout import plan_of
 
 SERVERS = ["a", "b", "c"]

@@ -11,8 +11,9 @@ from harness.errors import PlanError
 from harness.plan import parse_plan
 from harness.protocols import OK, invoke
 from harness.run.resolving import resolve
+from targets import zookeeper
 from targets.zookeeper import clients as sessions
-from targets.zookeeper import configuration, target
+from targets.zookeeper import configuration
 from targets.zookeeper.clients import CLIENTS, Session
 from tests.fixtures.fake_zookeeper import HERE, Server
 
@@ -45,7 +46,7 @@ def test_locks_still_have_a_session_for_each_process() -> None:
 def test_without_cells_znodes_are_where_they_were() -> None:
     plan: Any = parse_plan({**PLAN, "cells": []})
     assert configuration.parents(plan) == ["/ackloss/set", "/ackloss/sequence", "/ackloss/locks"]
-    assert target.SERVED == {"set": "/set", "register": ""}
+    assert zookeeper.SERVED == {"set": "/set", "register": ""}
 
 
 def test_what_the_servers_have_in_common_is_no_cell_s_to_change() -> None:

@@ -10,9 +10,8 @@ from harness.errors import PlanError
 from harness.plan import parse_plan
 from harness.protocols import ImageRef, Ingredients, NodeSpec
 from harness.run.resolving import resolve
-from targets.zookeeper.configuration import RELEASES, flags_of, names, release_of
-from targets.zookeeper.plan import ZooKeeperPlan
-from targets.zookeeper.target import ZooKeeper
+from targets.zookeeper import ZooKeeper
+from targets.zookeeper.configuration import RELEASES, ZooKeeperPlan, flags_of, names, release_of
 
 MADE = Ingredients(image=ImageRef(reference="x", id=""))
 

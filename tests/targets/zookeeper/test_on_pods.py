@@ -18,8 +18,8 @@ from harness.models import REGISTER, SET
 from harness.protocols import OK, Completion, Invoke, RunCluster, invoke
 from harness.run.observer import merge
 from harness.run.resolving import resolve
-from targets.zookeeper.plan import ZooKeeperPlan
-from targets.zookeeper.target import ZooKeeper
+from targets.zookeeper import ZooKeeper
+from targets.zookeeper.configuration import ZooKeeperPlan
 from tests.targets.zookeeper.test_layout import plan_of
 
 pytestmark = pytest.mark.docker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from targets.zookeeper.target import LOG_LINES, ZooKeeper
+from targets.zookeeper import LOG_LINES, ZooKeeper
 
 LOG = b"[2026-11-23 01:52:48,123] INFO "
 

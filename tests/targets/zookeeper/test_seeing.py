@@ -11,10 +11,9 @@ from harness.plan import parse_plan
 from harness.protocols import PartitionView
 from harness.protocols.vocabulary import Since
 from harness.run.observer import merge
-from targets.zookeeper import seeing
-from targets.zookeeper.plan import ZooKeeperPlan
-from targets.zookeeper.seeing import Shown, Status
-from targets.zookeeper.target import ZooKeeper
+from targets.zookeeper import ZooKeeper, asking
+from targets.zookeeper.asking import Shown, Status
+from targets.zookeeper.configuration import ZooKeeperPlan
 
 VOCABULARY = ZooKeeper().vocabulary()
 
@@ -56,7 +55,7 @@ def output(*lines: tuple[str, str, str], epoch: str = "3") -> str:
 
 
 def test_a_leader_holds_connections_from_its_followers_on_its_port() -> None:
-    shown = seeing.shown_by(
+    shown = asking.shown_by(
         output(
             ("198.18.0.13:2888", "198.18.0.11:40000", "01"),
             ("198.18.0.13:2888", "198.18.0.14:40000", "01"),
@@ -70,18 +69,18 @@ def test_a_leader_holds_connections_from_its_followers_on_its_port() -> None:
 
 
 def test_a_follower_holds_a_connection_to_its_leader() -> None:
-    shown = seeing.shown_by(output(("198.18.0.11:40000", "198.18.0.13:2888", "01"), epoch="x"))
+    shown = asking.shown_by(output(("198.18.0.11:40000", "198.18.0.13:2888", "01"), epoch="x"))
     assert shown == Shown(epoch=None, leaders=("z3",), followers=())
 
 
 def test_files_that_are_not_there_show_nothing() -> None:
     said = "tail: cannot open '/proc/net/tcp' for reading: No such file or directory\n"
-    assert seeing.shown_by(said) == Shown(epoch=None, leaders=(), followers=())
+    assert asking.shown_by(said) == Shown(epoch=None, leaders=(), followers=())
 
 
 def viewed(mode: str | None, shown: Shown, figures: dict[str, str] | None = None) -> PartitionView:
     status = Status(mode=mode, zxid=(7 << 32) + 5)
-    view = seeing.view("z2", plan_of(observers=1), status, figures or {}, shown)
+    view = asking.view("z2", plan_of(observers=1), status, figures or {}, shown)
     (seen,) = view.partitions
     assert view.authority == (seen.leader == "z2")
     return seen
@@ -135,9 +134,9 @@ def test_unknown_members_satisfy_no_condition(
     plan, status = plan_of(servers=5), Status(mode="leader", zxid=7 << 32)
     shown = Shown(epoch=3, leaders=(), followers=("z1", "z3", "z4", "z5"))
     views = [
-        seeing.view("z2", plan, status, {"synced_followers": "3"}, shown),
-        seeing.view("z2", plan, status, {}, shown),
-        seeing.view(
+        asking.view("z2", plan, status, {"synced_followers": "3"}, shown),
+        asking.view("z2", plan, status, {}, shown),
+        asking.view(
             "z1",
             plan,
             Status(mode="follower", zxid=7 << 32),

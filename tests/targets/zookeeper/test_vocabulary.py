@@ -7,7 +7,7 @@ import pytest
 from harness.faults import selectors
 from harness.protocols import PartitionView, Situation
 from harness.protocols.vocabulary import Choice, Since
-from targets.zookeeper.target import ZooKeeper
+from targets.zookeeper import ZooKeeper
 
 VOCABULARY = ZooKeeper().vocabulary()
 

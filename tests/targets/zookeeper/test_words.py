@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from harness.faults.own_traffic import NoAnswer
-from targets.zookeeper import seeing
+from targets.zookeeper import asking
 
 SRVR_34 = """\
 Zookeeper version: 3.4.14-4c25d480e66aadd371de8bd2fd8da255ac140bcf, built on 03/06/2019 16:18 GMT
@@ -50,7 +50,7 @@ CONF = "clientPort=2181\ntickTime=500\nserver.1=198.18.0.11:2888:3888:participan
 def test_a_server_says_what_it_is(
     answer: str, mode: str | None, epoch: int, nodes: int, version: str
 ) -> None:
-    status = seeing.status_of(answer)
+    status = asking.status_of(answer)
     assert (status.mode, status.epoch, status.nodes, status.version) == (
         mode,
         epoch,
@@ -62,13 +62,13 @@ def test_a_server_says_what_it_is(
 @pytest.mark.parametrize("answer", ["", "imok", SRVR_39.replace("Zxid", "Zyid"), "Mode: leader\n"])
 def test_what_is_no_status_is_no_answer(answer: str) -> None:
     with pytest.raises(NoAnswer):
-        seeing.status_of(answer)
+        asking.status_of(answer)
 
 
 def test_figures_and_settings_are_by_name() -> None:
-    assert seeing.figures_of(MNTR)["synced_followers"] == "2"
-    assert seeing.figures_of(NOT_SERVING) == {}
-    assert seeing.settings_of(CONF) == {
+    assert asking.figures_of(MNTR)["synced_followers"] == "2"
+    assert asking.figures_of(NOT_SERVING) == {}
+    assert asking.settings_of(CONF) == {
         "clientPort": "2181",
         "tickTime": "500",
         "server.1": "198.18.0.11:2888:3888:participant",
@@ -79,7 +79,7 @@ def test_figures_and_settings_are_by_name() -> None:
 def answering(monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
     """A server on loopback that answers one word and closes the connection."""
     listening = socket.create_server(("127.0.0.1", 0))
-    monkeypatch.setattr(seeing, "CLIENT_PORT", listening.getsockname()[1])
+    monkeypatch.setattr(asking, "CLIENT_PORT", listening.getsockname()[1])
 
     def serve() -> None:
         connection, _ = listening.accept()
@@ -93,7 +93,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
 
 def test_an_answer_ends_with_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     answering(monkeypatch, b"imok")
-    assert seeing.ask_word("127.0.0.1", "ruok", timeout_s=2) == "imok"
+    assert asking.ask_word("127.0.0.1", "ruok", timeout_s=2) == "imok"
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,6 @@ def test_an_answer_ends_with_the_connection(monkeypatch: pytest.MonkeyPatch) -> 
 def test_no_words_are_no_answer(monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
     answering(monkeypatch, answer)
     with pytest.raises(NoAnswer):
-        seeing.ask_word("127.0.0.1", "mntr", timeout_s=2)
+        asking.ask_word("127.0.0.1", "mntr", timeout_s=2)
     with pytest.raises(NoAnswer):
-        seeing.ask_word("127.0.0.1", "mntr", timeout_s=0.2)  # nobody is there any more
+        asking.ask_word("127.0.0.1", "mntr", timeout_s=0.2)  # nobody is there any more
