@@ -1,4 +1,16 @@
-"""The plug-in: Kafka as a system under test."""
+"""The plug-in: Kafka as a system under test, one cluster for many runs: each on its own topic,
+removed when the run is over.
+
+A cluster on which a replica fetcher has died serves no further run: that broker no longer
+replicates what one of the others leads (Kafka 1.1.1 after an unclean election, `Error processing
+data for partition ... Out of order offsets`; from 2.3 on a thread outlives it, KIP-461).
+
+Some clusters serve one run: those of brokers before 0.11, which report their settings only in the
+log of their start, emptied after a run (and 0.8.0 and 0.8.1 cannot delete topics); those whose plan
+turns deletion off; with KRaft those whose brokers are the controllers, too, as the quorum's leader
+would be one that no fault has hit; and with ZooKeeper those of groups and transactions: a replica
+of Kafka's own topics, which stay, may remain out of sync there (KAFKA-2729, before 1.1).
+"""
 
 from __future__ import annotations
 
@@ -11,12 +23,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from harness.errors import PlanError
+import orjson
+
+from harness.errors import HarnessFailure, PlanError
 from harness.levers.protocol import ProtocolLever
+from harness.levers.proxied import proxied
 from harness.models import GROUP, LOG, TRANSACTION
 from harness.plan.model import OwnKey
 from harness.protocols import (
     CLIENT_ROLE,
+    NODE_DATA,
     Access,
     Client,
     Cluster,
@@ -27,6 +43,7 @@ from harness.protocols import (
     NodeView,
     RunCluster,
     Unsupported,
+    with_role,
 )
 from harness.protocols.groups import Consumers, GroupSettings, Record
 from harness.protocols.systems import EXEC, BallastChanges, LogLines, SettingHelp
@@ -41,12 +58,11 @@ from targets.kafka import (
     promises,
     proxy,
     reading,
-    reuse,
     upgrades,
 )
 from targets.kafka.clients import LIBRARIES, library_of
 from targets.kafka.clients.library import bootstrap
-from targets.kafka.configuration import LOGS, OFFSETS_TOPIC, node_ids
+from targets.kafka.configuration import LOGS, OFFSETS_TOPIC, node_ids, text
 from targets.kafka.definitions import PLACES, canonical
 from targets.kafka.external import KafkaGuest
 from targets.kafka.groups import group
@@ -62,14 +78,22 @@ from targets.kafka.levers import LeadershipLever, check_flushes, own_levers
 from targets.kafka.log import KafkaLog
 from targets.kafka.members import MembersLever, check_members
 from targets.kafka.migration import StageLever
-from targets.kafka.modes import mode_of
+from targets.kafka.modes import mode_of, observe
 from targets.kafka.plan import STARTERS, KafkaPlan
 from targets.kafka.proxy import proxy_files, with_proxies
 from targets.kafka.quorum import with_quorum
 from targets.kafka.transactions.client import transaction_client
 from targets.kafka.transactions.settings import check_transactions, topic_plans
 from targets.kafka.upgrades import FeaturesLever
-from targets.kafka.versions import DEFAULT_VERSION, JAR_FOLDER, release_line, release_line_of
+from targets.kafka.versions import (
+    DEFAULT_VERSION,
+    JAR_FOLDER,
+    KRAFT,
+    metadata_of,
+    release_line,
+    release_line_of,
+    reports_settings,
+)
 
 LOG_LINES: Final = LogLines(
     dated=re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] (.*)", re.DOTALL),
@@ -235,7 +259,7 @@ class Kafka(KafkaLog):
         return replace(made, files={**made.files, **clients, **proxy_files(plan, image, say)})
 
     def for_hosts(self, plan: KafkaPlan, say: Callable[[str], None]) -> Ingredients:
-        from targets.kafka import jars
+        from targets.kafka import images
 
         if nodes := self.in_nodes(plan):
             key = "client" if library_of(plan).names(plan) else "consumer_client"
@@ -245,14 +269,14 @@ class Kafka(KafkaLog):
                 hint="choose another client",
             )
         plan = limits.sent(plan)
-        image, folder = jars.resolve(plan, say)
+        image, folder = images.resolve_jars(plan, say)
         made = mode_of(plan).ingredients(plan, image, say)
         return replace(
             made,
             files={**made.files, **proxy_files(plan, image, say)},
             folders={folder: JAR_FOLDER},
-            programs=jars.PROGRAMS,
-            distribution=jars.INSTALLED,
+            programs=images.PROGRAMS,
+            distribution=images.INSTALLED,
         )
 
     def nodes(
@@ -329,14 +353,14 @@ class Kafka(KafkaLog):
         return with_quorum(node, node.get(LOGS))
 
     def cluster_key(self, plan: KafkaPlan) -> str | None:
-        return reuse.cluster_key(plan, self.in_nodes(plan))
+        return cluster_key(plan, self.in_nodes(plan))
 
     def fresh(self, plan: KafkaPlan, number: int) -> KafkaPlan:
         """With a topic that no earlier run on its cluster has had."""
         return plan.with_topic(name=f"{plan.topic.name}-{number}")
 
     def forget(self, cluster: Cluster, plans: Sequence[KafkaPlan]) -> None:
-        reuse.forget(cluster, plans)
+        forget(cluster, plans)
 
     # --- its clients and readers
 
@@ -389,3 +413,72 @@ def _check_version(plan: KafkaPlan) -> None:
     if plan.target.version is None and plan.target.image is None:
         raise PlanError("is missing", key="target.version", hint='such as version = "4.4.0"')
     release_line_of(plan)
+
+
+OWN_TOPICS: Final = (OFFSETS_TOPIC, "__transaction_state")
+_WITHIN_S: Final = 30.0
+
+
+def restore_leaders(cluster: Cluster, plan: KafkaPlan) -> None:
+    """Have those brokers lead Kafka's own topics again that led them when they were made, once they
+    are fully replicated. They stay from run to run, and a broker that was cut off or killed leads
+    none of their partitions any more: no fault of a later run would meet a leader of the run's
+    topic that coordinates groups or transactions, too.
+
+    Raises TimeoutError if replicas stay out of sync, HarnessFailure if an election is refused.
+    """
+    deadline, first = time.monotonic() + _WITHIN_S, with_role(cluster, "broker")[0]
+    for name in OWN_TOPICS:
+        own = plan.with_topic(name=name)
+        if (view := observe(first, own, timeout_s=brokers.ASK_S)) is None:
+            raise HarnessFailure(f"{first.name} does not say whether there is {name}")
+        if not view.partitions:
+            continue
+        count, replicas = len(view.partitions), len(view.partitions[0].replicas)
+        own = own.with_topic(partitions=count, replication_factor=replicas)
+        brokers.await_whole(cluster, own, observe, deadline)
+        if refused := mode_of(own).leadership(cluster.nodes, own).elect(range(count)):
+            number, why = next(iter(refused.items()))
+            raise HarnessFailure(f"{name}, partition {number}: no election: {why}")
+
+
+def cluster_key(plan: KafkaPlan, clients: Sequence[str]) -> str | None:
+    """What a cluster is made of: everything of the plan's target, nodes of clients (their names),
+    and proxies. Null: it serves one run."""
+    target = plan.target
+    if (
+        text(target.settings.get("delete.topic.enable")) == "false"
+        or (target.combined and target.controllers > 1)
+        or (metadata_of(plan) != KRAFT and _makes_topics(plan))
+        or not reports_settings(plan)
+    ):
+        return None
+    body = {**target.model_dump(mode="json"), "clients": clients, "proxied": proxied(plan)}
+    if target.ballast_partitions:
+        body["replicas"] = plan.topic.replication_factor
+    return orjson.dumps(body, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _makes_topics(plan: KafkaPlan) -> bool:
+    """Whether Kafka makes topics for its runs: of groups and of transactions."""
+    return promises.model_of(plan.workload.name) != LOG.name
+
+
+def forget(cluster: Cluster, plans: Sequence[KafkaPlan]) -> None:
+    """Delete the topics of a run's cells, or its own, and empty the nodes' log files, which the run
+    has kept. Kafka's own topics stay, led by those brokers that led them at first.
+
+    Raises HarnessFailure if a topic remains or a replica fetcher has died, TimeoutError if one of
+    Kafka's own topics stays incomplete.
+    """
+    folder = f"{NODE_DATA}/{LOGS}"
+    for node in with_role(cluster, "broker"):
+        died = node.admin(["grep", "-m1", r"ReplicaFetcher.*Error due to", f"{folder}/server.log"])
+        if died.exit_code == 0:
+            raise HarnessFailure(f"{node.name} no longer replicates: {died.output.strip():.200}")
+    names = [each.topic.name for plan in plans for each in topic_plans(plan)]
+    mode_of(plans[0]).forget(cluster, names)
+    if _makes_topics(plans[0]):
+        restore_leaders(cluster, plans[0])
+    for node in cluster.nodes.values():
+        node.admin(["find", folder, "-type", "f", "-exec", "truncate", "-s", "0", "{}", "+"])

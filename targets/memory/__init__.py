@@ -43,7 +43,7 @@ from harness.run.cells import cell_plans, group_of, transactions_of
 from targets.memory.clients import LogClient, RegisterClient, SetClient
 from targets.memory.consumers import MemoryConsumers, Place
 from targets.memory.plan import ABSENT, DEFECTS, MemoryPlan, Settings
-from targets.memory.system import REPLICA_ROLE, Seen, System, roles, seen_by, system_of
+from targets.memory.system import Seen, System, roles, seen_by, system_of
 from targets.memory.transaction_client import TransactionClient, TransactionPlace
 from targets.memory.vocabulary import VOCABULARY
 

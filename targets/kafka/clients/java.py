@@ -48,10 +48,9 @@ from harness.protocols import (
 from harness.run.cells import transactions_of
 from harness.run.client_pool import routes
 from targets.kafka import definitions
-from targets.kafka.clients.library import Library, bootstrap, bootstrap_of
-from targets.kafka.clients.outcomes import outcome, refusals
+from targets.kafka.clients.library import Library, bootstrap, bootstrap_of, outcome, refusals
 from targets.kafka.definitions import JAVA, canonical, place_of, requested
-from targets.kafka.jars import compiled
+from targets.kafka.images import compiled
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.promises import ALL, acks_of
 from targets.kafka.versions import ReleaseLine

@@ -23,8 +23,7 @@ from harness.protocols.systems import JSON
 from harness.run.client_process import ClientCommand, ClientLog, ClientProcess, Ready
 from harness.run.exec_client import ExecClient
 from targets.kafka import definitions
-from targets.kafka.clients.library import Library, protocol, setup_of
-from targets.kafka.clients.outcomes import outcome, refusals
+from targets.kafka.clients.library import Library, outcome, protocol, refusals, setup_of
 from targets.kafka.configuration import text
 from targets.kafka.definitions import DEFAULTS, KAFKA_PYTHON, meant, place_of, requested
 from targets.kafka.plan import KafkaPlan

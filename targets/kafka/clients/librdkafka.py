@@ -36,8 +36,14 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, libve
 from harness.errors import HarnessFailure, PlanError
 from harness.protocols import FAIL, INFO, OK, Completion, Done, Invoke, completion
 from harness.run.client_pool import ClientPool, Place
-from targets.kafka.clients.library import CONFLUENT, Library, bootstrap_of, librdkafka_protocol
-from targets.kafka.clients.outcomes import outcome, refusals
+from targets.kafka.clients.library import (
+    CONFLUENT,
+    Library,
+    bootstrap_of,
+    librdkafka_protocol,
+    outcome,
+    refusals,
+)
 from targets.kafka.definitions import DEFAULTS, PLACES, canonical, requested
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.promises import NOBODY

@@ -65,19 +65,17 @@ from targets.kafka.clients import library_of
 from targets.kafka.clients.java import DRIVER_PORT, Line, reported_by
 from targets.kafka.clients.library import bootstrap, bootstrap_of
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.transactions.consumers import (
+from targets.kafka.transactions.instances import (
+    Begin,
+    ClientError,
     GroupConsumer,
+    JavaProducer,
+    LibrdkafkaProducer,
     Poller,
+    TransactionalProducer,
     read_to_the_end,
     read_whole,
     stable_ends,
-)
-from targets.kafka.transactions.producers import (
-    Begin,
-    ClientError,
-    JavaProducer,
-    LibrdkafkaProducer,
-    TransactionalProducer,
 )
 from targets.kafka.transactions.settings import (
     TIMEOUT,

@@ -9,7 +9,7 @@ from harness.faults.selectors import Condition
 from harness.faults.selectors import parse_condition as parse_in
 from harness.protocols import PartitionView, Situation, Vocabulary
 from harness.protocols.vocabulary import Since
-from targets.kafka.vocabulary import VOCABULARY as KAFKA
+from targets.kafka.log import VOCABULARY as KAFKA
 from targets.memory import VOCABULARY as MEMORY
 
 

@@ -10,7 +10,7 @@ from harness.errors import PlanError
 from harness.faults import selectors
 from harness.protocols import PartitionView, Situation, Vocabulary
 from harness.protocols.vocabulary import Choice
-from targets.kafka.vocabulary import VOCABULARY as KAFKA
+from targets.kafka.log import VOCABULARY as KAFKA
 from targets.memory import VOCABULARY as MEMORY
 
 ROLES = {

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError
 
 from harness.plan import parse_plan
 from harness.protocols import FAIL, INFO, OK, Client, Completion, invoke
-from targets.kafka.clients.outcomes import REFUSALS, REFUSED
+from targets.kafka.clients.library import REFUSALS, REFUSED
 from targets.kafka.target import Kafka
 from tests.fixtures.budget import full
 from tests.fixtures.fake_kafka import Answer, FakeKafka, fake_kafka

@@ -11,8 +11,7 @@ import pytest
 from harness.plan import parse_plan
 from harness.protocols import End
 from targets.kafka.brokers import NO_EPOCH
-from targets.kafka.reading import _changed, _gap, _judged
-from targets.kafka.records import Message, Reading, of_messages
+from targets.kafka.reading import Message, Reading, _changed, _gap, _judged, of_messages
 
 END = End(
     partition=0,

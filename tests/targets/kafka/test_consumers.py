@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaError
 
-from targets.kafka.reading import HARMLESS, _take_messages
-from targets.kafka.records import Reading
+from targets.kafka.reading import HARMLESS, Reading, _take_messages
 
 EOF = KafkaError._PARTITION_EOF
 CODES = {

@@ -14,7 +14,7 @@ from harness.run.preview import dry_run
 from harness.run.resolving import resolve
 from targets.kafka.clients import library_of
 from targets.kafka.clients.java import Java
-from targets.kafka.reuse import cluster_key
+from targets.kafka.target import cluster_key
 from targets.kafka.versions import release_line
 
 

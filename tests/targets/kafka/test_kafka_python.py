@@ -18,7 +18,7 @@ from targets.kafka.clients.kafka_python import (
     keyword_arguments,
     settings_in_force,
 )
-from targets.kafka.clients.outcomes import REFUSED, outcome
+from targets.kafka.clients.library import REFUSED, outcome
 from targets.kafka.definitions import DEFAULTS, same
 
 ERRORS = [

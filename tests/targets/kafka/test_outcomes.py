@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from harness.protocols import FAIL, INFO, OK
-from targets.kafka.clients.outcomes import REFUSALS, REFUSED, UNPROVEN, outcome, refusals
+from targets.kafka.clients.library import REFUSALS, REFUSED, UNPROVEN, outcome, refusals
 
 CODES = {
     name: code for name in dir(KafkaError) if isinstance(code := getattr(KafkaError, name), int)

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Producer
 
 from harness.errors import PlanError
+from targets.kafka.clients.library import attempts_once
 from targets.kafka.clients.librdkafka import check_producer_settings, effective_settings
-from targets.kafka.clients.outcomes import attempts_once
 from targets.kafka.definitions import CLIENTS, DEFAULTS, same
 
 

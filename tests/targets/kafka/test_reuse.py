@@ -16,7 +16,8 @@ from harness.faults.own_traffic import NoAnswer
 from harness.plan import parse_plan
 from harness.protocols import Completed, NodeView, PartitionView
 from harness.run.cells import cell_plans
-from targets.kafka import kraft, reuse
+from targets.kafka import kraft
+from targets.kafka import target as plug_in
 from targets.kafka.target import Kafka
 
 BUSY, UNKNOWN = 41, 3
@@ -78,7 +79,7 @@ def test_the_topics_of_all_cells_are_deleted_in_one_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World(monkeypatch, {"ackloss-a": 0, "ackloss-b": UNKNOWN})
-    reuse.forget(cast("Any", world), CELLS)
+    plug_in.forget(cast("Any", world), CELLS)
     assert world.asked == [("b1", ["ackloss-a", "ackloss-b"])]
     programs = [[argv[0] for argv in node.commands] for node in world.nodes.values()]
     assert programs == [["grep", "find"]] * 2
@@ -86,7 +87,7 @@ def test_the_topics_of_all_cells_are_deleted_in_one_request(
 
 def test_only_what_is_left_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, None, {"ackloss-a": 0, "ackloss-b": BUSY}, {}, {"ackloss-b": 0})
-    reuse.forget(cast("Any", world), CELLS)
+    plug_in.forget(cast("Any", world), CELLS)
     both = ["ackloss-a", "ackloss-b"]
     assert [names for _, names in world.asked] == [both, both, ["ackloss-b"], ["ackloss-b"]]
 
@@ -108,7 +109,7 @@ def test_a_cluster_serves_several_runs_if_the_next_one_meets_it_as_the_first_did
     target: dict[str, Any], is_kept: bool
 ) -> None:
     plan: Any = parse_plan({"schema": 1, "name": "x", "target": target})
-    assert (reuse.cluster_key(plan, []) is not None) == is_kept
+    assert (plug_in.cluster_key(plan, []) is not None) == is_kept
 
 
 @pytest.mark.parametrize(("version", "is_kept"), [("3.9.2", True), ("2.8.2", False)])
@@ -117,13 +118,13 @@ def test_with_zookeeper_a_cluster_of_groups_serves_one_run(version: str, is_kept
     plan: Any = parse_plan(
         {"schema": 1, "name": "x", "target": {"version": version}, "workload": workload}
     )
-    assert (reuse.cluster_key(plan, []) is not None) == is_kept
+    assert (plug_in.cluster_key(plan, []) is not None) == is_kept
 
 
 def test_a_topic_that_stays_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, {"ackloss-a": 0, "ackloss-b": BUSY})
     with pytest.raises(HarnessFailure, match="ackloss-b could not be deleted: NotController"):
-        reuse.forget(cast("Any", world), CELLS)
+        plug_in.forget(cast("Any", world), CELLS)
 
 
 def test_a_cluster_on_which_a_replica_fetcher_died_is_refused(
@@ -133,7 +134,7 @@ def test_a_cluster_on_which_a_replica_fetcher_died_is_refused(
     world = World(monkeypatch, {})
     world.nodes["b2"].log = ALIVE + DIED
     with pytest.raises(HarnessFailure, match=r"b2 no longer replicates: .* Error due to"):
-        reuse.forget(cast("Any", world), CELLS)
+        plug_in.forget(cast("Any", world), CELLS)
 
 
 GROUPS: Any = parse_plan({"schema": 1, "name": "x", "workload": {"name": "consume"}})
@@ -162,9 +163,9 @@ class Fake:
         self.nodes: Any = {name: SimpleNamespace(name=name, **node) for name in BROKERS}
         self.elected: list[tuple[str, list[int]]] = []
         self._in_sync, self._existing, self._refused = list(in_sync), existing, refused or {}
-        monkeypatch.setattr(reuse, "mode_of", lambda plan: self)
-        monkeypatch.setattr(reuse, "observe", self.observe)
-        monkeypatch.setattr(reuse, "_WITHIN_S", 1.0)
+        monkeypatch.setattr(plug_in, "mode_of", lambda plan: self)
+        monkeypatch.setattr(plug_in, "observe", self.observe)
+        monkeypatch.setattr(plug_in, "_WITHIN_S", 1.0)
 
     def observe(self, node: Any, plan: Any, *, timeout_s: float) -> NodeView:
         there = self._existing and plan.topic.name == "__consumer_offsets"
@@ -185,7 +186,7 @@ def test_its_first_leaders_are_elected_again_once_all_replicas_are_in_sync(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fake = Fake(monkeypatch, CUT, CUT, WHOLE)
-    reuse.restore_leaders(cast("Any", fake), GROUPS)
+    plug_in.restore_leaders(cast("Any", fake), GROUPS)
     assert fake.elected == [("__consumer_offsets", [0, 1])]
 
 
@@ -194,7 +195,7 @@ def test_a_replica_that_stays_out_of_sync_makes_the_cluster_unusable(
 ) -> None:
     fake = Fake(monkeypatch, CUT)
     with pytest.raises(TimeoutError, match=r"partition 0: leader b2, ISR \['b2', 'b3'\]"):
-        reuse.restore_leaders(cast("Any", fake), GROUPS)
+        plug_in.restore_leaders(cast("Any", fake), GROUPS)
     assert fake.elected == []
 
 
@@ -203,12 +204,12 @@ def test_an_election_that_is_refused_makes_the_cluster_unusable(
 ) -> None:
     fake = Fake(monkeypatch, WHOLE, refused={1: "PREFERRED_LEADER_NOT_AVAILABLE"})
     with pytest.raises(HarnessFailure, match="partition 1: no election: PREFERRED_LEADER"):
-        reuse.restore_leaders(cast("Any", fake), GROUPS)
+        plug_in.restore_leaders(cast("Any", fake), GROUPS)
 
 
 def test_without_topics_of_its_own_nothing_is_elected(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = Fake(monkeypatch, WHOLE, existing=False)
-    reuse.restore_leaders(cast("Any", fake), GROUPS)
+    plug_in.restore_leaders(cast("Any", fake), GROUPS)
     assert fake.elected == []
 
 
@@ -220,8 +221,8 @@ def test_runs_for_which_kafka_makes_topics_restore_their_leaders(
 ) -> None:
     restored: list[Any] = []
     fake = SimpleNamespace(forget=lambda *_: None)
-    monkeypatch.setattr(reuse, "mode_of", lambda _: fake)
-    monkeypatch.setattr(reuse, "restore_leaders", lambda _, plan: restored.append(plan))
+    monkeypatch.setattr(plug_in, "mode_of", lambda _: fake)
+    monkeypatch.setattr(plug_in, "restore_leaders", lambda _, plan: restored.append(plan))
     plan: Any = parse_plan({"schema": 1, "name": "x", "workload": {"name": workload}})
-    reuse.forget(SimpleNamespace(nodes={}), [plan])  # type: ignore[arg-type]
+    plug_in.forget(SimpleNamespace(nodes={}), [plan])  # type: ignore[arg-type]
     assert restored == ([plan] if concerned else [])

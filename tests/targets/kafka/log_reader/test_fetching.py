@@ -16,8 +16,7 @@ from kafka.protocol.metadata import MetadataRequest
 from harness.faults.own_traffic import NoAnswer
 from targets.kafka import reading as final_read
 from targets.kafka.brokers import Connections
-from targets.kafka.reading import HIGHEST_VERSION, read_log
-from targets.kafka.records import Reading
+from targets.kafka.reading import HIGHEST_VERSION, Reading, read_log
 from tests.fixtures.fake_kafka import FakeKafka, fake_kafka, record_set
 
 NOT_LEADER, OUT_OF_RANGE = 6, 1

@@ -14,7 +14,7 @@ from harness.models.micro_ops import COMMIT, CRASH, FENCE, MicroOp
 from harness.protocols.transactions import TransactionSettings
 from targets.kafka.clients.java import Line
 from targets.kafka.transactions.client import TransactionWriter
-from targets.kafka.transactions.producers import Answered, ClientError, Consumed, JavaProducer
+from targets.kafka.transactions.instances import Answered, ClientError, Consumed, JavaProducer
 from tests.targets.kafka.transactions.test_transactions_on_a_mock import (
     done,
     logs,

@@ -27,8 +27,7 @@ from harness.protocols import Completion, Invoke, invoke
 from harness.protocols.transactions import TransactionSettings
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.transactions.client import TransactionWriter
-from targets.kafka.transactions.consumers import GroupConsumer, Poller
-from targets.kafka.transactions.producers import Begin, LibrdkafkaProducer
+from targets.kafka.transactions.instances import Begin, GroupConsumer, LibrdkafkaProducer, Poller
 from targets.kafka.transactions.settings import Logs
 
 pytestmark = [pytest.mark.real_time, pytest.mark.filterwarnings("error::RuntimeWarning")]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from targets.kafka.record_sets import Span
-from targets.kafka.transactions.consumers import Open, aborted
+from targets.kafka.transactions.instances import Open, aborted
 
 A, B = 7, 9
 
