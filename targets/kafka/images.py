@@ -1,36 +1,28 @@
-"""Where Kafka comes from: its images, or for nodes that are hosts its jars; and what is made once
-per image and kept: class data and formatted checkpoints.
+"""Kafka's images, and what is made once per image and kept: class data and formatted checkpoints.
 
 A JVM that maps the classes of an earlier one (AppCDS) starts a broker in 1.7 s instead of 4.2 s,
 and a bootstrap.checkpoint that the version's own StorageTool wrote once formats every node without
 a JVM. Both are made in temporary containers of that image, no matter who built it, and kept in the
 cache folder by the image's id.
-
-Jars are fetched by Maven, and there is no image: what an image's own StorageTool makes for nodes of
-containers is made by the Java of this machine, from the same jars.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
 
 from harness.errors import EnvironmentFailure, PlanError
-from harness.images import maven
 from harness.images.building import base_reference, ensure, find, pulled
-from harness.images.java import jar, java_here
 from harness.images.keeping import Say, alone, keep, kept, place, quietly, step
 from harness.images.oneoff import OneOff, one_off
 from harness.images.recipe import FILES
-from harness.machine.files import scratch
-from harness.protocols import Distribution, ImageRef
-from targets.kafka.plan import KafkaPlan, KafkaTargetPlan
+from harness.protocols import ImageRef
+from targets.kafka.jars import is_jars, last_line, run_here
+from targets.kafka.plan import KafkaTargetPlan
 from targets.kafka.versions import (
     DEFAULT_VERSION,
     JAR_FOLDER,
@@ -285,85 +277,3 @@ def _unusable(image: ImageRef, release: ReleaseLine, made: Path) -> str | None:
     if re.search(r"kafka\.Kafka\$? source: shared objects file \(top\)", output):
         return None
     return f"this JVM does not use it: {last_line(output)}"
-
-
-PROGRAMS: Final = {"java": "openjdk-17-jre-headless"}
-"""What a host must have besides, by the Debian package that has it."""
-
-INSTALLED: Final = Distribution(folder="libs", inside=JAR_FOLDER, named=VERSION_JAR)
-"""How Kafka's own distribution is laid out on a host."""
-
-_JARS: Final = "-jars"
-
-
-def resolve_jars(plan: KafkaPlan, say: Callable[[str], None]) -> tuple[ImageRef, Path]:
-    """The jars of a plan's version: what stands for an image, and their folder. Raises PlanError
-    for an image, which hosts cannot run, and EnvironmentFailure."""
-    if plan.target.image is not None:
-        raise PlanError(
-            "hosts run a version of Kafka, not an image",
-            key="target.image",
-            hint=f'such as version = "{DEFAULT_VERSION}"',
-        )
-    version = plan.target.version or DEFAULT_VERSION
-    recipe = release_line(version).recipe(version)
-    jars = maven.kept(recipe, say)
-    made = ImageRef(
-        reference=f"jars of Kafka {version}", id=jars.parent.name + _JARS, version=version
-    )
-    return made, jars
-
-
-def is_jars(image: ImageRef) -> bool:
-    """Whether it stands for jars."""
-    return image.id.endswith(_JARS)
-
-
-def compiled(
-    image: ImageRef, name: str, sources: Sequence[Path], say: Say, *, needed_by: str
-) -> bytes:
-    """See `harness.images.java.jar`: against Kafka's own jars, in the image or on this machine."""
-    here = _kept(image) if is_jars(image) else None
-    return jar(image, name, sources, say, against=JAR_FOLDER, here=here, needed_by=needed_by)
-
-
-def run_here(
-    image: ImageRef, argv: Sequence[str], properties: str, read: Sequence[str], *, limit_s: float
-) -> tuple[int, str, dict[str, bytes | None]]:
-    """Run a tool of the image's on this machine; its exit code and output, and what it wrote to
-    these files below `FILES`/data."""
-    jars = _kept(image)
-    with scratch() as folder:
-        inside = {"java": java_here(), f"{JAR_FOLDER}/*": f"{jars}/*"}
-        here = [inside.get(word, word).replace(f"{FILES}/", f"{folder}/") for word in argv]
-        config = properties.replace(f"{FILES}/", f"{folder}/")
-        (Path(folder) / "server.properties").write_text(config, encoding="utf-8")
-        try:
-            done = subprocess.run(
-                here,
-                capture_output=True,
-                text=True,
-                timeout=limit_s,
-                check=False,
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return 1, str(error), {}
-        files = {name: Path(folder) / "data" / name for name in read}
-        made = {name: file.read_bytes() if file.exists() else None for name, file in files.items()}
-        return done.returncode, done.stdout + done.stderr, made
-
-
-def _kept(image: ImageRef) -> Path:
-    version = image.version or DEFAULT_VERSION
-    return maven.kept(release_line(version).recipe(version))
-
-
-def last_line(output: str) -> str:
-    """The last line of a tool's output that is not part of a stack trace."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    errors = [line for line in lines if not line.startswith(("at ", "..."))]
-    if not errors:
-        return "it printed nothing"
-    return re.sub(r'^Exception in thread "\w+" [\w.$]+: ', "", errors[-1])[:300]

@@ -48,7 +48,7 @@ from targets.kafka.configuration import (
     rack_of,
     text,
 )
-from targets.kafka.images import is_jars
+from targets.kafka.jars import is_jars
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import DEFAULT_VERSION, FIRST_SNAPSHOT, ReleaseLine, release_line
 

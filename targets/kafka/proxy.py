@@ -35,7 +35,7 @@ from harness.levers.proxied import (
 from harness.plan import number_of
 from harness.protocols import ImageRef, Ingredients, NodeSpec
 from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT
-from targets.kafka.images import compiled
+from targets.kafka.jars import compiled
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import DEFAULT_VERSION, KRAFT, metadata_of, release_line_of, spoken_by
 

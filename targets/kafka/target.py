@@ -259,7 +259,7 @@ class Kafka(KafkaLog):
         return replace(made, files={**made.files, **clients, **proxy_files(plan, image, say)})
 
     def for_hosts(self, plan: KafkaPlan, say: Callable[[str], None]) -> Ingredients:
-        from targets.kafka import images
+        from targets.kafka import jars
 
         if nodes := self.in_nodes(plan):
             key = "client" if library_of(plan).names(plan) else "consumer_client"
@@ -269,14 +269,14 @@ class Kafka(KafkaLog):
                 hint="choose another client",
             )
         plan = limits.sent(plan)
-        image, folder = images.resolve_jars(plan, say)
+        image, folder = jars.resolve(plan, say)
         made = mode_of(plan).ingredients(plan, image, say)
         return replace(
             made,
             files={**made.files, **proxy_files(plan, image, say)},
             folders={folder: JAR_FOLDER},
-            programs=images.PROGRAMS,
-            distribution=images.INSTALLED,
+            programs=jars.PROGRAMS,
+            distribution=jars.INSTALLED,
         )
 
     def nodes(

@@ -50,7 +50,7 @@ from harness.run.client_pool import routes
 from targets.kafka import definitions
 from targets.kafka.clients.library import Library, bootstrap, bootstrap_of, outcome, refusals
 from targets.kafka.definitions import JAVA, canonical, place_of, requested
-from targets.kafka.images import compiled
+from targets.kafka.jars import compiled
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.promises import ALL, acks_of
 from targets.kafka.versions import ReleaseLine

@@ -30,7 +30,7 @@ from targets.kafka.definitions import (
     typed,
 )
 from targets.kafka.groups.lives import MEMBER_PORT
-from targets.kafka.images import compiled
+from targets.kafka.jars import compiled
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import ReleaseLine
 
