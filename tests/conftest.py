@@ -38,6 +38,8 @@ FIRST = (*REAL, SPARK, BROWSER, SLOW)
 SPAWNED = multiprocessing.get_context
 IN_PARALLEL = "PYTEST_XDIST_WORKER" in os.environ
 
+gc.disable()  # until all tests are collected: nothing of what is made meanwhile goes
+
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
 
@@ -117,6 +119,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def _leave_out_of_garbage_collection() -> None:
     """What is there now: thousands of tests, and all modules. Each run of a plan collects."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 

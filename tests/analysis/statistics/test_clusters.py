@@ -15,6 +15,7 @@ from analysis.statistics.contrasts import WITHIN, exact_test, p_within, resembla
 from analysis.statistics.intervals import Share
 from bench.clusters import SPREADS, simulated
 from tests.fixtures import result_documents
+from tests.fixtures.budget import budget
 from tests.fixtures.campaign_folder import OFF, ON, build
 from tests.fixtures.synthetic_results import lossy, run
 
@@ -135,6 +136,6 @@ def test_a_campaign_reports_the_similarity_by_cluster_and_worker(tmp_path: Any) 
 
 def test_clusters_that_differ_mislead_a_test_that_ignores_them() -> None:
     """A few campaigns; docs/reference/statistics.md has more, of other kinds."""
-    barnard, within, _ = simulated(0.3, SPREADS["unevenly"], campaigns=80)
+    barnard, within, _ = simulated(0.3, SPREADS["unevenly"], campaigns=budget(40, 80))
     assert barnard > 0.2
     assert within <= 0.1

@@ -36,6 +36,7 @@ from analysis.statistics.contrasts import (
 from analysis.statistics.intervals import PAIRED_T, Share, mean_of_differences
 from bench.pairs import Kind, simulated
 from tests.fixtures import result_documents
+from tests.fixtures.budget import budget
 from tests.fixtures.campaign_folder import OFF, ON, build
 from tests.fixtures.synthetic_results import FAILED, lossy, run
 
@@ -250,7 +251,7 @@ def test_simulated_cells_that_a_run_moves_apart_mislead_the_independent_test() -
 
 
 def test_simulated_rates_are_covered() -> None:
-    found = simulated(Kind(0.3, 0.3, 0.5), campaigns=60)
+    found = simulated(Kind(0.3, 0.3, 0.5), campaigns=budget(30, 60))
     assert found["pairs"] >= 0.9
 
 

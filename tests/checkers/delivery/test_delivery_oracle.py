@@ -16,7 +16,7 @@ from tests.fixtures.budget import examples
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = examples(100)
+EXAMPLES = examples(40)
 SMALL = st.integers(0, 5)
 
 
