@@ -522,8 +522,11 @@ tested here.
 
 "k of n": of n conclusive runs k were as expected, with the 95 % interval (Clopper-Pearson; of 1 of
 1 always 3 to 100 %, and left out), or, where the outcome chose which runs count, with the bounds
-over all runs. Then medians of the figures. *Limit*: where the claim ends.
+over all runs. Then medians of the figures. *Limit*: where the claim ends. Plans without a version
+ran on Kafka 4.4.0.
 """
+USUAL: Final = "4.4.0"
+"""The version that the page does not name."""
 
 
 def page() -> str:
@@ -566,7 +569,8 @@ def _line(part: Part, each: Answer) -> str:
     """What is asked of which plan and version, and the answer."""
     where = part.table[11:] if part.table else f"`{part.plan}`"
     cell = part.cell if part.cell and not part.table else ""
-    words = [where, cell, part.name, *map(str, part.where.values()), *each.versions]
+    versions = [version for version in each.versions if version != USUAL]
+    words = [where, cell, part.name, *map(str, part.where.values()), *versions]
     figures = ", ".join(
         f"{each.medians[name]:,.4g}" for name in part.fields if name in each.medians
     )
