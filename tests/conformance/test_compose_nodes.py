@@ -28,6 +28,7 @@ from harness.images.daemon import connect
 from harness.levers.commands import poll_until
 from harness.levers.pause import PauseLever
 from harness.protocols import Act, Node, UndoRecord
+from tests.fixtures.budget import full
 from tests.fixtures.their_project import seen, talking_containers
 
 pytestmark = pytest.mark.docker
@@ -125,7 +126,7 @@ def test_a_pause_is_found_by_its_mark_alone(nodes: Nodes) -> None:
 
 
 @pytest.mark.usefixtures("calm")
-@pytest.mark.parametrize("signal", ["KILL", "TERM"])
+@pytest.mark.parametrize("signal", ["KILL", *full("TERM")])
 def test_what_is_killed_stays_down_and_is_started_again(nodes: Nodes, signal: Any) -> None:
     node = nodes["b1"]
     lever, pid = levers_over(nodes)["process"], node.pid()

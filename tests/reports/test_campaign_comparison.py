@@ -12,6 +12,7 @@ from analysis.campaign_figures import draw_trend
 from analysis.comparison import CampaignComparison, compare_campaigns
 from reports import ci
 from reports.campaign_comparison import as_markdown, write_markdown, write_page
+from tests.fixtures.budget import full_of
 from tests.fixtures.campaign_folder import OFF, ON, build
 from tests.fixtures.result_documents import lossy, run
 
@@ -81,8 +82,9 @@ def test_the_figure_has_a_panel_for_each_cell_and_a_gap_without_conclusive_runs(
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("width", [390, 1440])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("width", "theme"), [(390, "light"), (1440, "dark"), *full_of((390, "dark"), (1440, "light"))]
+)
 def test_it_opens_without_trouble(
     comparison: CampaignComparison, tmp_path: Path, visit: Any, width: int, theme: str
 ) -> None:

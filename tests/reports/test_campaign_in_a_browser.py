@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from reports.campaign import write_campaign
+from tests.fixtures.budget import full_of
 from tests.fixtures.synthetic_campaign import ONE_AXIS, Chances, Synthetic, Truth, build_campaign
 from tests.reports.conftest import EVIL
 
@@ -38,8 +39,14 @@ def rows(page: Any) -> int:
     return int(page.locator("table.runs tbody tr").count())
 
 
-@pytest.mark.parametrize(("width", "theme"), [(390, "light"), (1440, "dark")])
-@pytest.mark.parametrize("which", ["small", "hostile"])
+@pytest.mark.parametrize(
+    ("which", "width", "theme"),
+    [
+        ("small", 390, "light"),
+        ("hostile", 1440, "dark"),
+        *full_of(("small", 1440, "dark"), ("hostile", 390, "light")),
+    ],
+)
 def test_it_opens_without_trouble(
     request: pytest.FixtureRequest, visit: Any, which: str, width: int, theme: str
 ) -> None:

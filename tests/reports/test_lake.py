@@ -12,6 +12,7 @@ import pytest
 
 from analysis.lake.overview import Overview, overview_of
 from reports.lake import as_markdown, write_markdown, write_page
+from tests.fixtures.budget import full_of
 from tests.fixtures.campaign_folder import OFF, ON
 from tests.fixtures.lakes import campaign, lake_of
 from tests.fixtures.result_documents import FAILED, lossy, run
@@ -116,8 +117,9 @@ def test_every_group_with_a_trend_has_a_picture(overview: Overview, tmp_path: Pa
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("width", [390, 1440])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("width", "theme"), [(390, "light"), (1440, "dark"), *full_of((390, "dark"), (1440, "light"))]
+)
 def test_it_opens_without_trouble(page: Path, visit: Any, width: int, theme: str) -> None:
     shown = visit(page, width=width, color_scheme=theme)
     assert shown.troubles == []

@@ -95,10 +95,12 @@ def _on_a_grid(a: Share, b: Share) -> float:
     ("a", "b"),
     [
         (Share(0, 50), Share(5, 50)),
-        (Share(20, 50), Share(26, 50)),
-        (Share(80, 200), Share(100, 200)),
         (Share(3, 20), Share(30, 50)),
         (Share(1, 10), Share(6, 10)),
+        *full_of(
+            (Share(20, 50), Share(26, 50)),
+            (Share(80, 200), Share(100, 200)),
+        ),
     ],
 )
 def test_barnard_finds_the_worst_common_share(a: Share, b: Share) -> None:
