@@ -8,7 +8,7 @@ or need nodes alone, real time or Java, Spark or a browser are in one group each
 one after the other: real runs starve each other on two cores, and a starved run is `unknown`. Every
 other file is a group. What is not real has a low priority. A test that compares the whole machine
 before and after (the marker `alone`) waits for the end of the real tests beside it, and none begins
-before its own end.
+before its own end: such files are the last of their group, when most of the others have ended.
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             kind = kinds[item.path]
             item.add_marker(pytest.mark.xdist_group(kind if kind in FIRST[:-1] else str(item.path)))
-        items.sort(key=lambda item: (*FIRST, "").index(kinds[item.path]))
+        alone = {path for path, named in marks.items() if "alone" in named}
+        items.sort(key=lambda item: ((*FIRST, "").index(kinds[item.path]), item.path in alone))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
