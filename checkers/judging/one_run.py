@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from checkers.judging.availability import Availability, ErrorCodes, WatchedRows, leaders_of_run
+from checkers.judging.explaining import explained
 from checkers.judging.outside import convert, model_outside
 from checkers.judging.results import (
     BrokenCheckerError,
@@ -121,13 +122,15 @@ def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
         document = _document(facts, examined, begun_s=begun_s)
         document |= leaders_of_run(rundir, document["faults"], facts.footers)
         document["cautions"] = [*document.get("cautions", ()), *_of_clients(facts, examined)]
+        why = explained(rundir, examined.results.values())
+        document |= {"causes": dict(why.causes), "unexplained": why.unexplained}
     except AcklossError as error:
         source = rundir.plan if isinstance(error, PlanError) else rundir.path
         error.file = error.file or str(source)
         raise
     except (Exception, SystemExit) as error:
         return broken_run(rundir, raised(error))
-    return Judged(document, found)
+    return Judged(document, found, why.files)
 
 
 def _of_clients(facts: Facts, examined: Examined) -> Iterator[str]:
@@ -354,6 +357,8 @@ def _document(
         "timings": _timings(facts.timings, begun_s),
         "leaders": None,
         "cautions": [],
+        "causes": {},
+        "unexplained": 0,
     }
 
 
@@ -449,6 +454,8 @@ def _by_cells(
             for kind in dict.fromkeys(kind for each in known for kind in each["errors"])
         },
         "faults": _faults(faults, known),
+        "causes": _sum(each.get("causes", {}) for each in known),
+        "unexplained": sum(each.get("unexplained", 0) for each in known),
         "cells": cells,
         "timings": _timings(run["timings"], begun_s),
     }

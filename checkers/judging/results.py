@@ -160,11 +160,13 @@ Document = dict[str, Any]
 @dataclass(frozen=True)
 class Judged:
     """One run: its `result.json`, the Parquet files below `findings/` by the name of their check
-    (what an earlier check found goes), and the same of its cells by their names. Of a run that is
-    `refused`, since its evidence cannot be read, this only replaces what an earlier check wrote."""
+    (what an earlier check found goes), why its lost writes were lost by the files' names, and the
+    same of its cells by their names. Of a run that is `refused`, since its evidence cannot be read,
+    this only replaces what an earlier check wrote."""
 
     document: Document
     findings: Mapping[str, bytes] = field(default_factory=dict)
+    explanations: Mapping[str, bytes] = field(default_factory=dict)
     cells: Mapping[str, Judged] = field(default_factory=dict)
     refused: HistoryError | None = None
 
@@ -181,6 +183,8 @@ class Judged:
                 _store(path, None)
         for check, content in self.findings.items():
             _store(rundir.findings_of(check), content)
+        for path in (rundir.explanations, rundir.chains):
+            _store(path, self.explanations.get(path.name))
         rundir.write_json(rundir.result, self.document)
 
     def send(self, run: RemoteRun) -> Document:
@@ -211,6 +215,8 @@ class Judged:
             yield from cell._files(rundir.cell(name))
         for check, content in self.findings.items():
             yield rundir.findings_of(check).as_posix(), content
+        for name, content in self.explanations.items():
+            yield (rundir.path / name).as_posix(), content
         body = orjson.dumps(self.document, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
         yield rundir.result.as_posix(), body + b"\n"
 

@@ -262,7 +262,9 @@ class RunResult:
     hold how writes ended, and `checks` holds further counts. `simulated`: nothing real was tested.
     `clients`: what clients that are processes of the user's did. `leaders`: who led during each
     fault; `None` for a run that holds cells, which have their own, and where it was not recorded.
-    `cautions`: what the verdict does not say, though a reader may take it to.
+    `cautions`: what the verdict does not say, though a reader may take it to. `causes`: why writes
+    were lost, each with how many; `unexplained`: the lost ones that nothing explains, `None` where
+    it was not asked.
     """
 
     verdict: VerdictName
@@ -290,6 +292,8 @@ class RunResult:
     cells: tuple[CellResult, ...] = ()
     leaders: tuple[MetLeader, ...] | None = None
     cautions: tuple[str, ...] = ()
+    causes: Mapping[str, Count] = field(default_factory=dict)
+    unexplained: Count | None = None
 
     def __repr__(self) -> str:
         return f"<RunResult {self.run_id}: {self.plan}, {self.verdict}: {self.reason}>"

@@ -5,6 +5,7 @@
     history/part-*.parquet  reads/part-*.parquet  reads/ends.parquet
     observations/part-*.parquet  ballast/part-*.parquet  deliveries/part-*.parquet
     findings/*.parquet
+    explanations.parquet  explanations.json
     nodes/<node>/*.log  clients/client-<n>.log
 
 A run with cells has no history of its own; each of its cells is a run folder of the same kind:
@@ -101,6 +102,10 @@ class RunDir:
     findings = Inside("findings")
     loss = Inside("findings/loss.parquet")
     """What the loss checker found."""
+    explanations = Inside("explanations.parquet")
+    """Why each lost write was lost, a row each; absent where none was."""
+    chains = Inside("explanations.json")
+    """The events that lost them, each with its chain of facts."""
     lost_csv = Inside("lost.csv")
     figure = Inside("timeline.png")
     clients = Inside("clients")

@@ -38,6 +38,10 @@ from harness.protocols.clusters import NodeOutline as NodeOutline
 from harness.protocols.clusters import Order as Order
 from harness.protocols.clusters import Provider as Provider
 from harness.protocols.clusters import RunCluster as RunCluster
+from harness.protocols.explanations import UNEXPLAINED as UNEXPLAINED
+from harness.protocols.explanations import Explanation as Explanation
+from harness.protocols.explanations import Fact as Fact
+from harness.protocols.explanations import Prevention as Prevention
 from harness.protocols.faults import BOUNDED_DISK as BOUNDED_DISK
 from harness.protocols.faults import FAKETIME as FAKETIME
 from harness.protocols.faults import OWN_DISK as OWN_DISK

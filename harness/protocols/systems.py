@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeAlias, Type
 from harness.errors import HarnessFailure
 from harness.plan import Plan
 from harness.plan.model import OwnKey
+from harness.protocols.explanations import Explanation
 from harness.protocols.faults import Lever, UndoRecord
 from harness.protocols.groups import Consumers, GroupSettings, Record
 from harness.protocols.nodes import (
@@ -146,6 +147,8 @@ class Target(ABC, Generic[PlanOf]):
     files in the system's own format, each with its help."""
     settings_places: ClassVar[Mapping[str, str]] = {}
     """The table of a plan that each group of settings is in (`requested`)."""
+    causes: ClassVar[Mapping[str, str]] = {}
+    """Why it may lose writes: the causes of `explain`, each with a sentence for its page."""
 
     @classmethod
     def does(cls, method: str) -> bool:
@@ -380,6 +383,14 @@ class Target(ABC, Generic[PlanOf]):
     def log_lines(self) -> LogLines | None:
         """The lines of its nodes' logs that report elections and lost data."""
         return None
+
+    def explain(self, folder: Path, lost: pa.Table) -> Sequence[Explanation]:
+        """Why the acknowledged writes of `lost` were lost, from the evidence in the folder of a
+        run or of one of its cells: each value in one explanation at most. What is in none is
+        unexplained, with the facts that there are. `lost` has the columns of the checker's findings
+        (`value`, `partition`, `offset`, `invoke_ns`, `complete_ns` ...), one row a write.
+        """
+        return ()
 
     def size(self, plan: Mapping[str, Any]) -> list[str]:
         """The size of the cluster in words: `3 nodes`, `replication factor 3`."""

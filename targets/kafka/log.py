@@ -5,15 +5,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from harness.errors import Mistakes
-from harness.protocols import Cluster, End, Promises, Range, Target, Vocabulary
+from harness.protocols import Cluster, End, Explanation, Promises, Range, Target, Vocabulary
 from harness.protocols.systems import JSON
 from harness.run.cells import group_of
-from targets.kafka import promises
+from targets.kafka import explain, promises
 from targets.kafka.clients import ANY_CLIENT, library_of
 from targets.kafka.clients.library import READERS
 from targets.kafka.configuration import check_settings
@@ -26,6 +27,7 @@ class KafkaLog(Target[KafkaPlan]):
     """What our own clusters and those of users have in common."""
 
     plan: ClassVar[type[KafkaPlan]] = KafkaPlan
+    causes: ClassVar[Mapping[str, str]] = explain.CAUSES
 
     @abstractmethod
     def addresses(self, cluster: Cluster) -> str:
@@ -65,6 +67,9 @@ class KafkaLog(Target[KafkaPlan]):
 
     def promises(self, plan: Mapping[str, Any], effective: Mapping[str, Any]) -> Promises:
         return promises.promises(plan, effective.get("producer") or plan["workload"]["producer"])
+
+    def explain(self, folder: Path, lost: pa.Table) -> Sequence[Explanation]:
+        return explain.explain(folder, lost)
 
     def connection(self, cluster: Cluster, plan: KafkaPlan, number: int) -> Mapping[str, JSON]:
         return ANY_CLIENT.connection(self.addresses(cluster), plan, number)

@@ -1,0 +1,85 @@
+"""Why acknowledged writes were lost, as far as the evidence of a run says.
+
+A target explains the lost writes of a stored run (`Target.explain`): each gets exactly one cause,
+with the facts that it rests on. A cause never changes a verdict. What has none, or more than one,
+is `UNEXPLAINED`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+UNEXPLAINED: Final = "unexplained"
+"""The cause of a lost write that no evidence explains."""
+
+FactKind = Literal[
+    "acknowledged",
+    "in sync",
+    "held by",
+    "elected",
+    "truncated",
+    "disk",
+    "deleted",
+    "fault",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fact:
+    """One fact of a chain of events.
+
+    at_s    seconds since the run's start; `None` where its clock cannot be relied on
+    text    one sentence without a final full stop
+    source  what states it, in a word or two: `log of b2`, `history`
+    place   where in the run's folder: `nodes/b2/server.log:1204`; empty where it is a sum
+    """
+
+    kind: FactKind
+    text: str
+    source: str
+    at_s: float | None = None
+    node: str | None = None
+    place: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prevention:
+    """A change of the plan with which `writes` of these writes would not have been acknowledged, or
+    not been dropped: what the system's semantics guarantee, because of a fact of the run.
+
+    `key`, `value`: as `--set KEY=VALUE` takes them.
+    """
+
+    key: str
+    value: str
+    writes: int
+    text: str
+    because: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """Lost writes that were lost by one event, for one cause.
+
+    cause       one of `Target.causes`
+    partition   where they were written to; `None` where the system has none
+    epoch       of the leader that acknowledged them; `dropped_by`: of the one that dropped them
+    values      of these writes
+    first, last their lowest and highest position
+    facts       the chain of events, in order
+    survivors   how many of them a node that was up and could have led still had, where known
+    """
+
+    cause: str
+    values: tuple[int, ...]
+    partition: int | None = None
+    first: int | None = None
+    last: int | None = None
+    epoch: int | None = None
+    dropped_by: int | None = None
+    held_by: Mapping[str, int] = field(default_factory=dict)
+    facts: tuple[Fact, ...] = ()
+    preventions: tuple[Prevention, ...] = ()
+    survivors: int | None = None

@@ -1,0 +1,364 @@
+"""What the nodes of a stored run logged about its partitions: who led, who was in sync, and what
+became of each replica's log.
+
+The committed state of a partition is what controllers log: KRaft's at DEBUG, ZooKeeper's
+controller and the leader that has written it there. A leader's own "Shrinking ISR" is a request,
+not a state: a deposed one logs it too. Times are the nodes' own; those of a node whose clock a
+fault moved are not relied on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import orjson
+
+from harness.faults.journal import windows
+from harness.history.run_folder import RunDir
+from harness.protocols import FaultWindow
+
+_DATED: Final = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] \w+ ")
+_BYTES_AT_MOST: Final = 256 * 1024 * 1024
+_NOBODY: Final = ("-1", "None", "none")
+
+_CHANGE: Final = re.compile(
+    r"(?<!Replayed )partition change for TOPIC-(\d+) with topic ID \S+: (.*?)(?: \(org|$)"
+)
+_PAIR: Final = re.compile(r"(\w+): (?:\[.*?\]|\S+) -> (\[.*?\]|[^\s,]+)")
+_ONLINE: Final = re.compile(
+    r"Changed partition TOPIC-(\d+) (?:state )?from \S+ to OnlinePartition with state "
+    r"LeaderAndIsr\(leader=(-?\d+), leaderEpoch=(\d+), isr=List\(([\d, ]*)\)"
+)
+_CHANGED: Final = re.compile(
+    r"Partition TOPIC-(\d+) state changed to \(Leader:(-?\d+),ISR:([\d,]*),LeaderEpoch:(\d+)"
+)
+_UPDATED: Final = re.compile(
+    r"\[Partition TOPIC-(\d+) broker=(\d+)\] ISR updated to \[?([\d, ]+?)\]?\s+(?:\(|and )"
+)
+_SELECTED: Final = re.compile(
+    r'elected? .*?(\{"leader":.*?\}) for (?:offline )?partition \[?TOPIC[,-](\d+)'
+)
+
+_LEADS: Final = re.compile(
+    r"Leader TOPIC-(\d+)(?: with topic id \S+)? starts at leader epoch (\d+) from offset (\d+)"
+    r"(?:.*?\bISR \[([\d,]*)\])?"
+)
+_LED: Final = re.compile(r"\bTOPIC-(\d+) starts at [Ll]eader [Ee]poch:? (\d+) from offset (\d+)")
+_FOLLOWS: Final = re.compile(
+    r"Follower TOPIC-(\d+)(?: with topic id \S+)? starts at leader epoch (\d+) from offset (\d+)"
+)
+_CUT: Final = re.compile(
+    r"(?:partition=TOPIC-(\d+), .*?Truncating to offset"
+    r"|Truncating (?:log|partition) TOPIC-(\d+) to offset) (\d+)"
+)
+_LOADED: Final = re.compile(r"topic=TOPIC, partition=(\d+), .*?logEndOffset=(\d+)\)")
+_MADE: Final = re.compile(r"Created log for partition \[?TOPIC[,-](\d+)\]? ")
+_STARTS: Final = re.compile(r"partition=TOPIC-(\d+), .*Incremented log start offset to (\d+) ")
+_DELETES: Final = re.compile(r"partition=TOPIC-(\d+), .*(?:Deleting segment|Found deletable)")
+
+EventKind = Literal["leads", "follows", "cut", "loaded", "log start", "deletes"]
+_EVENTS: Final[tuple[tuple[EventKind, re.Pattern[str], int | None, int | None], ...]] = (
+    ("leads", _LEADS, 2, 3),
+    ("follows", _FOLLOWS, 2, 3),
+    ("leads", _LED, 2, 3),
+    ("loaded", _LOADED, None, 2),
+    ("log start", _STARTS, None, 2),
+    ("deletes", _DELETES, None, None),
+)
+"""Kinds of lines, with the groups that hold the epoch and the offset."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One dated line: `at_s` since the run's start, `None` where the node's clock was moved."""
+
+    at_s: float | None
+    node: str
+    place: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """The committed state of a partition from an instant on. `eligible`: its eligible leaders
+    outside the ISR, and `last_known`, its last known leader (KIP-966)."""
+
+    at_s: float
+    partition: int
+    leader: str | None
+    epoch: int
+    in_sync: tuple[str, ...]
+    eligible: tuple[str, ...] = ()
+    last_known: tuple[str, ...] = ()
+    unclean: bool = False
+    before: State | None = field(default=None, repr=False)
+    node: str = ""
+    place: str = ""
+
+    @property
+    def elected(self) -> bool:
+        """Whether a leader begins with it."""
+        begins = self.before is not None and self.epoch > self.before.epoch
+        return begins and self.leader is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """What a replica logged about its copy of a partition: `epoch` of the leader, `offset` at which
+    its log ends, is cut, or begins."""
+
+    kind: EventKind
+    at_s: float | None
+    node: str
+    partition: int
+    place: str
+    text: str
+    epoch: int | None = None
+    offset: int = 0
+
+    def by(self, at_s: float) -> bool:
+        """Whether it is known to be no later."""
+        return self.at_s is not None and self.at_s <= at_s
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """Of one topic: its states and events in order of time, and the run's faults. `source`: who
+    states the states."""
+
+    plan: dict[str, Any]
+    states: tuple[State, ...]
+    events: tuple[Event, ...]
+    faults: tuple[FaultWindow, ...]
+    source: str
+
+    def of(self, kind: EventKind, partition: int) -> list[Event]:
+        return [each for each in self.events if each.kind == kind and each.partition == partition]
+
+    def at(self, partition: int, at_s: float, epoch: int) -> State | None:
+        """The committed state within an epoch at an instant."""
+        here = [
+            state
+            for state in self.states
+            if state.partition == partition and state.epoch == epoch and state.at_s <= at_s
+        ]
+        return here[-1] if here else None
+
+    def in_force(self, at_s: float) -> tuple[str, ...]:
+        """The faults in force at an instant."""
+        return tuple(
+            fault.id
+            for fault in self.faults
+            if fault.from_s is not None
+            and fault.from_s <= at_s <= (float("inf") if fault.to_s is None else fault.to_s)
+        )
+
+
+def evidence_of(rundir: RunDir) -> Evidence:
+    """The evidence in the folder of a run or of one of its cells. Raises HistoryError for documents
+    that cannot be read; a log that is missing shows nothing."""
+    plan = rundir.read_json(rundir.plan)
+    faults = tuple(windows(rundir.faults))
+    lines = list(_lines(rundir, plan["topic"]["name"], faults))
+    states, source = _states(lines)
+    return Evidence(
+        plan=plan,
+        states=tuple(states),
+        events=tuple(_events(lines)),
+        faults=faults,
+        source=source,
+    )
+
+
+def _lines(rundir: RunDir, topic: str, faults: Sequence[FaultWindow]) -> Iterator[Line]:
+    """The dated lines of all nodes that name the topic, which is then called TOPIC."""
+    run = rundir.of_run.read_json(rundir.of_run.run)
+    start_s = datetime.fromisoformat(run["wall_time"]).timestamp()
+    moved = {node for each in faults if "clock" in each.nemesis for node in each.nodes}
+    name = re.compile(rf"(?<![\w.-]){re.escape(topic)}(?=[-,])".encode())
+    found = []
+    for file in rundir.logs():
+        if file.is_symlink() or not file.is_file():
+            continue
+        node, place = file.parent.name, str(file.relative_to(rundir.of_run.path))
+        for number, at, raw in _named(file, name):
+            at_s = None if node in moved else round(at - start_s, 3)
+            text = name.sub(b"TOPIC", raw).decode("utf-8", "replace").strip()
+            found.append(Line(at_s=at_s, node=node, place=f"{place}:{number}", text=text))
+    yield from sorted(found, key=lambda line: (line.at_s is None, line.at_s or 0.0))
+
+
+def _named(file: Path, name: re.Pattern[bytes]) -> Iterator[tuple[int, float, bytes]]:
+    seen, number = 0, 0
+    with file.open("rb") as stream:
+        while seen < _BYTES_AT_MOST and (raw := stream.readline(1 << 16)):
+            seen, number = seen + len(raw), number + 1
+            if name.search(raw) and (dated := _DATED.match(raw)):
+                second = datetime.fromisoformat(dated[1].decode()).replace(tzinfo=UTC)
+                yield number, second.timestamp() + int(dated[2]) / 1e3, raw[dated.end() :]
+
+
+# The committed states.
+
+
+def _states(lines: Sequence[Line]) -> tuple[list[State], str]:
+    found = list(_of_kraft(lines))
+    if found:
+        return found, "controllers' logs"
+    return list(_of_zookeeper(lines)), "logs of the controller and of leaders"
+
+
+def _of_kraft(lines: Sequence[Line]) -> Iterator[State]:
+    """Every controller logs every change. One that has lost its quorum logs changes that were never
+    committed: of two that are of one partition epoch, the one counts that more controllers log. A
+    topic's creation is not logged: its first leader logs its first state."""
+    now: dict[int, State] = {}
+    changes: dict[tuple[int, int], dict[str, list[Line]]] = {}
+    for line in lines:
+        if line.at_s is None:
+            continue
+        if (found := _LEADS.search(line.text)) and found[2] == "0" and int(found[1]) not in now:
+            now[int(found[1])] = State(
+                at_s=line.at_s,
+                partition=int(found[1]),
+                leader=line.node,
+                epoch=0,
+                in_sync=_brokers(found[4] or ""),
+                node=line.node,
+                place=line.place,
+            )
+        elif found := _CHANGE.search(line.text):
+            version = int(dict(_PAIR.findall(found[2])).get("partitionEpoch", -1))
+            said = changes.setdefault((int(found[1]), version), {})
+            said.setdefault(found[2], []).append(line)
+    if not changes:
+        return
+    yield from now.values()
+    for (partition, _), said in sorted(changes.items()):
+        text, lines_of = max(said.items(), key=_committed)
+        line, pairs, before = lines_of[0], dict(_PAIR.findall(text)), now.get(partition)
+        if before is None or line.at_s is None:
+            continue
+        leader = _broker(pairs["leader"]) if "leader" in pairs else before.leader
+        now[partition] = state = replace(
+            before,
+            at_s=line.at_s,
+            leader=leader,
+            epoch=int(pairs.get("leaderEpoch", before.epoch)),
+            in_sync=_brokers(pairs["isr"]) if "isr" in pairs else before.in_sync,
+            eligible=_brokers(pairs["elr"]) if "elr" in pairs else before.eligible,
+            last_known=(
+                _brokers(pairs["lastKnownElr"]) if "lastKnownElr" in pairs else before.last_known
+            ),
+            unclean="UNCLEAN" in line.text and leader is not None,
+            before=before,
+            node=line.node,
+            place=line.place,
+        )
+        yield state
+
+
+def _committed(said: tuple[str, list[Line]]) -> tuple[int, float]:
+    return len({line.node for line in said[1]}), said[1][-1].at_s or 0.0
+
+
+def _of_zookeeper(lines: Sequence[Line]) -> Iterator[State]:
+    """The controller logs whom it elects, a leader the ISR that it has written. What a leader that
+    is none any more logs is no state."""
+    now: dict[int, State] = {}
+    for line in lines:
+        if line.at_s is None or (found := _written(line)) is None:
+            continue
+        partition, leader, epoch, in_sync = found
+        before = now.get(partition)
+        if epoch is None and (before is None or before.leader != leader):
+            continue
+        epoch = before.epoch if epoch is None and before is not None else epoch or 0
+        if before is not None and epoch < before.epoch:
+            continue
+        begins = before is not None and epoch > before.epoch and leader is not None
+        now[partition] = state = State(
+            at_s=line.at_s,
+            partition=partition,
+            leader=leader,
+            epoch=epoch,
+            in_sync=in_sync,
+            unclean=begins and before is not None and leader not in before.in_sync,
+            before=before,
+            node=line.node,
+            place=line.place,
+        )
+        yield state
+
+
+def _written(line: Line) -> tuple[int, str | None, int | None, tuple[str, ...]] | None:
+    """Partition, leader, epoch and ISR of a line that states them; a leader's own has no epoch."""
+    if found := _ONLINE.search(line.text):
+        return int(found[1]), _broker(found[2]), int(found[3]), _brokers(found[4])
+    if found := _CHANGED.search(line.text):
+        return int(found[1]), _broker(found[2]), int(found[4]), _brokers(found[3])
+    if found := _UPDATED.search(line.text):
+        return int(found[1]), _broker(found[2]), None, _brokers(found[3])
+    if found := _SELECTED.search(line.text):
+        try:
+            state = orjson.loads(found[1])
+            in_sync = tuple(f"b{number}" for number in state["isr"])
+            return int(found[2]), _broker(str(state["leader"])), int(state["leader_epoch"]), in_sync
+        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+            return None
+    return None
+
+
+def _broker(number: str) -> str | None:
+    return None if number in _NOBODY else f"b{number}"
+
+
+def _brokers(numbers: str) -> tuple[str, ...]:
+    return tuple(f"b{number}" for number in re.findall(r"\d+", numbers))
+
+
+# What became of each replica's log.
+
+
+def _events(lines: Sequence[Line]) -> Iterator[Event]:
+    """A log that is created a second time was lost in between: it ends at 0."""
+    made: set[tuple[str, str]] = set()
+    for line in lines:
+        if found := _CUT.search(line.text):
+            number = found[1] or found[2]
+            yield _event("cut", line, number, offset=int(found[3]))
+        elif found := _MADE.search(line.text):
+            if (line.node, found[1]) in made:
+                yield _event("loaded", line, found[1])
+            made.add((line.node, found[1]))
+        else:
+            for kind, pattern, epoch, offset in _EVENTS:
+                if found := pattern.search(line.text):
+                    yield _event(
+                        kind,
+                        line,
+                        found[1],
+                        epoch=int(found[epoch]) if epoch else None,
+                        offset=int(found[offset]) if offset else 0,
+                    )
+                    break
+
+
+def _event(
+    kind: EventKind, line: Line, partition: str, *, epoch: int | None = None, offset: int = 0
+) -> Event:
+    return Event(
+        kind=kind,
+        at_s=line.at_s,
+        node=line.node,
+        partition=int(partition),
+        place=line.place,
+        text=line.text,
+        epoch=epoch,
+        offset=offset,
+    )
