@@ -46,17 +46,36 @@ class Fact:
 
 @dataclass(frozen=True, kw_only=True)
 class Prevention:
-    """A change of the plan with which `writes` of these writes would not have been acknowledged, or
-    not been dropped: what the system's semantics guarantee, because of a fact of the run.
+    """A change of the plan that would have kept `writes` of these writes from being lost, as the
+    system's semantics guarantee because of a fact of the run. Never "nothing would be lost".
 
-    `key`, `value`: as `--set KEY=VALUE` takes them.
+    key, value  as `--set KEY=VALUE` takes them
+    because     the fact
+    else_       what would have been so; empty: they would not have been acknowledged
     """
 
     key: str
     value: str
     writes: int
-    text: str
     because: str
+    else_: str = ""
+
+    @property
+    def change(self) -> str:
+        """What `--set` takes."""
+        return f"{self.key}={self.value}"
+
+    def sentence(self, lost: int) -> str:
+        """Of `lost` writes in all, without a final full stop."""
+        setting = (
+            f"{self.key.replace('workload.producer.', '').split('settings.')[-1]}={self.value}"
+        )
+        clause = self.else_
+        if not clause and self.writes == lost:
+            clause = f"none of these {lost:,} would have been acknowledged"
+        elif not clause:
+            clause = f"{self.writes:,} of these {lost:,} would not have been acknowledged"
+        return f"With {setting.replace(chr(34), '')}, {clause}: {self.because}"
 
 
 @dataclass(frozen=True, kw_only=True)

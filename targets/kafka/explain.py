@@ -475,38 +475,32 @@ class Autopsy:
         isrs = self._isrs(loss, writes)
         if not isrs or loss.dropped_by is None:
             return
-        least, replicas = min_insync_replicas(self.evidence.plan), _replicas(self.evidence.plan)
-        wanted = max(least, 1) + 1
+        wanted = max(min_insync_replicas(self.evidence.plan), 1) + 1
         below = Counter({isr: count for isr, count in isrs.items() if len(isr) < wanted})
-        if self.acks == ALL and below and wanted <= replicas:
-            text = f"With min.insync.replicas={wanted}, {_refused(below.total(), len(writes))}"
-            because = f"the ISR was {' or '.join(map(_set, below))} when they were"
+        if self.acks == ALL and below and wanted <= _replicas(self.evidence.plan):
             yield Prevention(
                 key='topic.settings."min.insync.replicas"',
                 value=str(wanted),
                 writes=below.total(),
-                text=text,
-                because=because,
+                because=f"the ISR was {' or '.join(map(_set, below))} when they were",
             )
         new = self.begins[loss.partition][loss.dropped_by].node
-        if self.acks != ALL and loss.cause.startswith(BEFORE_REPLICATION):
-            missed = sum(count for isr, count in isrs.items() if new in isr)
-            if missed:
-                yield Prevention(
-                    key="workload.producer.acks",
-                    value="all",
-                    writes=missed,
-                    text=f"With acks=all, {_refused(missed, len(writes))} then",
-                    because=f"{new} was in the ISR and never had them",
-                )
+        missed = sum(count for isr, count in isrs.items() if new in isr)
+        if self.acks != ALL and loss.cause.startswith(BEFORE_REPLICATION) and missed:
+            yield Prevention(
+                key="workload.producer.acks",
+                value="all",
+                writes=missed,
+                because=f"{new} was in the ISR and never had them",
+            )
         alone = self.leader(loss.partition, loss.epoch) if loss.epoch is not None else None
         if loss.cause in (UNCLEAN, UNCLEAN + DEPOSED) and set(isrs) == {(alone,)}:
             yield Prevention(
                 key='topic.settings."unclean.leader.election.enable"',
                 value="false",
                 writes=len(writes),
-                text=f"With unclean.leader.election.enable=false only {alone} could have led",
                 because=f"the ISR was {_set((alone,))}",
+                else_=f"only {alone} could have led",
             )
 
 
@@ -542,9 +536,3 @@ def _set(nodes: Sequence[str | None]) -> str:
 
 def _many(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def _refused(part: int, whole: int) -> str:
-    if part == whole:
-        return f"none of these {whole:,} would have been acknowledged"
-    return f"{part:,} of these {whole:,} would not have been acknowledged"
