@@ -28,6 +28,7 @@ from reports import checks, formatting
 from reports.cells import Cells
 from reports.checks import CheckView, Examples, examples
 from reports.references import Reference, references
+from reports.why import Why, why
 
 # What a reader of a run's page must know before believing a number.
 
@@ -389,6 +390,11 @@ class RunView:
     def events(self) -> list[Event]:
         """The events at which those intervals may begin or end."""
         return events(self.line)
+
+    @cached_property
+    def why(self) -> Why | None:
+        """Why its lost writes were lost."""
+        return why(self.run) if self.result else None
 
     @property
     def references(self) -> list[Reference]:

@@ -47,7 +47,7 @@ def explained(rundir: RunDir, results: Iterable[CheckResult]) -> Explained:
     unexplained = causes.pop(UNEXPLAINED, 0)
     files = {
         rundir.explanations.name: packed(rows_of(explanations)),
-        rundir.chains.name: chains_document(explanations, target.causes),
+        rundir.chains.name: chains_document(explanations, target.causes, target.defects),
     }
     return Explained(dict(causes.most_common()), unexplained, files)
 

@@ -4,7 +4,7 @@ each write, and `explanations.json`, the chain of facts of each event that lost 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -34,16 +34,18 @@ _SCHEMA: Final = pa.schema(
 @dataclass(frozen=True, kw_only=True)
 class Chain:
     """An explanation as it is stored: `writes` is how many it explains, `sentence` its cause in
-    words."""
+    words, `defect` whether the system promises that it cannot happen."""
 
     cause: str
     sentence: str
     writes: int
+    defect: bool = False
     partition: int | None = None
     first: int | None = None
     last: int | None = None
     epoch: int | None = None
     dropped_by: int | None = None
+    kept: int | None = None
     held_by: Mapping[str, int] = field(default_factory=dict)
     facts: tuple[Fact, ...] = ()
     preventions: tuple[Prevention, ...] = ()
@@ -68,12 +70,15 @@ def rows_of(explanations: Sequence[Explanation]) -> pa.Table:
     return pa.table(columns, schema=_SCHEMA)
 
 
-def chains_document(explanations: Sequence[Explanation], sentences: Mapping[str, str]) -> bytes:
-    """What explanations.json holds; `sentences` by cause."""
+def chains_document(
+    explanations: Sequence[Explanation], sentences: Mapping[str, str], defects: Collection[str]
+) -> bytes:
+    """What explanations.json holds; `sentences` by cause, and the causes that are `defects`."""
     chains = []
     for each in explanations:
-        document = {"cause": each.cause, "sentence": sentences.get(each.cause, _NOTHING)}
-        document |= {"writes": len(each.values), **asdict(each)}
+        document: dict[str, Any] = {"cause": each.cause}
+        document["sentence"] = sentences.get(each.cause, _NOTHING)
+        document |= {"writes": len(each.values), "defect": each.cause in defects, **asdict(each)}
         del document["values"]
         chains.append(document)
     body = {"schema": SCHEMA_VERSION, "chains": chains}

@@ -86,7 +86,7 @@ class Explanation:
     partition   where they were written to; `None` where the system has none
     epoch       of the leader that acknowledged them; `dropped_by`: of the one that dropped them
     values      of these writes
-    first, last their lowest and highest position
+    first, last their lowest and highest position; `kept`: every position below it stayed
     facts       the chain of events, in order
     survivors   how many of them a node that was up and could have led still had, where known
     """
@@ -98,6 +98,7 @@ class Explanation:
     last: int | None = None
     epoch: int | None = None
     dropped_by: int | None = None
+    kept: int | None = None
     held_by: Mapping[str, int] = field(default_factory=dict)
     facts: tuple[Fact, ...] = ()
     preventions: tuple[Prevention, ...] = ()

@@ -149,6 +149,8 @@ class Target(ABC, Generic[PlanOf]):
     """The table of a plan that each group of settings is in (`requested`)."""
     causes: ClassVar[Mapping[str, str]] = {}
     """Why it may lose writes: the causes of `explain`, each with a sentence for its page."""
+    defects: ClassVar[frozenset[str]] = frozenset()
+    """Those of them that the system promises cannot happen."""
 
     @classmethod
     def does(cls, method: str) -> bool:

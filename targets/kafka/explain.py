@@ -322,11 +322,18 @@ class Autopsy:
             last=max(offsets),
             epoch=loss.epoch,
             dropped_by=loss.dropped_by,
+            kept=self._kept(loss),
             held_by=survivors,
             facts=tuple(facts),
             preventions=tuple(self._preventions(loss, writes)),
             survivors=max(survivors.values(), default=0) if loss.dropped_by is not None else None,
         )
+
+    def _kept(self, loss: Loss) -> int | None:
+        """Where the log of the leader ended that dropped them."""
+        if loss.dropped_by is None:
+            return self.log_starts.get(loss.partition) if loss.cause == DELETED else None
+        return self.begins[loss.partition][loss.dropped_by].offset
 
     def _facts(
         self,

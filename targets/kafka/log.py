@@ -28,6 +28,7 @@ class KafkaLog(Target[KafkaPlan]):
 
     plan: ClassVar[type[KafkaPlan]] = KafkaPlan
     causes: ClassVar[Mapping[str, str]] = explain.CAUSES
+    defects: ClassVar[frozenset[str]] = frozenset({explain.BUG})
 
     @abstractmethod
     def addresses(self, cluster: Cluster) -> str:

@@ -1,0 +1,222 @@
+"""Why the lost writes of a run were lost, as its page shows it: the chain of events of each
+partition, what became of its log, and what would have prevented the loss."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby, islice
+from typing import Final
+
+from harness.history.explanations import Chain, chains_of
+from harness.history.run_folder import RunDir
+from harness.protocols import Fact, Prevention
+
+_LINES_AT_MOST: Final = 12
+_OPEN_AT_MOST: Final = 3
+"""The number of partitions whose chains are unfolded."""
+_CHARACTERS_AT_MOST: Final = 600
+_WEIGHT: Final = (
+    "elected",
+    "disk",
+    "deleted",
+    "truncated",
+    "acknowledged",
+    "in sync",
+    "held by",
+    "fault",
+)
+"""Kinds of facts, the most telling first: the others of a long chain are folded."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A line of a chain: a fact, with what its source says, or the loss itself."""
+
+    at_s: float | None
+    text: str
+    source: str = ""
+    place: str = ""
+    quoted: str = ""
+    kind: str = "lost"
+    defect: bool = False
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A part of a log between two positions: what has stayed, what was removed, what came after."""
+
+    kind: str
+    first: int
+    behind: int
+    epoch: int | None
+
+
+@dataclass(frozen=True)
+class Story:
+    """What lost writes of one partition."""
+
+    partition: int | None
+    chains: tuple[Chain, ...]
+    quoted: Mapping[str, str]
+
+    @property
+    def writes(self) -> int:
+        return sum(chain.writes for chain in self.chains)
+
+    @cached_property
+    def _all(self) -> list[Step]:
+        facts = {(fact.text, fact.place): fact for chain in self.chains for fact in chain.facts}
+        steps = [_step(fact, self.quoted) for fact in facts.values()]
+        steps += [
+            Step(_lost_at(chain), f"{chain.writes:,} lost: {chain.sentence}", defect=chain.defect)
+            for chain in self.chains
+        ]
+        return sorted(steps, key=lambda step: (step.at_s is None, step.at_s or 0.0))
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """The lines that are shown, in order of time."""
+        by_weight = sorted(self._all, key=lambda step: _weight(step.kind))
+        shown = {id(step) for step in by_weight[:_LINES_AT_MOST]}
+        return [step for step in self._all if id(step) in shown]
+
+    @property
+    def folded(self) -> list[Step]:
+        shown = {id(step) for step in self.steps}
+        return [step for step in self._all if id(step) not in shown]
+
+    @cached_property
+    def bars(self) -> list[Bar]:
+        """The log by position: what stayed, and what each event removed."""
+        cuts = [chain for chain in self.chains if chain.kept is not None and chain.last is not None]
+        if not cuts:
+            return []
+        kept = min(chain.kept or 0 for chain in cuts)
+        last = max(chain.last or 0 for chain in cuts)
+        epochs = {chain.epoch for chain in cuts}
+        epoch = epochs.pop() if len(epochs) == 1 else None
+        stayed = [Bar("kept", 0, kept, epoch)] if kept else []
+        return [*stayed, Bar("removed", kept, last + 1, epoch)]
+
+
+@dataclass(frozen=True)
+class Why:
+    """Of all lost writes of a run."""
+
+    stories: tuple[Story, ...]
+
+    @property
+    def lost(self) -> int:
+        return sum(story.writes for story in self.stories)
+
+    @property
+    def chains(self) -> Iterator[Chain]:
+        return (chain for story in self.stories for chain in story.chains)
+
+    @property
+    def unexplained(self) -> int:
+        return sum(chain.writes for chain in self.chains if not chain.explained)
+
+    @property
+    def open(self) -> tuple[Story, ...]:
+        return self.stories[:_OPEN_AT_MOST]
+
+    @property
+    def others(self) -> tuple[Story, ...]:
+        return self.stories[_OPEN_AT_MOST:]
+
+    @property
+    def causes(self) -> list[tuple[Chain, int]]:
+        """A chain of each cause, with how many writes it cost, the dearest first."""
+        counts: Counter[str] = Counter()
+        of: dict[str, Chain] = {}
+        for chain in self.chains:
+            counts[chain.cause] += chain.writes
+            of.setdefault(chain.cause, chain)
+        return [(of[cause], count) for cause, count in counts.most_common()]
+
+    @property
+    def survivors(self) -> int:
+        """Of how many a node that was up and was not elected had a copy."""
+        return sum(chain.survivors or 0 for chain in self.chains)
+
+    @property
+    def preventions(self) -> list[tuple[Prevention, str]]:
+        """Each change that would have kept some of them, with its sentence, the best first."""
+        found: dict[str, list[Prevention]] = {}
+        for chain in self.chains:
+            for each in chain.preventions:
+                found.setdefault(each.change, []).append(each)
+        merged = [_merged(every) for every in found.values()]
+        merged.sort(key=lambda each: -each.writes)
+        return [(each, each.sentence(self.lost)) for each in merged]
+
+
+def why(rundir: RunDir) -> Why | None:
+    """Of a run without cells or of a cell; `None` where nothing was lost, or nobody asked. Raises
+    HistoryError."""
+    chains = sorted(chains_of(rundir), key=lambda chain: (chain.partition is None, chain.partition))
+    quoted = _quoted(rundir, [fact.place for chain in chains for fact in chain.facts])
+    stories = [
+        Story(partition, tuple(every), quoted)
+        for partition, every in groupby(chains, key=lambda chain: chain.partition)
+    ]
+    stories.sort(key=lambda story: -story.writes)
+    return Why(tuple(stories)) if stories else None
+
+
+def _merged(every: Sequence[Prevention]) -> Prevention:
+    reasons = list(dict.fromkeys(each.because for each in every))
+    because = reasons[0] if len(reasons) == 1 else f"{reasons[0]}, or alike"
+    total = sum(each.writes for each in every)
+    first = every[0]
+    return Prevention(
+        key=first.key, value=first.value, writes=total, because=because, else_=first.else_
+    )
+
+
+def _lost_at(chain: Chain) -> float | None:
+    """When they were lost: just after the election that dropped them."""
+    elected = [fact.at_s for fact in chain.facts if fact.kind in ("elected", "deleted")]
+    known = [at_s for at_s in elected if at_s is not None]
+    return max(known) + 1e-6 if known else None
+
+
+def _step(fact: Fact, quoted: Mapping[str, str]) -> Step:
+    return Step(
+        at_s=fact.at_s,
+        text=fact.text,
+        source=fact.source,
+        place=fact.place,
+        quoted=quoted.get(fact.place, ""),
+        kind=fact.kind,
+    )
+
+
+def _weight(kind: str) -> int:
+    return _WEIGHT.index(kind) if kind in _WEIGHT else -1
+
+
+def _quoted(rundir: RunDir, places: Sequence[str]) -> dict[str, str]:
+    """The lines of the folder's files that facts name, `FILE:NUMBER`. What is missing is left
+    out."""
+    wanted: dict[str, set[int]] = {}
+    for place in places:
+        name, _, number = place.rpartition(":")
+        if name and number.isdigit():
+            wanted.setdefault(name, set()).add(int(number))
+    found = {}
+    root = rundir.of_run.path
+    logs = {str(path.relative_to(root)): path for path in rundir.logs()}
+    for name, numbers in wanted.items():
+        if (path := logs.get(name)) is None or path.is_symlink():
+            continue
+        with path.open("rb") as stream:
+            for at, line in enumerate(islice(stream, max(numbers)), 1):
+                if at in numbers:
+                    text = line.decode("utf-8", "replace").strip()
+                    found[f"{name}:{at}"] = text[:_CHARACTERS_AT_MOST]
+    return found
