@@ -1,0 +1,158 @@
+"""Why writes were lost, of stored real runs: the lines of their nodes' logs about the topic, and a
+sample of their lost writes (`losses/`)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from harness.protocols import UNEXPLAINED, Explanation
+from targets.kafka import Kafka
+from targets.kafka.explain import CAUSES, explain
+
+LOSSES = Path(__file__).parent / "losses"
+
+CASES = {
+    "unclean-4.4": {"unclean-election": 50, "unclean-election-deposed": 31},
+    "zookeeper-2.8": {"unclean-election": 21, "unclean-election-deposed": 12},
+    "eligible-leader-4.4": {"eligible-leader": 23, "eligible-leader-deposed": 22},
+    "acks1-4.4": {"before-replication": 17, "before-replication-deposed": 19},
+    "wiped-4.4": {"disk-wiped": 52},
+    "power-4.4": {"disk-power": 32},
+    "never-stored-4.4": {"never-stored": 19},
+    "longer-log-4.4": {"unclean-election": 546, "unclean-election-deposed": 262},
+    "three-leaders-4.3": {"unclean-election": 34},
+    "uncommitted-3.8": {"before-replication": 8, "before-replication-deposed": 23},
+}
+
+
+def folder_of(case: dict[str, Any], folder: Path) -> Path:
+    """The run folder of a case, as far as its losses are explained from it."""
+    (folder / "plan.json").write_text(json.dumps({"schema": 1, **case["plan"]}))
+    run = {"schema": 1, "wall_time": case["wall_time"], "settings": {}}
+    (folder / "run.json").write_text(json.dumps(run))
+    (folder / "faults.jsonl").write_text(
+        "".join(json.dumps(each) + "\n" for each in case["faults"])
+    )
+    for name, lines in case["logs"].items():
+        log = folder / "nodes" / name
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("".join(line + "\n" for line in lines))
+    (folder / "reads").mkdir()
+    starts = {int(partition): start for partition, start in case["log_starts"].items()}
+    ends = {"partition": list(starts), "log_start_offset": list(starts.values())}
+    pq.write_table(pa.table(ends), folder / "reads/ends.parquet")
+    return folder
+
+
+def case_of(name: str) -> dict[str, Any]:
+    case: dict[str, Any] = json.loads((LOSSES / f"{name}.json").read_text())
+    return case
+
+
+def explained(case: dict[str, Any], folder: Path) -> list[Explanation]:
+    return explain(folder_of(case, folder), pa.table(case["lost"]))
+
+
+def counted(explanations: list[Explanation]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for each in explanations:
+        counts[each.cause] += len(each.values)
+    return counts
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_lost_write_of_a_real_run_has_its_cause(name: str, tmp_path: Path) -> None:
+    case = case_of(name)
+    found = explained(case, tmp_path)
+    assert counted(found) == CASES[name]
+    assert sorted(v for each in found for v in each.values) == sorted(case["lost"]["value"])
+    assert set(CASES[name]) <= set(CAUSES)
+
+
+def test_each_fact_of_a_log_names_the_line_that_states_it(tmp_path: Path) -> None:
+    for each in explained(case_of("unclean-4.4"), tmp_path):
+        for fact in each.facts:
+            if fact.source.startswith("log of"):
+                name, _, number = fact.place.rpartition(":")
+                line = (tmp_path / name).read_text().splitlines()[int(number) - 1]
+                assert "ackloss-0" in line
+                assert f"nodes/{fact.node}/" in fact.place
+
+
+def test_what_the_semantics_guarantee_is_stated_and_nothing_else(tmp_path: Path) -> None:
+    found = explained(case_of("unclean-4.4"), tmp_path)
+    for each in found:
+        assert [prevention.sentence(len(each.values)) for prevention in each.preventions] == [
+            f"With min.insync.replicas=2, none of these {len(each.values)} would have been "
+            "acknowledged: the ISR was {b1} when they were",
+            "With unclean.leader.election.enable=false, only b1 could have led: the ISR was {b1}",
+        ]
+
+
+def test_with_acks_1_all_would_have_waited_for_who_was_elected(tmp_path: Path) -> None:
+    for each in explained(case_of("acks1-4.4"), tmp_path):
+        (prevention,) = each.preventions
+        assert prevention.change == "workload.producer.acks=all"
+        assert prevention.writes == len(each.values)
+
+
+def test_a_stale_tail_of_a_deposed_leader_is_no_copy(tmp_path: Path) -> None:
+    """Its log is longer than that of who was elected, and holds none of the lost writes."""
+    found = explained(case_of("three-leaders-4.3"), tmp_path)
+    assert all(each.survivors == 0 for each in found)
+    assert {(each.epoch, each.dropped_by) for each in found} == {(0, 1), (4, 5)}
+
+
+def test_what_a_replica_had_that_was_not_elected_is_counted(tmp_path: Path) -> None:
+    first, _ = explained(case_of("longer-log-4.4"), tmp_path)
+    assert (first.survivors, first.held_by) == (2, {"b3": 2})
+
+
+def test_an_uncommitted_change_of_a_controller_without_a_quorum_does_not_count(
+    tmp_path: Path,
+) -> None:
+    """b1 shrank the ISR to itself and b2 as a controller that had lost its quorum."""
+    (each, *_) = explained(case_of("uncommitted-3.8"), tmp_path)
+    (election,) = [fact for fact in each.facts if "was elected" in fact.text]
+    assert "b3 was elected cleanly in epoch 2; the ISR was {b2, b3}" in election.text
+
+
+def test_what_kafka_promises_never_to_lose_is_a_defect(tmp_path: Path) -> None:
+    """The same run, had its writes been sent with acks=all: who was elected was in the ISR."""
+    case = case_of("acks1-4.4")
+    case["plan"]["workload"]["producer"]["acks"] = "all"
+    assert counted(explained(case, tmp_path)) == {"in-sync-without-it": 36}
+    assert Kafka.defects == {"in-sync-without-it"}
+
+
+def test_without_logs_nothing_is_guessed(tmp_path: Path) -> None:
+    case = case_of("unclean-4.4")
+    case["logs"] = {}
+    assert counted(explained(case, tmp_path)) == {UNEXPLAINED: 81}
+
+
+@pytest.mark.parametrize("lacking", ["c1/server.log", "c2/server.log", "c3/server.log"])
+def test_one_controllers_log_suffices(lacking: str, tmp_path: Path) -> None:
+    case = case_of("unclean-4.4")
+    kept = {"c1/server.log", "c2/server.log", "c3/server.log"} - {lacking}
+    del case["logs"][lacking], case["logs"][min(kept)]
+    assert counted(explained(case, tmp_path)) == CASES["unclean-4.4"]
+
+
+def test_a_write_without_a_position_is_unexplained(tmp_path: Path) -> None:
+    case = case_of("power-4.4")
+    case["lost"]["offset"][0] = None
+    assert counted(explained(case, tmp_path)) == {"disk-power": 31, UNEXPLAINED: 1}
+
+
+def test_what_is_below_the_log_start_was_deleted(tmp_path: Path) -> None:
+    case = case_of("power-4.4")
+    case["log_starts"]["0"] = 1_000_000
+    assert counted(explained(case, tmp_path)) == {"deleted": 32}
