@@ -17,8 +17,12 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from harness.faults.journal import windows
+from harness.history import MEMBERS
 from harness.history.run_folder import RunDir
 from harness.protocols import FaultWindow
 
@@ -128,14 +132,12 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """Of one topic: its states and events in order of time, and the run's faults. `source`: who
-    states the states."""
+    """Of one topic: its states and events in order of time, and the run's faults."""
 
     plan: dict[str, Any]
     states: tuple[State, ...]
     events: tuple[Event, ...]
     faults: tuple[FaultWindow, ...]
-    source: str
 
     def of(self, kind: EventKind, partition: int) -> list[Event]:
         return [each for each in self.events if each.kind == kind and each.partition == partition]
@@ -159,19 +161,24 @@ class Evidence:
         )
 
 
-def evidence_of(rundir: RunDir) -> Evidence:
-    """The evidence in the folder of a run or of one of its cells. Raises HistoryError for documents
-    that cannot be read; a log that is missing shows nothing."""
+def evidence_of(rundir: RunDir, lost: pa.Table) -> Evidence:
+    """The evidence in the folder of a run or of one of its cells about its lost writes. Raises
+    HistoryError for documents that cannot be read; a log that is missing shows nothing."""
     plan = rundir.read_json(rundir.plan)
     faults = tuple(windows(rundir.faults))
     lines = list(_lines(rundir, plan["topic"]["name"], faults))
-    states, source = _states(lines)
+    states = _states(lines)
+    logged = {state.partition for state in states if state.elected}
+    seen = [state for state in _observed(rundir) if state.partition not in logged]
+    changed = {state.partition for state in seen if state.elected}
+    kept = [state for state in states if state.partition not in changed]
+    states = kept + [state for state in seen if state.partition in changed]
+    events = tuple(_events(lines))
     return Evidence(
         plan=plan,
         states=tuple(states),
-        events=tuple(_events(lines)),
+        events=(*events, *_begins(events, states, rundir, lost)),
         faults=faults,
-        source=source,
     )
 
 
@@ -206,11 +213,48 @@ def _named(file: Path, name: re.Pattern[bytes]) -> Iterator[tuple[int, float, by
 # The committed states.
 
 
-def _states(lines: Sequence[Line]) -> tuple[list[State], str]:
-    found = list(_of_kraft(lines))
-    if found:
-        return found, "controllers' logs"
-    return list(_of_zookeeper(lines)), "logs of the controller and of leaders"
+def _states(lines: Sequence[Line]) -> list[State]:
+    return list(_of_kraft(lines)) or list(_of_zookeeper(lines))
+
+
+def _observed(rundir: RunDir) -> Iterator[State]:
+    """What the run observed itself, for versions whose controller does not log what it decides: the
+    state as ZooKeeper or the node with the highest epoch has it. Seen later than it was."""
+    parts = rundir.parts(rundir.observations)
+    names = ["time_ns", "answered_by", "partition", "leader", "leader_epoch"]
+    now: dict[int, State] = {}
+    for table in (pq.read_table(part) for part in parts):
+        members = _members(table)
+        rows = zip(*(table[name].to_pylist() for name in names), members, strict=True)
+        for time_ns, node, partition, leader, epoch, in_sync in sorted(rows, key=_time):
+            before = now.get(partition)
+            if partition is None or epoch is None or epoch < max(0, before.epoch if before else 0):
+                continue
+            written = tuple(in_sync or ())
+            same = before is not None and (before.epoch, before.leader) == (epoch, leader)
+            if before is not None and same and set(before.in_sync) == set(written):
+                continue
+            begins = before is not None and epoch > before.epoch and leader is not None
+            now[partition] = state = State(
+                at_s=time_ns / 1e9,
+                partition=partition,
+                leader=leader,
+                epoch=epoch,
+                in_sync=written,
+                unclean=begins and before is not None and leader not in before.in_sync,
+                before=before,
+                node=node,
+            )
+            yield state
+
+
+def _time(row: tuple[Any, ...]) -> int:
+    return int(row[0])
+
+
+def _members(table: pa.Table) -> list[Any]:
+    found: list[Any] = table[MEMBERS].to_pylist() if MEMBERS in table.column_names else []
+    return found or [None] * table.num_rows
 
 
 def _of_kraft(lines: Sequence[Line]) -> Iterator[State]:
@@ -347,6 +391,61 @@ def _events(lines: Sequence[Line]) -> Iterator[Event]:
                         offset=int(found[offset]) if offset else 0,
                     )
                     break
+
+
+def _begins(
+    events: Sequence[Event], states: Sequence[State], rundir: RunDir, lost: pa.Table
+) -> Iterator[Event]:
+    """Where leaders began, of versions that never log it (before 0.11): no later than where the
+    final log has another record, or none, than the one that was acknowledged there before their
+    election."""
+    logged = {each.partition for each in events if each.kind == "leads"}
+    for state in states:
+        if not state.elected or state.partition in logged or state.leader is None:
+            continue
+        before = pc.and_(
+            pc.equal(lost["partition"], state.partition),
+            pc.less_equal(lost["complete_ns"], int(state.at_s * 1e9)),
+        )
+        replaced = _replaced(rundir, state.partition, lost.filter(pc.fill_null(before, False)))
+        if replaced is not None:
+            offset, what = replaced
+            yield Event(
+                kind="leads",
+                at_s=state.at_s,
+                node=state.leader,
+                partition=state.partition,
+                place="reads/",
+                text=what,
+                epoch=state.epoch,
+                offset=offset,
+            )
+
+
+def _replaced(rundir: RunDir, partition: int, lost: pa.Table) -> tuple[int, str] | None:
+    """The lowest offset at which the final log has another record than the one that was
+    acknowledged there, or has ended, and what it has."""
+    acknowledged = dict(zip(lost["offset"].to_pylist(), lost["value"].to_pylist(), strict=True))
+    found: list[tuple[int, str]] = []
+    for part in rundir.parts(rundir.reads) if acknowledged else ():
+        table = pq.read_table(part, columns=["partition", "offset", "value"])
+        table = table.filter(pc.equal(table["partition"], partition))
+        for offset, value in zip(
+            table["offset"].to_pylist(), table["value"].to_pylist(), strict=True
+        ):
+            if (gone := acknowledged.get(offset)) is not None:
+                text = f"at {offset:,}, where {gone} was acknowledged, stands {value}"
+                found.append((offset, text))
+    if acknowledged and rundir.ends.is_file():
+        ends = pq.read_table(rundir.ends, columns=["partition", "position", "complete"])
+        for row in ends.to_pylist():
+            end = row["position"]
+            if row["partition"] == partition and row["complete"] and end <= max(acknowledged):
+                text = (
+                    f"the final log ends at {end:,}; up to {max(acknowledged):,} was acknowledged"
+                )
+                found.append((end, text))
+    return min(found, default=None)
 
 
 def _event(

@@ -93,7 +93,7 @@ def explain(folder: Path, lost: pa.Table) -> list[Explanation]:
     """The explanations of these lost writes, in the order of the first loss of each. Raises
     HistoryError for a folder that cannot be read."""
     rundir = RunDir(folder)
-    autopsy = Autopsy(evidence_of(rundir), _acks(rundir), _log_starts(rundir))
+    autopsy = Autopsy(evidence_of(rundir, lost), _acks(rundir), _log_starts(rundir))
     placed = pc.and_kleene(pc.is_valid(lost["partition"]), pc.greater_equal(lost["offset"], 0))
     placed = pc.fill_null(placed, False)
     groups: dict[Loss, list[Write]] = {}
@@ -250,9 +250,9 @@ class Autopsy:
             return UNEXPLAINED, f"{new} was elected from outside the ISR, and no log says why"
         if self.acks != ALL:
             return BEFORE_REPLICATION + late, ""
-        if promised:
+        if promised and state is not None and state.place and begun.place.startswith("nodes/"):
             return BUG, ""
-        return UNEXPLAINED, "the ISR at its acknowledgement is not known"
+        return UNEXPLAINED, "no log has the ISR at its acknowledgement"
 
     def _had(self, node: str, write: Write, epoch: int | None, log: Event) -> bool:
         """Whether a node that logs where its log ends had a write by then: it had fetched from the
@@ -419,8 +419,11 @@ class Autopsy:
             text = f"{begun.node} was elected {how} in epoch {loss.dropped_by}"
             text += f"; the ISR was {_set(before)}" if before else "; the ISR was empty"
             yield _of_state("elected", election, text)
-        text = f"{begun.node} began to lead with a log that ended at {begun.offset:,}"
-        yield _of_event("elected", begun, text)
+        if begun.place.startswith("nodes/"):
+            text = f"{begun.node} began to lead with a log that ended at {begun.offset:,}"
+            yield _of_event("elected", begun, text)
+        else:
+            yield Fact(kind="held by", text=begun.text, source="final read", place=begun.place)
         for follower in self._ready(loss):
             if had := survivors.get(follower.node):
                 text = f"{follower.node} was up, had {had:,} of them, and was not elected"
@@ -521,7 +524,7 @@ def _of_state(kind: Any, state: State, text: str) -> Fact:
         at_s=state.at_s,
         node=state.node,
         text=text,
-        source=f"log of {state.node}",
+        source=f"log of {state.node}" if state.place else f"seen at {state.node}",
         place=state.place,
     )
 
