@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from harness.history import ENDS, MEMBERS, OBSERVATIONS, READS
 from harness.protocols import UNEXPLAINED, Explanation
 from targets.kafka import Kafka
 from targets.kafka.explain import CAUSES, explain
 
+ENDS_HERE = ("partition", "log_start_offset", "position", "complete")
 LOSSES = Path(__file__).parent / "losses"
 
 CASES = {
@@ -25,9 +28,15 @@ CASES = {
     "acks1-4.4": {"before-replication": 17, "before-replication-deposed": 19},
     "wiped-4.4": {"disk-wiped": 52},
     "power-4.4": {"disk-power": 32},
+    "power-disks-4.4": {"disk-power": 32},
     "never-stored-4.4": {"never-stored": 19},
     "longer-log-4.4": {"unclean-election": 546, "unclean-election-deposed": 262},
     "three-leaders-4.3": {"unclean-election": 34},
+    "kip-101-0.10": {"own-high-watermark": 23},
+    "zookeeper-0.8": {"unclean-election": 18, "unclean-election-deposed": 14},
+    "zookeeper-0.10": {"unclean-election": 20, "unclean-election-deposed": 15},
+    "zookeeper-1.1": {"unclean-election": 20, "unclean-election-deposed": 13},
+    "retention-4.4": {"deleted": 30},
     "uncommitted-3.8": {"before-replication": 8, "before-replication-deposed": 23},
 }
 
@@ -44,11 +53,25 @@ def folder_of(case: dict[str, Any], folder: Path) -> Path:
         log = folder / "nodes" / name
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("".join(line + "\n" for line in lines))
-    (folder / "reads").mkdir()
-    starts = {int(partition): start for partition, start in case["log_starts"].items()}
-    ends = {"partition": list(starts), "log_start_offset": list(starts.values())}
-    pq.write_table(pa.table(ends), folder / "reads/ends.parquet")
+    _write(folder / "reads/ends.parquet", ENDS, ENDS_HERE, case["final"])
+    _write(
+        folder / "reads/part-00000.parquet", READS, ("partition", "offset", "value"), case["read"]
+    )
+    seen = ("time_ns", "answered_by", "partition", "leader", "leader_epoch", MEMBERS)
+    _write(folder / "observations/part-00000.parquet", OBSERVATIONS, seen, case["observed"])
     return folder
+
+
+def _write(path: Path, schema: pa.Schema, names: Sequence[str], rows: list[list[Any]]) -> None:
+    """These columns of a file of a run folder."""
+    path.parent.mkdir(exist_ok=True)
+    fields = pa.schema([schema.field(name) for name in names])
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[]] * len(names)
+    arrays = [
+        pa.array(c, f.type.value_type if pa.types.is_dictionary(f.type) else f.type)
+        for c, f in zip(columns, fields, strict=True)
+    ]
+    pq.write_table(pa.table(arrays, names=list(names)), path)
 
 
 def case_of(name: str) -> dict[str, Any]:
@@ -154,5 +177,5 @@ def test_a_write_without_a_position_is_unexplained(tmp_path: Path) -> None:
 
 def test_what_is_below_the_log_start_was_deleted(tmp_path: Path) -> None:
     case = case_of("power-4.4")
-    case["log_starts"]["0"] = 1_000_000
+    case["final"] = [[0, 1_000_000, 1_000_000, True]]
     assert counted(explained(case, tmp_path)) == {"deleted": 32}
