@@ -10,9 +10,10 @@ documented where it is defined:
     harness.registry            model_of, the model of a plan's workload
     harness.plan                sections of plans, and the types of their keys
     harness.faults.records      undo records, one for each lever
+    harness.faults.journal      windows, the faults of a stored run
     harness.faults.leaders      words for systems with leaders
     harness.faults.own_traffic  connections of the harness, which faults do not count
-    harness.history             READS, the columns of a final read
+    harness.history             READS, the columns of a final read; MEMBERS, one of observations
     harness.run.blocking        the client made of blocking ones
     harness.run.cells           the plan of each cell, what its groups and transactions do
     harness.images              images of nodes: a recipe is built, or an image is pulled, once
@@ -47,6 +48,7 @@ from harness.errors import Mistakes as Mistakes
 from harness.errors import PlanError as PlanError
 from harness.errors import nearest as nearest
 from harness.faults import leaders as leaders
+from harness.faults.journal import windows as windows
 from harness.faults.own_traffic import NoAnswer as NoAnswer
 from harness.faults.own_traffic import own_connection as own_connection
 from harness.faults.records import CLIENTS as CLIENTS
@@ -72,6 +74,7 @@ from harness.faults.records import ProtocolRecord as ProtocolRecord
 from harness.faults.records import ReadOnlyRecord as ReadOnlyRecord
 from harness.faults.records import ShapingRecord as ShapingRecord
 from harness.faults.records import StressRecord as StressRecord
+from harness.history import MEMBERS as MEMBERS
 from harness.history import READS as READS
 from harness.history.documents import LOST_KINDS as LOST_KINDS
 from harness.history.run_folder import RunDir as RunDir

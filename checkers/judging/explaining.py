@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from checkers.judging.results import packed
+from harness.history import arrays
 from harness.history.documents import LOST_KINDS
 from harness.history.explanations import chains_document, rows_of
 from harness.history.facts import stored_target
@@ -37,9 +38,11 @@ class Explained:
 
 def explained(rundir: RunDir, results: Iterable[CheckResult]) -> Explained:
     """The causes of what the checkers of a run report as lost."""
-    lost, target = _lost(results), stored_target(rundir)
-    if target is None or lost is None or not lost.num_rows:
-        return Explained(unexplained=0 if lost is None else lost.num_rows)
+    lost = _lost(results)
+    if lost is None or not lost.num_rows:
+        return Explained()
+    if (target := stored_target(rundir)) is None:
+        return Explained(unexplained=lost.num_rows)
     explanations = _complete(_asked(target, rundir, lost), lost["value"].to_pylist())
     causes: Counter[str] = Counter()
     for each in explanations:
@@ -57,7 +60,9 @@ def _lost(results: Iterable[CheckResult]) -> pa.Table | None:
     for result in results:
         found = result.findings
         if found is not None and set(found.column_names) >= _NEEDS:
-            return found.filter(pc.is_in(found["kind"], pa.array(LOST_KINDS)))
+            kinds = found["kind"].to_pylist()
+            lost = [row for row, kind in enumerate(kinds) if kind in LOST_KINDS]
+            return found.take(arrays.values(np.array(lost, np.int64)))
     return None
 
 

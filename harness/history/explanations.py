@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,20 +16,10 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
 from harness.errors import HistoryError
+from harness.history.arrays import numbers, strings, values
 from harness.history.run_folder import SCHEMA_VERSION, RunDir
-from harness.protocols import UNEXPLAINED, Explanation, Fact, Prevention
+from harness.protocols import NULL, UNEXPLAINED, Explanation, Fact, Prevention
 from harness.wrong_values import expected, first_of
-
-_SCHEMA: Final = pa.schema(
-    [
-        pa.field("value", pa.int64()),
-        pa.field("cause", pa.string()),
-        pa.field("chain", pa.int32()),
-        pa.field("partition", pa.int32()),
-        pa.field("epoch", pa.int64()),
-        pa.field("dropped_by", pa.int64()),
-    ]
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,14 +51,20 @@ _CHAINS: Final = TypeAdapter(tuple[Chain, ...])
 
 
 def rows_of(explanations: Sequence[Explanation]) -> pa.Table:
-    """What explanations.parquet holds."""
-    columns: dict[str, list[Any]] = {name: [] for name in _SCHEMA.names}
-    for number, each in enumerate(explanations):
-        columns["value"] += each.values
-        columns["chain"] += [number] * len(each.values)
-        for name in ("cause", "partition", "epoch", "dropped_by"):
-            columns[name] += [getattr(each, name)] * len(each.values)
-    return pa.table(columns, schema=_SCHEMA)
+    """What explanations.parquet holds: `value`, `cause`, `chain`, its number, `partition`, `epoch`
+    and `dropped_by`."""
+    sizes = [len(each.values) for each in explanations]
+    chain = np.repeat(np.arange(len(sizes)), sizes)
+    columns = {
+        "value": values(np.array([v for each in explanations for v in each.values], np.int64)),
+        "cause": strings([each.cause for each in explanations]).take(values(chain)),
+        "chain": values(chain),
+    }
+    for name in ("partition", "epoch", "dropped_by"):
+        known = [getattr(each, name) for each in explanations]
+        column = np.array([NULL if number is None else number for number in known], np.int64)
+        columns[name] = numbers(column[chain])
+    return pa.table(columns)
 
 
 def chains_document(

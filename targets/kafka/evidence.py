@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 import pyarrow as pa
@@ -75,6 +75,16 @@ _EVENTS: Final[tuple[tuple[EventKind, re.Pattern[str], int | None, int | None], 
     ("deletes", _DELETES, None, None),
 )
 """Kinds of lines, with the groups that hold the epoch and the offset."""
+
+
+class Write(NamedTuple):
+    """A lost write, where it was acknowledged; times since the run's start."""
+
+    value: int
+    partition: int
+    offset: int
+    begun_s: float
+    acknowledged_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +171,7 @@ class Evidence:
         )
 
 
-def evidence_of(rundir: RunDir, lost: pa.Table) -> Evidence:
+def evidence_of(rundir: RunDir, lost: Sequence[Write]) -> Evidence:
     """The evidence in the folder of a run or of one of its cells about its lost writes. Raises
     HistoryError for documents that cannot be read; a log that is missing shows nothing."""
     plan = rundir.read_json(rundir.plan)
@@ -223,7 +233,7 @@ def _observed(rundir: RunDir) -> Iterator[State]:
     parts = rundir.parts(rundir.observations)
     names = ["time_ns", "answered_by", "partition", "leader", "leader_epoch"]
     now: dict[int, State] = {}
-    for table in (pq.read_table(part) for part in parts):
+    for table in (pq.ParquetFile(part).read() for part in parts):
         members = _members(table)
         rows = zip(*(table[name].to_pylist() for name in names), members, strict=True)
         for time_ns, node, partition, leader, epoch, in_sync in sorted(rows, key=_time):
@@ -394,7 +404,7 @@ def _events(lines: Sequence[Line]) -> Iterator[Event]:
 
 
 def _begins(
-    events: Sequence[Event], states: Sequence[State], rundir: RunDir, lost: pa.Table
+    events: Sequence[Event], states: Sequence[State], rundir: RunDir, lost: Sequence[Write]
 ) -> Iterator[Event]:
     """Where leaders began, of versions that never log it (before 0.11): no later than where the
     final log has another record, or none, than the one that was acknowledged there before their
@@ -403,11 +413,12 @@ def _begins(
     for state in states:
         if not state.elected or state.partition in logged or state.leader is None:
             continue
-        before = pc.and_(
-            pc.equal(lost["partition"], state.partition),
-            pc.less_equal(lost["complete_ns"], int(state.at_s * 1e9)),
-        )
-        replaced = _replaced(rundir, state.partition, lost.filter(pc.fill_null(before, False)))
+        before = [
+            write
+            for write in lost
+            if write.partition == state.partition and write.acknowledged_s <= state.at_s
+        ]
+        replaced = _replaced(rundir, state.partition, before)
         if replaced is not None:
             offset, what = replaced
             yield Event(
@@ -422,13 +433,13 @@ def _begins(
             )
 
 
-def _replaced(rundir: RunDir, partition: int, lost: pa.Table) -> tuple[int, str] | None:
+def _replaced(rundir: RunDir, partition: int, lost: Sequence[Write]) -> tuple[int, str] | None:
     """The lowest offset at which the final log has another record than the one that was
     acknowledged there, or has ended, and what it has."""
-    acknowledged = dict(zip(lost["offset"].to_pylist(), lost["value"].to_pylist(), strict=True))
+    acknowledged = {write.offset: write.value for write in lost}
     found: list[tuple[int, str]] = []
     for part in rundir.parts(rundir.reads) if acknowledged else ():
-        table = pq.read_table(part, columns=["partition", "offset", "value"])
+        table = pq.ParquetFile(part).read(columns=["partition", "offset", "value"])
         table = table.filter(pc.equal(table["partition"], partition))
         for offset, value in zip(
             table["offset"].to_pylist(), table["value"].to_pylist(), strict=True
@@ -437,7 +448,7 @@ def _replaced(rundir: RunDir, partition: int, lost: pa.Table) -> tuple[int, str]
                 text = f"at {offset:,}, where {gone} was acknowledged, stands {value}"
                 found.append((offset, text))
     if acknowledged and rundir.ends.is_file():
-        ends = pq.read_table(rundir.ends, columns=["partition", "position", "complete"])
+        ends = pq.ParquetFile(rundir.ends).read(columns=["partition", "position", "complete"])
         for row in ends.to_pylist():
             end = row["position"]
             if row["partition"] == partition and row["complete"] and end <= max(acknowledged):

@@ -21,12 +21,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.history.run_folder import RunDir
 from harness.protocols import UNEXPLAINED, Explanation, Fact, Prevention
-from targets.kafka.evidence import Event, Evidence, State, evidence_of
+from targets.kafka.evidence import Event, Evidence, State, Write, evidence_of
 from targets.kafka.promises import ALL, acks_of, min_insync_replicas
 
 UNCLEAN: Final = "unclean-election"
@@ -69,16 +68,6 @@ _AT_ONCE_S: Final = 1.0
 """How long after an election a replica that is up has followed it."""
 
 
-class Write(NamedTuple):
-    """A lost write, where it was acknowledged; times since the run's start."""
-
-    value: int
-    partition: int
-    offset: int
-    begun_s: float
-    acknowledged_s: float
-
-
 class Loss(NamedTuple):
     """What lost a write. `why`: of what is unexplained, what is known."""
 
@@ -93,25 +82,28 @@ def explain(folder: Path, lost: pa.Table) -> list[Explanation]:
     """The explanations of these lost writes, in the order of the first loss of each. Raises
     HistoryError for a folder that cannot be read."""
     rundir = RunDir(folder)
-    autopsy = Autopsy(evidence_of(rundir, lost), _acks(rundir), _log_starts(rundir))
-    placed = pc.and_kleene(pc.is_valid(lost["partition"]), pc.greater_equal(lost["offset"], 0))
-    placed = pc.fill_null(placed, False)
+    writes = sorted(_writes(lost), key=lambda write: write.acknowledged_s)
+    evidence = evidence_of(rundir, writes)
+    autopsy = Autopsy(evidence, _acks(rundir), _log_starts(rundir))
     groups: dict[Loss, list[Write]] = {}
-    for write in sorted(_writes(lost.filter(placed)), key=lambda write: write.acknowledged_s):
+    for write in writes:
         groups.setdefault(autopsy.loss(write), []).append(write)
-    found = [autopsy.explanation(loss, writes) for loss, writes in groups.items()]
-    if nowhere := lost.filter(pc.invert(placed))["value"].to_pylist():
+    found = [autopsy.explanation(loss, some) for loss, some in groups.items()]
+    placed = {write.value for write in writes}
+    if nowhere := tuple(each for each in lost["value"].to_pylist() if each not in placed):
         text = "they were acknowledged without an offset"
         fact = Fact(kind="acknowledged", text=text, source="history")
-        found.append(Explanation(cause=UNEXPLAINED, values=tuple(nowhere), facts=(fact,)))
+        found.append(Explanation(cause=UNEXPLAINED, values=nowhere, facts=(fact,)))
     return found
 
 
 def _writes(lost: pa.Table) -> Iterator[Write]:
+    """Those that were acknowledged with a position."""
     names = ("value", "partition", "offset", "invoke_ns", "complete_ns")
     columns = (lost[name].to_pylist() for name in names)
     for value, partition, offset, begun, ended in zip(*columns, strict=True):
-        yield Write(value, partition, offset, begun / 1e9, ended / 1e9)
+        if partition is not None and offset is not None and offset >= 0:
+            yield Write(value, partition, offset, begun / 1e9, ended / 1e9)
 
 
 def _acks(rundir: RunDir) -> str | None:
@@ -125,7 +117,7 @@ def _log_starts(rundir: RunDir) -> dict[int, int]:
     """Where each partition's log began when it was read at the end."""
     if not rundir.ends.is_file():
         return {}
-    table = pq.read_table(rundir.ends, columns=["partition", "log_start_offset"])
+    table = pq.ParquetFile(rundir.ends).read(columns=["partition", "log_start_offset"])
     starts: dict[int, int] = {}
     for row in table.to_pylist():
         start = row["log_start_offset"] or 0
