@@ -406,12 +406,12 @@ def _events(lines: Sequence[Line]) -> Iterator[Event]:
 def _begins(
     events: Sequence[Event], states: Sequence[State], rundir: RunDir, lost: Sequence[Write]
 ) -> Iterator[Event]:
-    """Where leaders began, of versions that never log it (before 0.11): no later than where the
-    final log has another record, or none, than the one that was acknowledged there before their
-    election."""
+    """Where leaders began, of versions that log much and never that (before 0.11): no later than
+    where the final log has another record, or none, than the one that was acknowledged there before
+    their election. Of nodes without logs nothing is inferred."""
     logged = {each.partition for each in events if each.kind == "leads"}
     for state in states:
-        if not state.elected or state.partition in logged or state.leader is None:
+        if not events or not state.elected or state.partition in logged or state.leader is None:
             continue
         before = [
             write
