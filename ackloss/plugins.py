@@ -73,6 +73,7 @@ from harness.faults.records import ProtocolAct as ProtocolAct
 from harness.faults.records import ProtocolRecord as ProtocolRecord
 from harness.faults.records import ReadOnlyRecord as ReadOnlyRecord
 from harness.faults.records import ShapingRecord as ShapingRecord
+from harness.faults.records import StageRecord as StageRecord
 from harness.faults.records import StressRecord as StressRecord
 from harness.history import MEMBERS as MEMBERS
 from harness.history import READS as READS
