@@ -11,7 +11,6 @@ long.
 from __future__ import annotations
 
 import re
-import socket
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from harness.errors import HarnessFailure, PlanError
-from harness.faults.own_traffic import NoAnswer, own_connection
+from harness.faults.own_traffic import NoAnswer
 from harness.protocols import Cluster, Node, PartitionView, with_role
 from targets.kafka import brokers
 from targets.kafka.configuration import BROKER_PORT, assignment
@@ -141,7 +140,7 @@ class BallastView:
 
     address: str
     plan: KafkaPlan
-    _socket: socket.socket | None = None
+    _connection: brokers.Connection | None = None
     _answer: bytes = b""
     _known: dict[int, tuple[int, int]] = field(default_factory=dict)
 
@@ -170,49 +169,33 @@ class BallastView:
     def rows(self, *, timeout_s: float) -> Iterator[Row]:
         """All of them, decoded as far as they are used. Raises NoAnswer."""
         deadline = time.monotonic() + timeout_s
+        names = [topic.topic.name.encode() for topic in topics(self.plan)]
+        body = _INT.pack(len(names)) + b"".join(_SHORT.pack(len(n)) + n for n in names) + b"\0"
+        request = _REQUEST.pack(_METADATA, _VERSION, 0, 7) + b"ackloss" + body
         try:
-            self._answer = _topics_in(self._asked(deadline))
+            if self._connection is None:
+                self._connection = brokers.Connection(
+                    self.address, BROKER_PORT, timeout_s=timeout_s
+                )
+            left_s = max(0.001, deadline - time.monotonic())
+            framed = _INT.pack(len(request)) + request
+            self._answer = _topics_in(self._connection.exchange(framed, timeout_s=left_s))
             return _rows(self._answer)
-        except (OSError, struct.error) as error:
+        except (NoAnswer, struct.error) as error:
             self.close()
             raise NoAnswer(f"{self.address}: {error}") from error
 
     def close(self) -> None:
         """End the connection; the next query makes another."""
-        if self._socket is not None:
-            self._socket.close()
-        self._socket = None
-
-    def _asked(self, deadline: float) -> bytes:
-        if self._socket is None:
-            self._socket = own_connection(self.address, BROKER_PORT, timeout_s=_left_s(deadline))
-        names = [topic.topic.name.encode() for topic in topics(self.plan)]
-        body = _INT.pack(len(names)) + b"".join(_SHORT.pack(len(n)) + n for n in names) + b"\0"
-        request = _REQUEST.pack(_METADATA, _VERSION, 0, 7) + b"ackloss" + body
-        self._socket.settimeout(_left_s(deadline))
-        self._socket.sendall(_INT.pack(len(request)) + request)
-        (size,) = _INT.unpack(self._received(_INT.size, deadline))
-        return self._received(size, deadline)
-
-    def _received(self, size: int, deadline: float) -> bytes:
-        assert self._socket is not None
-        received = bytearray()
-        while len(received) < size:
-            self._socket.settimeout(_left_s(deadline))
-            if not (part := self._socket.recv(size - len(received))):
-                raise OSError("the broker closed the connection")
-            received += part
-        return bytes(received)
-
-
-def _left_s(deadline: float) -> float:
-    return max(0.001, deadline - time.monotonic())
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
 
 
 def _topics_in(answer: bytes) -> bytes:
-    """The part of an answer that is about topics: behind correlation id, throttle time, brokers,
-    cluster id and controller."""
-    (count,), at = _INT.unpack_from(answer, 8), 12
+    """The part of an answer that is about topics: behind its size, correlation id, throttle time,
+    brokers, cluster id and controller."""
+    (count,), at = _INT.unpack_from(answer, 12), 16
     for _ in range(count):
         at = _behind_text(answer, at + 4) + 4
         at = _behind_text(answer, at)

@@ -76,22 +76,31 @@ class Connection:
 
     def ask(self, request: Any, *, timeout_s: float) -> Any:
         """Send one request and return its decoded response. After NoAnswer it is unusable."""
-        deadline = time.monotonic() + timeout_s
         try:
             if request.API_VERSION is None:
                 request.API_VERSION = self._speaks.api_version(request)
             self._protocol.send_request(request)
-            self._socket.settimeout(timeout_s)
-            self._socket.sendall(self._protocol.send_bytes())
-            while True:
-                self._socket.settimeout(max(0.001, deadline - time.monotonic()))
-                received = self._socket.recv(_RECEIVED_BYTES)
-                if not received:
-                    raise NoAnswer(f"{self._name} closed the connection")
-                for _, response in self._protocol.receive_bytes(received):
-                    return response
-        except (OSError, KafkaError, ValueError) as error:
+            received = self.exchange(self._protocol.send_bytes(), timeout_s=timeout_s)
+            ((_, response),) = self._protocol.receive_bytes(received)
+        except (KafkaError, ValueError) as error:
             raise NoAnswer(f"{self._name}: {error}") from error
+        return response
+
+    def exchange(self, request: bytes, *, timeout_s: float) -> bytes:
+        """Send one encoded request and return its response, both with their sizes in front. After
+        NoAnswer it is unusable."""
+        deadline, received = time.monotonic() + timeout_s, bytearray()
+        try:
+            self._socket.settimeout(timeout_s)
+            self._socket.sendall(request)
+            while len(received) < 4 or len(received) < 4 + int.from_bytes(received[:4], "big"):
+                self._socket.settimeout(max(0.001, deadline - time.monotonic()))
+                if not (part := self._socket.recv(_RECEIVED_BYTES)):
+                    raise NoAnswer(f"{self._name} closed the connection")
+                received += part
+        except OSError as error:
+            raise NoAnswer(f"{self._name}: {error}") from error
+        return bytes(received)
 
     def close(self) -> None:
         """End it."""

@@ -74,14 +74,19 @@ from targets.kafka.groups.settings import (
     member_specs,
     node_names,
 )
-from targets.kafka.levers import LeadershipLever, check_flushes, own_levers
+from targets.kafka.kraft import with_quorum
+from targets.kafka.levers import (
+    LeadershipLever,
+    MembersLever,
+    check_flushes,
+    check_members,
+    own_levers,
+)
 from targets.kafka.log import KafkaLog
-from targets.kafka.members import MembersLever, check_members
 from targets.kafka.migration import StageLever
 from targets.kafka.modes import mode_of, observe
 from targets.kafka.plan import STARTERS, KafkaPlan
 from targets.kafka.proxy import proxy_files, with_proxies
-from targets.kafka.quorum import with_quorum
 from targets.kafka.transactions.client import transaction_client
 from targets.kafka.transactions.settings import check_transactions, topic_plans
 from targets.kafka.upgrades import FeaturesLever

@@ -14,7 +14,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from harness.errors import PlanError
 from harness.plan import parse_plan
 from harness.protocols import Completed
-from targets.kafka import ballast
+from targets.kafka import ballast, brokers
 from targets.kafka.plan import KafkaPlan
 
 Led = Mapping[int, tuple[int, int]]
@@ -28,7 +28,7 @@ def plan(number: int, **topic: int) -> KafkaPlan:
     return made
 
 
-def answer(led: Led, brokers: int, isr: int) -> bytes:
+def answer(led: Led, number: int, isr: int) -> bytes:
     """As a broker answers, encoded by kafka-python."""
     kind, of_broker = (
         MetadataResponse.MetadataResponseTopic,
@@ -57,7 +57,7 @@ def answer(led: Led, brokers: int, isr: int) -> bytes:
     ]
     response: Any = MetadataResponse[7](
         throttle_time_ms=0,
-        brokers=[of_broker(node_id=n, host="h" * n, port=9092, rack=None) for n in range(brokers)],
+        brokers=[of_broker(node_id=n, host="h" * n, port=9092, rack=None) for n in range(number)],
         cluster_id="fake",
         controller_id=1,
         topics=topics,
@@ -71,7 +71,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
     """The answers that a broker gives, one after the other; then it closes the connection."""
     answers: list[bytes] = []
     ours, theirs = socket.socketpair()
-    monkeypatch.setattr(ballast, "own_connection", lambda *_, **__: ours)
+    monkeypatch.setattr(brokers, "own_connection", lambda *_, **__: ours)
 
     def serve() -> None:
         while size := theirs.recv(4):

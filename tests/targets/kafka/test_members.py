@@ -9,7 +9,7 @@ import pytest
 
 from harness.errors import PlanError
 from harness.plan import parse_plan
-from targets.kafka.members import (
+from targets.kafka.levers import (
     AddRaftVoterRequest,
     RemoveRaftVoterRequest,
     check_members,

@@ -11,7 +11,7 @@ import pytest
 from crc32c import crc32c
 
 from harness.history.quorum import QuorumState
-from targets.kafka.quorum import member, states, with_quorum
+from targets.kafka.kraft import member, states, with_quorum
 
 EMPTY = "highWatermark=Optional.empty"
 KNOWN = "highWatermark=Optional[LogOffsetMetadata(offset=31, metadata=Optional.empty)]"
