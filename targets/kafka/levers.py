@@ -404,7 +404,6 @@ def own_levers(cluster: Cluster, plan: KafkaPlan) -> Mapping[str, Lever[Any]]:
     return found
 
 
-_ASK_VOTERS_S: Final = 5.0
 _VOTERS_SEEN_S: Final = 10
 _WITHIN_S: Final = 25.0
 _AGAIN_S: Final = 0.3
@@ -471,7 +470,7 @@ class MembersLever(Lever[MembersRecord]):
             request = AddRaftVoterRequest(
                 version=0,
                 cluster_id=None,
-                timeout_ms=round(_ASK_VOTERS_S * 1000),
+                timeout_ms=round(_ASK_S * 1000),
                 voter_id=self._number(name),
                 voter_directory_id=directory,
                 listeners=[at],
@@ -542,7 +541,7 @@ class MembersLever(Lever[MembersRecord]):
         for node in self.nodes.values():
             if "controller" in node.roles:
                 try:
-                    answer = ask(node.address, CONTROLLER_PORT, request, timeout_s=_ASK_VOTERS_S)
+                    answer = ask(node.address, CONTROLLER_PORT, request, timeout_s=_ASK_S)
                 except NoAnswer as error:
                     why = str(error)
                     continue
