@@ -31,6 +31,7 @@ from analysis.statistics.intervals import (
 ROOT: Final = Path(__file__).parents[1]
 SETTINGS: Final = ROOT / "docs/evidence/results/2026-11-23-isr-settings/tables/cells.csv"
 VERSIONS: Final = ROOT / "docs/evidence/results/2026-11-26-versions/tables/cells.csv"
+UPGRADES: Final = ROOT / "docs/evidence/results/2026-11-28-upgrades/tables/cells.csv"
 BEGIN, END = "<!-- written by scripts/published.py -->\n", "<!-- to here -->\n"
 HEADS: Final = {"docs/evidence/results/2026-11-24-delivery": "skipped"}
 COUNTS: Final = ("conclusive_lossy", "conclusive", "inconclusive_lossy", "inconclusive")
@@ -108,7 +109,14 @@ def cell(cells: pd.DataFrame, **keys: str) -> str:
     found = cell_named(cells, ", ".join(_pairs(keys)))
     if found is None or found["impossible"] == found["impossible"]:
         return "—"
-    share, others = counts(found)
+    return in_words(found)
+
+
+def in_words(row: Any) -> str:
+    """Its counts and interval, bold where acknowledged writes were lost."""
+    share, others = counts(row)
+    if not share.whole:
+        return f"none counts; {others.part} of {others.whole} others"
     limits = shown(share, others)
     text = f"{share.part} of {share.whole}"
     if limits["chosen_by_outcome"]:
@@ -156,6 +164,19 @@ def by_version() -> Iterator[str]:
         yield f"| {name} | {' | '.join(row)} |"
 
 
+def by_upgrade() -> Iterator[str]:
+    """Both settings by what is done to the nodes, all pairs of versions together."""
+    cells = pd.read_csv(UPGRADES)
+    cells = cells[cells["runs"] > 0]
+    sums = cells.groupby(["key.way", "key.settings"])[list(COUNTS)].sum()
+    settings = list(dict.fromkeys(cells["key.settings"]))
+    yield f"| nodes | {' | '.join(settings)} |"
+    yield f"|{'---|' * (len(settings) + 1)}"
+    for way in dict.fromkeys(cells["key.way"]):
+        row = [in_words(sums.loc[(way, each)]) for each in settings]
+        yield f"| {way} | {' | '.join(row)} |"
+
+
 def written() -> Iterator[tuple[Path, str]]:
     """Every file, as it should be."""
     for file in sorted((ROOT / "docs/evidence/results").glob("*/tables/cells.csv")):
@@ -163,6 +184,7 @@ def written() -> Iterator[tuple[Path, str]]:
     for name, lines in (
         ("README.md", by_settings()),
         ("docs/evidence/results/README.md", by_version()),
+        ("docs/how-to/upgrades.md", by_upgrade()),
     ):
         text = (ROOT / name).read_text(encoding="utf-8")
         before, _, rest = text.partition(BEGIN)
