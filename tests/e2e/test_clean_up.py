@@ -23,7 +23,7 @@ pytestmark = [
 ]
 
 
-KRAFT = ("plans/kafka-unclean.toml", "target.controllers=1")
+KRAFT = ("plans/kafka-unclean.toml", "target.controllers=1", "faults.0.at_s=1")
 # Sessions as long as Kafka's default: a broker whose session expires while it starts gives up, and
 # seven processes start at once.
 ZOOKEEPER_AND_JAVA = (

@@ -39,11 +39,11 @@ partitions = 1
 settings = { "unclean.leader.election.enable" = true, "min.insync.replicas" = 1 }
 [workload]
 rate_per_s = 200
-duration_s = 24
+duration_s = 21
 producer = { acks = 1 }
 [[faults]]
 id = "cut"
-at_s = 3
+at_s = 1
 nemesis = "partition"
 nodes = "role:broker - leader"
 peers = "leader"

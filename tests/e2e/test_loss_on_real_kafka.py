@@ -19,7 +19,10 @@ from targets.kafka.plan import KafkaTargetPlan
 from targets.kafka.versions import DEFAULT_VERSION
 
 ROOT = Path(__file__).parents[2]
-SHORT = ["target.controllers=1", "workload.duration_s=26", "faults.1.after_s=3"]
+SHORT = [
+    *("target.controllers=1", "workload.duration_s=21"),
+    *("faults.0.at_s=1", "faults.1.after_s=3", "faults.2.after_s=2"),
+]
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 
