@@ -3,7 +3,7 @@
 configuration  plans, versions, settings, files and commands of servers
 asking         one query to one server, four-letter words, who leads
 clients        kazoo without its retries, one client for each model, and the table of errors
-members        the lever that changes the ensemble      proxy    faults of single requests
+levers         the members of the ensemble, faults of single requests
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.models import LOCK, REGISTER, SEQUENCE, SET, WATCH
 from harness.protocols import Client, Cluster, Ingredients, Lever, Node, NodeSpec, NodeView
 from harness.protocols.systems import COMMAND, EXEC, JSON, LogLines
 from harness.servers import Server, ServerSystem, in_turn
-from targets.zookeeper import asking, configuration, proxy
+from targets.zookeeper import asking, configuration, levers
 from targets.zookeeper.configuration import (
     CLIENT_PORT,
     DEFAULT_VERSION,
@@ -115,7 +115,7 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
                 hint="leave it out; clients of yours serve the models: "
                 f"{', '.join(sorted(SERVED))}",
             )
-        proxy.check(plan)
+        levers.check(plan)
         if model in _OF_ONE_SESSION and plan.workload.processes != plan.workload.clients:
             raise PlanError(
                 f"{plan.workload.name} needs one client for each process",
@@ -182,17 +182,17 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
 
     def prepare(self, plan: ZooKeeperPlan, say: Callable[[str], None]) -> Ingredients:
         """The image of the plan's version, and its proxy."""
-        return proxy.with_jar(super().prepare(plan, say), plan, say)
+        return levers.with_jar(super().prepare(plan, say), plan, say)
 
     def for_hosts(self, plan: ZooKeeperPlan, say: Callable[[str], None]) -> Ingredients:
         """The jars of the plan's version, and its proxy."""
-        return proxy.with_jar(super().for_hosts(plan, say), plan, say)
+        return levers.with_jar(super().for_hosts(plan, say), plan, say)
 
     def nodes(
         self, plan: ZooKeeperPlan, ingredients: Ingredients, addresses: Mapping[str, str]
     ) -> list[NodeSpec]:
         """Every node with its files, and its proxy where the plan needs it."""
-        return proxy.with_proxies(super().nodes(plan, ingredients, addresses), plan, ingredients)
+        return levers.with_proxies(super().nodes(plan, ingredients, addresses), plan, ingredients)
 
     def programs(self, plan: ZooKeeperPlan) -> Mapping[str, ZooKeeperPlan]:
         """Servers of all versions speak to each other."""
@@ -213,17 +213,13 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
 
     def levers(self, cluster: Cluster, plan: ZooKeeperPlan) -> Mapping[str, Lever[Any]]:
         """The lever that changes the members of the ensemble, and the one that meets requests."""
-        from targets.zookeeper.members import MembersLever  # imports kazoo
-
         return {
-            _MEMBERS: MembersLever(cluster.nodes, plan),
-            ProtocolLever.name: ProtocolLever(cluster.nodes, proxy.requests()),
+            _MEMBERS: levers.MembersLever(cluster.nodes, plan),
+            ProtocolLever.name: ProtocolLever(cluster.nodes, levers.requests()),
         }
 
     def bring_up(self, cluster: Cluster, plan: ZooKeeperPlan, *, timeout_s: float) -> None:
         """Every server is in sync with one leader, and the parents of what is written are there."""
-        from targets.zookeeper import asking  # imports kazoo
-
         super().bring_up(cluster, plan, timeout_s=timeout_s)
         first = next(iter(cluster.nodes.values()))
         try:

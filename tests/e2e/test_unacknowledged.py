@@ -72,7 +72,7 @@ def test_where_writes_are_only_counted_all_are_acknowledged(tmp_path: Path) -> N
     assert counts["unacknowledged_found"] == 0
 
 
-# Each time against a server of this machine: targets/zookeeper/levers/test_zookeeper_proxy.
+# Each time against a server of this machine: tests/targets/zookeeper/levers/test_zookeeper_proxy.
 @pytest.mark.full
 def test_znodes_are_created_though_the_connection_was_lost(tmp_path: Path) -> None:
     result = run("zookeeper/unacknowledged-reset", tmp_path)

@@ -36,7 +36,7 @@ from targets.kafka.levers import LeadershipLever
 from targets.kafka.proxy import requests
 from targets.kafka.upgrades import FeaturesLever
 from targets.zookeeper.configuration import ZooKeeperPlan
-from targets.zookeeper.members import MembersLever
+from targets.zookeeper.levers import MembersLever
 from tests.fixtures.dry_run import DryRunClients, DryRunNode, SaidOperator
 
 JOURNAL = Path(__file__).parent / "journals" / "before-typed-records.jsonl"

@@ -14,8 +14,8 @@ from harness.faults.own_traffic import NoAnswer
 from harness.faults.records import MembersRecord
 from harness.run.resolving import resolve
 from targets.zookeeper import asking
-from targets.zookeeper import members as module
-from targets.zookeeper.members import MembersLever, members
+from targets.zookeeper import levers as module
+from targets.zookeeper.levers import MembersLever, members
 from tests.fixtures.dry_run import DryRunNode
 from tests.targets.zookeeper.test_layout import plan_of
 

@@ -17,10 +17,10 @@ from kazoo.protocol import serialization as jute
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from harness.images import maven
-from targets.zookeeper import proxy
+from targets.zookeeper import levers
 from targets.zookeeper.clients import outcome
 from targets.zookeeper.configuration import DEFAULT_VERSION, release_of
-from targets.zookeeper.proxy import APIS, requests
+from targets.zookeeper.levers import APIS, requests
 from tests.fixtures.proxy import Framed, Proxied, compiled_with, proxy_before
 
 pytestmark = [pytest.mark.java, pytest.mark.real_time]
@@ -57,8 +57,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 @pytest.fixture(scope="module")
 def proxied(server: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
     folder = tmp_path_factory.mktemp("run")
-    classes = compiled_with(proxy.OURS.glob("*.java"), folder)
-    with proxy_before(server, classes, folder, wire=proxy.WIRE, words=requests()) as made:
+    classes = compiled_with(levers.OURS.glob("*.java"), folder)
+    with proxy_before(server, classes, folder, wire=levers.WIRE, words=requests()) as made:
         yield made
 
 

@@ -15,7 +15,7 @@ from harness.protocols import ImageRef, Ingredients
 from harness.run.resolving import resolve
 from targets.zookeeper import ZooKeeper, clients
 from targets.zookeeper.configuration import DEFAULT_VERSION, release_of
-from targets.zookeeper.proxy import APIS, CODES, SINCE, with_proxies
+from targets.zookeeper.levers import APIS, CODES, SINCE, with_proxies
 from tests.targets.zookeeper.test_layout import plan_of, specs
 
 NOT_NAMED = {"notification", "check", "deleteContainer", "auth", "sasl", "error"}
