@@ -33,6 +33,7 @@ from harness.levers.program import ProgramLever
 from harness.levers.protocol import ProtocolLever
 from harness.protocols import PartitionView, UndoRecord
 from targets.kafka.levers import LeadershipLever
+from targets.kafka.migration import StageLever
 from targets.kafka.proxy import requests
 from targets.kafka.upgrades import FeaturesLever
 from targets.zookeeper.configuration import ZooKeeperPlan
@@ -76,10 +77,11 @@ def test_every_lever_names_its_record_type_and_all_are_stored() -> None:
         "manual": ManualLever,
         "members": MembersLever,
         "protocol": ProtocolLever,
+        "stage": StageLever,
     }
     levers = {**all_levers({}), **own}
     assert {name: lever.record_type for name, lever in levers.items()} == RECORD_TYPES
-    added_since = {ConsumerLever.name, FeaturesLever.name, ProgramLever.name}
+    added_since = {ConsumerLever.name, FeaturesLever.name, ProgramLever.name, StageLever.name}
     assert {entry["lever"] for entry in stored()} == set(RECORD_TYPES) - added_since
 
 
