@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import orjson
 
@@ -66,7 +66,7 @@ STAGES: Final[Mapping[str, frozenset[str]]] = {
 }
 """Each with the roles of the nodes that come to it."""
 
-_CLUSTER: Final = "/cluster/id"
+_CLUSTER, _CONTROLLER, _MIGRATION = "/cluster/id", "/controller", "/migration"
 _BRIDGE: Final = "3.9."
 _WHY: Final = "3.9 is the last version with ZooKeeper, and what every cluster is to migrate with"
 _MIGRATES: Final = "zookeeper.metadata.migration.enable"
@@ -131,8 +131,7 @@ def ingredients(plan: KafkaPlan, image: ImageRef, say: Say) -> Ingredients:
 def specs(plan: KafkaPlan, made: Ingredients, addresses: Mapping[str, str]) -> list[NodeSpec]:
     """Every node with its files as the cluster begins, or as it is at the stage of the plan if it
     comes to that."""
-    plain = replace(made, mounts={})  # class data is for the process that it was made with
-    nodes = zookeeper.specs(plan, plain, addresses)
+    nodes = zookeeper.specs(plan, made, addresses)
     nodes += [_controller(n, plan, made, addresses) for n in node_ids(plan) if n.startswith("c")]
     resting = {None: _AT_FIRST, _GONE: STAGES[_GONE]}.get(plan.stage, frozenset())
     return [
@@ -236,8 +235,8 @@ def has_program(node: Node, plan: KafkaPlan) -> tuple[bool, str]:
 @dataclass(frozen=True)
 class Metadata:
     """Who has the cluster's metadata: the node that /controller names, the offset of the quorum's
-    log up to which ZooKeeper has it by /migration, the active controller of
-    the quorum, and the nodes that are connected to ZooKeeper."""
+    log up to which ZooKeeper has it by /migration, the active controller of the quorum, and the
+    nodes that are connected to ZooKeeper."""
 
     owner: str | None
     copied: int
@@ -257,15 +256,18 @@ class Metadata:
         """Whether it is as it should be at the end of a stage."""
         copies = (self.owner or "").startswith("c") and self.copied > 0
         by_broker = (self.owner or "").startswith("b")
-        if stage == _GONE:
-            return not self.there - ({"/controller"} if by_broker else set())
-        return {
-            "provisioned": self.active is not None,
-            "dual-write": copies,
-            "kraft": copies,
-            "final": self.active is not None and not self.connected,
-            "zookeeper": by_broker,
-        }[stage]
+        made_anew = {_CONTROLLER} if by_broker else set()
+        return (
+            self.there <= made_anew
+            and {
+                _GONE: True,
+                "provisioned": self.active is not None,
+                "dual-write": copies,
+                "kraft": copies,
+                "final": self.active is not None and not self.connected,
+                "zookeeper": by_broker,
+            }[stage]
+        )
 
 
 @dataclass(frozen=True)
@@ -309,13 +311,13 @@ class StageLever(Lever[StageRecord]):
 
     def _now(self, record: StageRecord) -> Metadata:
         names = {number: name for name, number in node_ids(self.plan).items()}
-        found: dict[str, dict[str, Any]] = {}
+        found: dict[str, bytes] = {}
 
         def read(address: str, path: str) -> None:
-            if data := asking.get(address, path, timeout_s=brokers.ASK_S):
-                found[path] = orjson.loads(data)
+            if (data := asking.get(address, path, timeout_s=brokers.ASK_S)) is not None:
+                found[path] = data
 
-        for path in dict.fromkeys(("/controller", "/migration", *record.remove)):
+        for path in {_CONTROLLER, _MIGRATION, *record.remove}:
             with suppress(NoAnswer):
                 zookeeper.by_first_server(self.nodes, partial(read, path=path))
         views = [
@@ -325,8 +327,8 @@ class StageLever(Lever[StageRecord]):
         ]
         actives = {view.controller for view in views if view and view.controller}
         return Metadata(
-            owner=names.get(found.get("/controller", {}).get("brokerid", -1)),
-            copied=found.get("/migration", {}).get("kraft_metadata_offset", -1),
+            owner=names.get(orjson.loads(found.get(_CONTROLLER, b"{}")).get("brokerid")),
+            copied=orjson.loads(found.get(_MIGRATION, b"{}")).get("kraft_metadata_offset", -1),
             active=actives.pop() if len(actives) == 1 else None,
             connected=tuple(node.name for node in self.nodes.values() if is_connected(node)),
             there=frozenset(found).intersection(record.remove),

@@ -22,7 +22,7 @@ ROLL = "plans/upgrades/kraft-rolling.toml"
 
 def run(plan: str, out: Path, *sets: str) -> dict[str, Any]:
     changes = [part for change in sets for part in ("--set", change)]
-    done = ackloss("run", plan, "--json", "--out", str(out), *changes, timeout_s=400)
+    done = ackloss("run", plan, "--json", "--out", str(out), *changes, timeout_s=600)
     assert done.stdout, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
     assert "error" not in document, done.stderr
@@ -69,8 +69,11 @@ def test_there_is_no_way_back_once_levels_are_raised(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_a_run_that_is_killed_in_the_middle_of_an_upgrade_is_cleaned_up(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "ackloss", "run", ROLL, "--out", str(tmp_path), "-q"]
+@pytest.mark.parametrize("plan", [ROLL, "plans/upgrades/migration.toml"])
+def test_a_run_that_is_killed_in_the_middle_of_an_upgrade_is_cleaned_up(
+    plan: str, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "ackloss", "run", plan, "--out", str(tmp_path), "-q"]
     with subprocess.Popen(command, start_new_session=True) as process:
         try:
             deadline = time.monotonic() + 200

@@ -89,7 +89,8 @@ def test_controllers_rest_until_they_are_provisioned_and_zookeeper_after_the_end
         (COPIES, {"deprovisioned", "provisioned", "dual-write", "kraft"}),
         (replace(COPIES, copied=-1), {"deprovisioned", "provisioned"}),
         (ALONE, {"deprovisioned", "provisioned", "dual-write", "kraft", "final"}),
-        (replace(COPIES, there=frozenset({"/migration"})), {"provisioned", "dual-write", "kraft"}),
+        (replace(COPIES, there=frozenset({"/migration"})), set()),
+        (replace(COPIES, there=frozenset({"/controller"})), set()),
         (replace(BY_BROKER, there=frozenset({"/controller"})), {"zookeeper", "deprovisioned"}),
     ],
 )
