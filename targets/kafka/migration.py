@@ -240,21 +240,26 @@ class Metadata:
 
     owner: str | None
     copied: int
+    by_owner: bool
+    """Whether the controller that has /controller has written that offset: a new one takes the
+    metadata for copied by what an old one has left, and waits, or deletes what it does not know."""
     active: str | None
     connected: tuple[str, ...]
     there: frozenset[str]
     """Those of the znodes to delete that there are."""
 
     def __str__(self) -> str:
+        copied = f"offset {self.copied}" if self.copied >= 0 else "no offset"
+        by = "" if self.by_owner or self.copied < 0 else " by another controller"
         return (
-            f"/controller names {self.owner or 'nobody'}, /migration has offset {self.copied}, "
-            f"the active controller is {self.active or 'none'}, connected to ZooKeeper: "
+            f"/controller names {self.owner or 'nobody'}, /migration has {copied}{by}, the active "
+            f"controller is {self.active or 'none'}, connected to ZooKeeper: "
             f"{', '.join(self.connected) or 'no node'}"
         )
 
     def is_of(self, stage: str) -> bool:
         """Whether it is as it should be at the end of a stage."""
-        copies = (self.owner or "").startswith("c") and self.copied > 0
+        copies = (self.owner or "").startswith("c") and self.copied > 0 and self.by_owner
         by_broker = (self.owner or "").startswith("b")
         made_anew = {_CONTROLLER} if by_broker else set()
         return (
@@ -326,9 +331,11 @@ class StageLever(Lever[StageRecord]):
             if "controller" in node.roles
         ]
         actives = {view.controller for view in views if view and view.controller}
+        owner, copy = (orjson.loads(found.get(p, b"{}")) for p in (_CONTROLLER, _MIGRATION))
         return Metadata(
-            owner=names.get(orjson.loads(found.get(_CONTROLLER, b"{}")).get("brokerid")),
-            copied=orjson.loads(found.get(_MIGRATION, b"{}")).get("kraft_metadata_offset", -1),
+            owner=names.get(owner.get("brokerid")),
+            copied=copy.get("kraft_metadata_offset", -1),
+            by_owner=copy.get("kraft_controller_epoch") == owner.get("kraftControllerEpoch"),
             active=actives.pop() if len(actives) == 1 else None,
             connected=tuple(node.name for node in self.nodes.values() if is_connected(node)),
             there=frozenset(found).intersection(record.remove),

@@ -21,8 +21,10 @@ from tests.fixtures.chosen_acts import acts
 from tests.fixtures.dry_run import DryRunNode
 
 MIGRATES = "zookeeper.metadata.migration.enable=true"
-BY_BROKER = Metadata(owner="b2", copied=-1, active=None, connected=("b1",), there=frozenset())
-COPIES = replace(BY_BROKER, owner="c1", copied=249, active="c1")
+BY_BROKER = Metadata(
+    owner="b2", copied=-1, by_owner=False, active=None, connected=("b1",), there=frozenset()
+)
+COPIES = replace(BY_BROKER, owner="c1", copied=249, by_owner=True, active="c1")
 ALONE = replace(COPIES, connected=())
 
 
@@ -88,6 +90,7 @@ def test_controllers_rest_until_they_are_provisioned_and_zookeeper_after_the_end
         (replace(BY_BROKER, active="c1"), {"zookeeper", "deprovisioned", "provisioned"}),
         (COPIES, {"deprovisioned", "provisioned", "dual-write", "kraft"}),
         (replace(COPIES, copied=-1), {"deprovisioned", "provisioned"}),
+        (replace(COPIES, by_owner=False), {"deprovisioned", "provisioned"}),
         (ALONE, {"deprovisioned", "provisioned", "dual-write", "kraft", "final"}),
         (replace(COPIES, there=frozenset({"/migration"})), set()),
         (replace(COPIES, there=frozenset({"/controller"})), set()),
