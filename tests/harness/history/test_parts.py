@@ -52,7 +52,8 @@ def test_each_footer_is_read_once_for_a_judgement(
         monkeypatch.setattr(pq, other, None)
     document = judge_run(run)
     assert document["counts"]["lost"] == 1, document["reason"]
-    files = len(list(run.path.rglob("*.parquet"))) - len(list(run.findings.iterdir()))
+    written = [*run.findings.iterdir(), run.explanations]
+    files = len(list(run.path.rglob("*.parquet"))) - len(written)
     assert files == 5
     assert (len(asked) == files) == bool(few), "of more parts than a few, footers are not kept"
 
