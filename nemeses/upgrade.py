@@ -79,6 +79,7 @@ class Migrate(Upgrade):
 
     to       the stage
     at_once  true: all nodes at the same time
+    kill     true: a node is killed, not stopped
     remove   znodes that are deleted at the end of the stage, such as /controller and /migration
     """
 
