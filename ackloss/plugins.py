@@ -79,13 +79,13 @@ from harness.history import MEMBERS as MEMBERS
 from harness.history import READS as READS
 from harness.history.documents import LOST_KINDS as LOST_KINDS
 from harness.history.run_folder import RunDir as RunDir
+from harness.images.recipe import Archive as Archive
+from harness.images.recipe import Debian as Debian
+from harness.images.recipe import GoModule as GoModule
+from harness.images.recipe import MavenArchive as MavenArchive
 from harness.images.recipe import Recipe as Recipe
-from harness.images.sources import Archive as Archive
-from harness.images.sources import Debian as Debian
-from harness.images.sources import GoModule as GoModule
-from harness.images.sources import MavenArchive as MavenArchive
-from harness.images.sources import Source as Source
-from harness.images.sources import Wheel as Wheel
+from harness.images.recipe import Source as Source
+from harness.images.recipe import Wheel as Wheel
 from harness.levers import all_levers as all_levers
 from harness.levers import disk as disk
 from harness.levers import proxied as proxied
@@ -99,7 +99,6 @@ from harness.machine.files import scratch as scratch
 from harness.models import MODELS as MODELS
 from harness.models import Model as Model
 from harness.models import micro_ops as micro_ops
-from harness.models.appends import increasing as increasing
 from harness.percent import percent as percent
 from harness.plan import ClusterPlan as ClusterPlan
 from harness.plan import FinalPlan as FinalPlan
@@ -125,10 +124,11 @@ from harness.protocols.checkers import counter_examples as counter_examples
 from harness.protocols.clock import Clock as Clock
 from harness.protocols.clock import RealClock as RealClock
 from harness.protocols.clusters import specs_of as specs_of
-from harness.protocols.crashes import ClientNemesis as ClientNemesis
-from harness.protocols.crashes import ClientState as ClientState
-from harness.protocols.crashes import Crashes as Crashes
-from harness.protocols.crashes import Death as Death
+from harness.protocols.faults import ClientNemesis as ClientNemesis
+from harness.protocols.faults import ClientState as ClientState
+from harness.protocols.faults import Crashes as Crashes
+from harness.protocols.faults import Death as Death
+from harness.protocols.faults import Groups as Groups
 from harness.protocols.groups import CONSUMERS_MOST as CONSUMERS_MOST
 from harness.protocols.groups import KINDS as KINDS
 from harness.protocols.groups import Action as Action
@@ -149,7 +149,6 @@ from harness.protocols.transactions import READ_COMMITTED as READ_COMMITTED
 from harness.protocols.transactions import READ_UNCOMMITTED as READ_UNCOMMITTED
 from harness.protocols.transactions import TAKEN_OVER as TAKEN_OVER
 from harness.protocols.transactions import TransactionSettings as TransactionSettings
-from harness.protocols.vocabulary import Groups as Groups
 from harness.registry import model_of as model_of
 from harness.run.blocking import THREADS_AT_MOST as THREADS_AT_MOST
 from harness.run.blocking import ThreadedClient as ThreadedClient
@@ -177,6 +176,7 @@ from harness.servers import compare_settings as compare_settings
 from harness.servers import in_turn as in_turn
 from harness.servers import setting_text as setting_text
 from harness.servers import shared_settings as shared_settings
+from workloads.append import increasing as increasing
 
 if TYPE_CHECKING:
     from harness.images import building as _building

@@ -72,7 +72,7 @@ class Session:
         find its plug-ins, on the hosts or the cluster of this session; what of the plan is ignored
         there is a remark. `run`: with the clients that a run takes. Raises PlanError."""
         from harness.plan import parse_plan, read_plan
-        from harness.plan.shipped import PLANS, find
+        from harness.plan.parsing import PLANS, find
         from harness.run.client_process import client_command
         from harness.run.own_settings import blaming, lengthened
         from harness.run.resolving import (

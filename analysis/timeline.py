@@ -40,8 +40,8 @@ from analysis.latency import ABSENT, LOST, counts, outcome_is, thin, writes
 from harness.faults.journal import windows
 from harness.history import MEMBERS
 from harness.history.documents import LostSpan
-from harness.history.facts import stored_target
 from harness.history.parquet_reader import decoded, integers, texts
+from harness.history.rows import stored_target
 from harness.history.run_folder import RunDir
 from harness.models import LOG, Model
 from harness.protocols import OK, FaultWindow

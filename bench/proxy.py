@@ -25,8 +25,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 import harness.levers.protocol as lever
-from harness.images import maven
-from harness.images.java import BRIEF
+from harness.images.java import BRIEF, kept_jars
 from harness.levers.proxied import SOURCES
 from targets.kafka.proxy import OURS
 from targets.kafka.versions import DEFAULT_VERSION, release_line
@@ -79,7 +78,7 @@ def process(argv: list[str], log: Path) -> Iterator[None]:
 @contextmanager
 def broker_and_proxy(folder: Path) -> Iterator[tuple[str, str, int]]:
     """Where the broker is reached directly, and through its proxy; the port behind that."""
-    libs = maven.kept(release_line(DEFAULT_VERSION).recipe(DEFAULT_VERSION))
+    libs = kept_jars(release_line(DEFAULT_VERSION).recipe(DEFAULT_VERSION))
     names = ("direct", "behind", "controller", "proxied")
     ports = dict(zip(names, free_ports(4), strict=True))
     config = folder / "server.properties"

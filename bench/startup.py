@@ -22,8 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.clusters.docker.cluster import DockerCluster
-from harness.clusters.docker.pod import DockerNode
+from harness.clusters.docker.cluster import DockerCluster, DockerNode
 from harness.history.run_folder import new_run_id
 from harness.images.building import infra_image
 from harness.images.daemon import connect

@@ -24,9 +24,8 @@ from harness import registry
 from harness.errors import PlanError
 from harness.faults.leaders import quorum_vocabulary
 from harness.faults.own_traffic import own_connection
-from harness.images import maven
-from harness.images.recipe import PROGRAMS, Recipe
-from harness.images.sources import Source, kept_program
+from harness.images import java
+from harness.images.recipe import PROGRAMS, Recipe, Source, kept_program
 from harness.plan import Plan, TargetPlan, WorkloadPlan
 from harness.protocols import (
     FAIL,
@@ -411,7 +410,7 @@ class ServerSystem(Target[PlanT]):
     def for_hosts(self, plan: PlanT, say: Callable[[str], None]) -> Ingredients:
         """What hosts must have, and what is copied to them."""
         recipe = self.recipe(plan.target.version)
-        folders = {maven.kept(recipe, say): recipe.jar_folder} if recipe.jars else {}
+        folders = {java.kept_jars(recipe, say): recipe.jar_folder} if recipe.jars else {}
         folders |= {kept_program(recipe, say): PROGRAMS} if recipe.fetched else {}
         image = ImageRef(
             reference=f"{self.source.package} {recipe.version or 'of the hosts'}",

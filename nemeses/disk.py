@@ -1,4 +1,5 @@
-"""Damage to what nodes have stored: lost disks, lost power, cut and rotten files."""
+"""Damage to what nodes have stored: lost disks, cut and rotten files, and lost power, after which
+what was not fsynced is gone."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ import re
 from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
-from harness.faults.records import DiskRecord, FullRecord, ReadOnlyRecord
-from harness.protocols import BOUNDED_DISK, STORED, Act, NodeNemesis
+from harness.faults.records import DiskRecord, FullRecord, PowerRecord, ReadOnlyRecord
+from harness.protocols import BOUNDED_DISK, OWN_DISK, STORED, Act, NodeNemesis
 
 _ONLY_OF = {
     "keep_share": "unsynced",
@@ -82,3 +83,21 @@ class Disk(NodeNemesis):
             return Act("full", FullRecord(node=node, folder=STORED, pid=pid))
         options = {field.name: getattr(self, field.name) for field in fields(self)}
         return Act("disk", DiskRecord(node=node, signal="KILL", pid=pid, **options))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowerLoss(NodeNemesis):
+    """The chosen nodes lose power: their processes are killed, and what they had written without
+    fsync is gone from their disks. Healing starts the processes again; what was lost stays lost.
+
+    It needs root and loop devices; without them, `form = "unsynced"` of `disk` approximates it. The
+    kernel writes back data that is 5 to 35 s old, so place the fault within 30 s of the writes.
+    Everything written before the first operation is flushed.
+    """
+
+    plugin: ClassVar[str] = "power-loss"
+    single_use: ClassVar[bool] = True
+    needs: ClassVar[frozenset[str]] = frozenset({OWN_DISK})
+
+    def act_on(self, node: str, pid: int | None) -> Act:
+        return Act("power", PowerRecord(node=node, signal="KILL", pid=pid))

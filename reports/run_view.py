@@ -21,7 +21,7 @@ from checkers.judging.one_run import stored_result
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
 from harness.history.documents import KILLED, Counts, RunResult, StoredRun, read_run, result_of
-from harness.history.facts import target_of
+from harness.history.rows import target_of
 from harness.history.run_folder import RunDir
 from harness.models import LOG, MODELS, REGISTER
 from reports import checks, formatting

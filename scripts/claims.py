@@ -36,7 +36,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ackloss.session import Session
 from analysis.statistics.intervals import Share
 from harness.machine.files import replace_file
-from harness.plan.shipped import PLANS, find
+from harness.plan.parsing import PLANS, find
 from harness.protocols import DOUBTS, OUTCOME_DOUBTS
 from harness.protocols.nodes import NODE_DATA, STORED
 from scripts.published import cell_named, counts, shown

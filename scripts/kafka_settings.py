@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from harness.images import maven
+from harness.images import java
 from harness.plan import number_of
 from targets.kafka.definitions import OPEN, OPTIONS, Level, why_refused
 from targets.kafka.versions import release_line
@@ -95,7 +95,7 @@ def printed(version: str, kept: Path) -> str:
     path = kept / f"{version}.tsv"
     if not path.exists():
         with tempfile.TemporaryDirectory() as folder:
-            maven.fetch(release_line(version).recipe(version), Path(folder))
+            java.fetch(release_line(version).recipe(version), Path(folder))
             libs = Path(folder) / "libs"
             old = number_of(version) < (0, 9)
             text = _constants(libs) if old else definitions_in(libs)

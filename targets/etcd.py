@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from harness.images.sources import Debian, Source
+from harness.images.recipe import Debian, Source
 from harness.plan import Plan, Slug
 from harness.protocols import FAIL, NODE_DATA, STORED
 from harness.servers import (

@@ -38,10 +38,10 @@ INDEPENDENT = {
     "Families of checkers are independent": "checkers",
 }
 SIBLINGS = {
-    ("harness.clusters.ssh", "harness.clusters.docker.removal"),
+    ("harness.clusters.ssh", "harness.clusters.docker.cluster"),
     ("harness.clusters.docker", "harness.clusters.compose.provider"),
-    ("harness.clusters.external", "harness.clusters.docker.removal"),
-    ("harness.clusters.compose", "harness.clusters.docker.removal"),
+    ("harness.clusters.external", "harness.clusters.docker.cluster"),
+    ("harness.clusters.compose", "harness.clusters.docker.cluster"),
     ("targets.zookeeper", "targets.kafka.promises"),
     ("targets.kafka", "targets.zookeeper.asking"),
 }

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from ackloss.cli.options import PathOrUrl, key_and_value
-from ackloss.cli.output import Output, with_output
-from ackloss.cli.results import merged_exit_code
+from ackloss.cli.output import Output, merged_exit_code, with_output
 from harness.urls import is_url
 
 if TYPE_CHECKING:

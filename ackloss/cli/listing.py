@@ -176,7 +176,7 @@ def _first_sentence(about: str) -> str:
 
 def _abouts(kind: str) -> dict[str, str]:
     """What each named thing is about, in one line, by name."""
-    from harness.plan.shipped import abouts
+    from harness.plan.parsing import abouts
     from harness.plan.steps import named_schedules
 
     if kind != SCHEDULES:

@@ -86,7 +86,7 @@ def doctor(
 
     The exit code is 5 if something that one of these kinds needs is missing or too old, else 0.
     """
-    from ackloss.cli.checkup import examine
+    from harness.machine.checks import examine
 
     found = examine(_providers(kinds, inventory, cluster), runs)
     out.document(found.document())

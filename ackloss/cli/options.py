@@ -66,7 +66,7 @@ class FileOrName(click.ParamType[Path]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> Path:
-        from harness.plan.shipped import is_path
+        from harness.plan.parsing import is_path
 
         text = str(value)
         if not text:  # as a path it would be this folder
@@ -80,7 +80,7 @@ class FileOrName(click.ParamType[Path]):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Names that begin so, also by their last part; the shell has the files."""
-        from harness.plan.shipped import named_files
+        from harness.plan.parsing import named_files
 
         names = list(named_files(f"{self._kind}s"))
         last = Counter(name.rpartition("/")[2] for name in names)

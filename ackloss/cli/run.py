@@ -21,8 +21,7 @@ from ackloss.cli.options import (
     with_inventory,
     with_plan_options,
 )
-from ackloss.cli.output import Output, with_output
-from ackloss.cli.results import merged_exit_code, print_result
+from ackloss.cli.output import Output, merged_exit_code, print_result, with_output
 from analysis.wording import about
 from harness.errors import PlanError
 

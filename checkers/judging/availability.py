@@ -51,8 +51,8 @@ import pyarrow.parquet as pq
 from checkers.judging.results import Tally
 from harness.faults.journal import affected_nodes
 from harness.history import MEMBERS
-from harness.history.arrays import one_batch
 from harness.history.parquet_reader import integers, texts
+from harness.history.parquet_writer import one_batch
 from harness.history.rows import Holding, Rows, bounds_ns
 from harness.history.run_folder import RunDir
 from harness.models import MODELS

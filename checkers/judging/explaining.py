@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.judging.results import packed
-from harness.history import arrays
+from harness.history import parquet_writer
 from harness.history.documents import LOST_KINDS
 from harness.history.explanations import chains_document, rows_of
-from harness.history.facts import stored_target
+from harness.history.rows import stored_target
 from harness.history.run_folder import RunDir
 from harness.protocols import UNEXPLAINED, CheckResult, Explanation, Fact, Target
 
@@ -62,7 +62,7 @@ def _lost(results: Iterable[CheckResult]) -> pa.Table | None:
         if found is not None and set(found.column_names) >= _NEEDS:
             kinds = found["kind"].to_pylist()
             lost = [row for row, kind in enumerate(kinds) if kind in LOST_KINDS]
-            return found.take(arrays.values(np.array(lost, np.int64)))
+            return found.take(parquet_writer.values(np.array(lost, np.int64)))
     return None
 
 

@@ -38,10 +38,9 @@ from harness import registry
 from harness.errors import AcklossError, HistoryError, PlanError, TooNewError
 from harness.faults.journal import windows
 from harness.history.documents import result_of
-from harness.history.facts import as_written, facts_of
-from harness.history.gaps import gaps_of_files
+from harness.history.manifest import gaps_of_files
 from harness.history.outside import run_id_of
-from harness.history.rows import Rows
+from harness.history.rows import Rows, as_written, facts_of
 from harness.history.run_folder import SCHEMA_VERSION, RunDir, cell_id
 from harness.machine.files import scratch
 from harness.models import LOG, MODELS

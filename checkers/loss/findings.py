@@ -29,8 +29,8 @@ import pyarrow.compute as pc
 from checkers.loss.readers import confirmed
 from checkers.loss.tally import Odd
 from harness.history import parquet_reader
-from harness.history.arrays import numbers, texts, values
 from harness.history.documents import LOST_KINDS, LostSpan
+from harness.history.parquet_writer import numbers, texts, values
 from harness.history.rows import NEVER, bounds_ns
 from harness.protocols import NULL, Bools, Facts, FaultWindow, Ints, Texts
 from harness.protocols.runs import FAIL, INFO, OK

@@ -26,8 +26,8 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 
 from harness.errors import HistoryError
-from harness.history.arrays import places
 from harness.history.parquet_reader import some
+from harness.history.parquet_writer import places
 from harness.protocols import NULL, Bools, Ints, Reads, Texts, Writes
 from harness.protocols.runs import Bounds
 

@@ -23,8 +23,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from checkers.loss.numbering import Narrow, Numbering
-from harness.history.arrays import places
 from harness.history.parquet_reader import some
+from harness.history.parquet_writer import places
 from harness.protocols import NULL, Bits, Bools, Ints, Reads, Texts, Writes
 from harness.protocols.runs import FAIL, INFO, INVOKED, OK, READ
 

@@ -17,8 +17,7 @@ from harness.campaigns.plan import (
 from harness.campaigns.sharing import check_demands
 from harness.errors import PlanError
 from harness.plan import read_plan
-from harness.plan.parsing import dotted_parts, toml_of
-from harness.plan.shipped import PLANS, find, is_path
+from harness.plan.parsing import PLANS, dotted_parts, find, is_path, toml_of
 from harness.run.own_settings import OwnSettings
 from harness.wrong_values import dotted
 

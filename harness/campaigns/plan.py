@@ -19,13 +19,12 @@ from pydantic import Field, ValidationError, model_validator
 
 from harness.errors import PlanError
 from harness.plan import Scalar, Section, Slug, parse_plan, refuse_campaign
-from harness.plan.explanations import explain
 from harness.plan.model import dotted_keys
 from harness.plan.parsing import dotted_parts, keys_set, set_key
 from harness.run.by_hand import refuse_manual
 from harness.run.own_settings import Decided, Decider, blaming, lengthened
 from harness.run.resolving import ResolvedPlan, resolve
-from harness.wrong_values import dotted
+from harness.wrong_values import dotted, explain
 
 KEPT, BROKEN, INCONCLUSIVE = 0, 1, 3
 """Exit codes of a campaign that has ended."""

@@ -36,9 +36,8 @@ from harness.faults.journal import OpenAct, open_acts
 from harness.history.run_folder import RunDir
 from harness.levers.client import ClientLever, ConsumerLever
 from harness.levers.manual import ManualLever
-from harness.machine import reach, state
+from harness.machine import state
 from harness.plan import Plan
-from harness.plan.explanations import explain
 from harness.plan.model import plan_model
 from harness.protocols import (
     Access,
@@ -56,6 +55,7 @@ from harness.protocols import (
     Secret,
     Target,
 )
+from harness.wrong_values import explain
 
 # The file that says how a cluster of the user's is reached. Named on the command line, never in a
 # plan, since a plan may come from a stranger.
@@ -345,10 +345,10 @@ class ExternalCluster(RunCluster):
     def start(self) -> None:
         """Ask the cluster who its nodes are; note what the run is about to make there."""
         self.nodes |= nodes_there(self.guest, self.order.plan)
-        reach.remember(KIND, self.run_id, self.entry())
+        state.remember_cluster(KIND, self.run_id, self.entry())
         self._begun = True
 
-    def entry(self) -> dict[str, reach.Note]:
+    def entry(self) -> dict[str, state.Note]:
         """What another process must know to remove what the run makes there."""
         return {
             "cluster": str(self.access.file.resolve()),
@@ -371,7 +371,7 @@ class ExternalCluster(RunCluster):
                 self.undo_own()
             finally:
                 removed = self.guest.remove(self.guest.objects(self.order.plan), dry_run=False)
-            reach.forget(KIND, self.run_id)
+            state.forget_cluster(KIND, self.run_id)
             return removed
         finally:
             self.guest.close()
@@ -441,7 +441,7 @@ class External(Provider):
     def remove(self, run_id: str, *, dry_run: bool = False) -> list[str]:
         """What a dead run of this machine made on its cluster, and what the target's own levers did
         there. What is needed to try again is kept until nothing is left."""
-        entry = reach.remembered(self.plugin, run_id)
+        entry = state.remembered_cluster(self.plugin, run_id)
         if entry is None:
             return []
         try:
@@ -450,7 +450,7 @@ class External(Provider):
         finally:
             removed = self._remove_objects(entry, run_id, dry_run=dry_run)
         if not dry_run:
-            reach.forget(self.plugin, run_id)
+            state.forget_cluster(self.plugin, run_id)
         return removed
 
     def _undo_own(
@@ -485,7 +485,7 @@ class External(Provider):
 
     def concerns(self, run_id: str) -> bool:
         """Its file was this one, or has an address of this one."""
-        entry = reach.remembered(self.plugin, run_id)
+        entry = state.remembered_cluster(self.plugin, run_id)
         if entry is None or self.access is None:
             return True
         same_file = entry["cluster"] == str(self.access.file.resolve())
@@ -495,7 +495,7 @@ class External(Provider):
         """What some other ackloss made there: it may be in use."""
         if self.access is None or self.system is None:
             return []
-        entries = (reach.remembered(self.plugin, run_id) for run_id in known)
+        entries = (state.remembered_cluster(self.plugin, run_id) for run_id in known)
         own = {name for entry in entries if entry is not None for name in entry["objects"]}
         with closing(guest_on(self.system, self.access, kind=self.plugin)) as guest:
             return [

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from harness.protocols import PartitionView, Situation
-from harness.protocols.vocabulary import Choice, ConditionForm, Groups, Since, Vocabulary
+from harness.protocols.faults import Choice, ConditionForm, Groups, Since, Vocabulary
 
 PARTITION: Final = r"(?:\((?P<partition>\d+)\))?"
 """In a condition's pattern: a partition in brackets, or none."""

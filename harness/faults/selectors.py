@@ -30,7 +30,7 @@ from typing import Final
 
 from harness.errors import PlanError, nearest
 from harness.protocols import CLIENT_ROLE, Situation
-from harness.protocols.vocabulary import Choice, ConditionForm, Groups, Since, Vocabulary
+from harness.protocols.faults import Choice, ConditionForm, Groups, Since, Vocabulary
 
 
 @dataclass(frozen=True)

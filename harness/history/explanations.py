@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
 from harness.errors import HistoryError
-from harness.history.arrays import numbers, strings, values
+from harness.history.parquet_writer import numbers, strings, values
 from harness.history.run_folder import SCHEMA_VERSION, RunDir
 from harness.protocols import NULL, UNEXPLAINED, Explanation, Fact, Prevention
 from harness.wrong_values import expected, first_of

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from harness.errors import HistoryError, TooNewError
 from harness.history import ADDED, DELIVERIES, HISTORY, READS, SCHEMA_VERSION
-from harness.history.arrays import one_batch
+from harness.history.parquet_writer import one_batch
 from harness.history.run_folder import RunDir
 from harness.protocols.runs import (
     FAIL,

@@ -15,11 +15,10 @@ from pathlib import Path
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
 from harness.errors import EnvironmentFailure
-from harness.images import maven
+from harness.images import java
 from harness.images.daemon import connect
 from harness.images.keeping import Say, alone, quietly, step
-from harness.images.recipe import DEBIAN, INFRA, MMDEBSTRAP, Recipe, made_base
-from harness.images.sources import kept_program
+from harness.images.recipe import DEBIAN, INFRA, MMDEBSTRAP, Recipe, kept_program, made_base
 from harness.machine.files import scratch
 from harness.machine.user_config import user_config
 from harness.protocols import ImageRef
@@ -62,7 +61,7 @@ def ensure(recipe: Recipe, say: Say = quietly) -> ImageRef:
         context = Path(folder)
         if recipe.jars:
             with step(say, f"jars of {recipe.name} {recipe.version} by Maven"):
-                maven.fetch(recipe, context)
+                java.fetch(recipe, context)
         if recipe.fetched:
             shutil.copytree(kept_program(recipe, say), context / "programs")
         _ensure_base(base, say)

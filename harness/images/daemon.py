@@ -1,15 +1,28 @@
-"""The Docker daemon of this machine."""
+"""The Docker daemon of this machine, and one command in a throw-away container of an image, without
+network or rights.
+
+The container is registered like a run, so that `ackloss clean` finds what a killed process left.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import docker
 import requests
-from docker.errors import DockerException
+from docker.errors import APIError, DockerException, NotFound
 
 from harness.errors import EnvironmentFailure
+from harness.images.keeping import kept
+from harness.images.recipe import FILES
+from harness.machine import state
+from harness.machine.files import packed, unpacked
+from harness.machine.state import cache_dir
+from harness.protocols import ImageRef
 
 LABEL = "ackloss"
 """Everything that ackloss makes carries this label."""
@@ -56,3 +69,132 @@ def docker_info() -> DockerInfo:
         storage=str(reported["Driver"]),
         root=Path(reported["DockerRootDir"]),
     )
+
+
+_STOP_S = 60
+
+
+@dataclass(frozen=True)
+class OneOff:
+    """A container of one command, with its files in `FILES`; removed when its `with` ends."""
+
+    container: str
+    client: docker.DockerClient = field(repr=False)
+
+    def wait(self, *, limit_s: int) -> int:
+        """The command's exit code. Raises TimeoutError."""
+        try:
+            return int(self.client.api.wait(self.container, timeout=limit_s)["StatusCode"])
+        except (requests.ReadTimeout, requests.ConnectionError) as error:
+            raise TimeoutError(f"did not finish within {limit_s} s") from error
+
+    def running(self) -> bool:
+        """Whether the command is still running."""
+        return bool(self.client.api.inspect_container(self.container)["State"]["Running"])
+
+    def output(self) -> str:
+        return bytes(self.client.api.logs(self.container)).decode(errors="replace")
+
+    def run(self, argv: Sequence[str]) -> tuple[int, str]:
+        """Run another command while the first one runs: its exit code and output."""
+        api = self.client.api
+        created = api.exec_create(self.container, list(argv), user="0:0")["Id"]
+        output = api.exec_start(created).decode(errors="replace")
+        return int(api.exec_inspect(created)["ExitCode"] or 0), output
+
+    def stop(self) -> int:
+        """End the command (SIGTERM) and wait for it; its exit code."""
+        self.client.api.stop(self.container, timeout=_STOP_S)
+        return self.wait(limit_s=_STOP_S)
+
+    def read(self, path: str) -> bytes | None:
+        """A file of the container, running or not; `None` when there is none."""
+        try:
+            stream, _ = self.client.api.get_archive(self.container, path)
+        except NotFound:
+            return None
+        return next((content for _, content in unpacked(b"".join(stream))), None)
+
+
+@contextmanager
+def one_off(
+    image: str,
+    argv: Sequence[str],
+    *,
+    files: Mapping[str, bytes] | None = None,
+    mounts: Mapping[Path, str] | None = None,
+) -> Iterator[OneOff]:
+    """Start `argv` in a container of `image` and remove it afterwards.
+
+    `files` are written to `FILES`; `mounts` are read-only. The only network is loopback.
+    Raises EnvironmentFailure when Docker refuses.
+    """
+    client, name = connect(), f"oneoff-{uuid.uuid4().hex[:8]}"
+    with state.registered(name, cache_dir()):
+        try:
+            container = _create(client, name, image, argv, mounts or {})
+            try:
+                client.api.put_archive(container, FILES, packed(files or {}))
+                client.api.start(container)
+                yield OneOff(container, client)
+            finally:
+                client.api.remove_container(container, force=True, v=True)
+        except APIError as error:
+            raise EnvironmentFailure(
+                f"a container could not be used: Docker reports: {error.explanation or error}"
+            ) from error
+        finally:
+            state.forget(name)
+
+
+def _create(
+    client: docker.DockerClient,
+    name: str,
+    image: str,
+    argv: Sequence[str],
+    mounts: Mapping[Path, str],
+) -> str:
+    api = client.api
+    created = api.create_container(
+        image,
+        entrypoint=[argv[0]],
+        command=list(argv[1:]),
+        user="0:0",
+        name=f"ackloss-{name}",
+        hostname="localhost",  # the only name that resolves without a network
+        labels={LABEL: "1", RUN_LABEL: name},
+        working_dir="/",
+        host_config=api.create_host_config(
+            network_mode="none",
+            binds=[f"{host}:{inside}:ro" for host, inside in mounts.items()],
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+            mem_limit="1g",
+            pids_limit=1024,
+        ),
+    )
+    return str(created["Id"])
+
+
+# libfaketime, copied once out of the infrastructure image, for nodes of any image.
+
+_NAME = "libfaketimeMT.so.1"
+_COPY_S = 30
+
+
+def libfaketime(infra_image_id: str) -> bytes:
+    """The library's content, from the cache after the first time. Raises EnvironmentFailure."""
+
+    def read() -> bytes:
+        # to a fixed path first: its own depends on the machine's architecture
+        copy = ["sh", "-c", f"cp /usr/lib/*/faketime/{_NAME} {FILES}"]
+        with one_off(infra_image_id, copy) as copying:
+            copying.wait(limit_s=_COPY_S)
+            content = copying.read(f"{FILES}/{_NAME}")
+            if content is None:
+                why = copying.output().strip()[:200]
+                raise EnvironmentFailure(f"the infrastructure image has no libfaketime: {why}")
+            return content
+
+    image = ImageRef(reference="infra", id=infra_image_id)
+    return kept(image, _NAME, "", read).read_bytes()

@@ -18,7 +18,7 @@ from harness.errors import HarnessFailure
 from harness.faults.records import ClientRecord, ConsumerRecord, FoundConsumer
 from harness.levers.commands import poll_until
 from harness.protocols import Lever, Proof, UndoRecord
-from harness.protocols.crashes import ClientState, Crashes
+from harness.protocols.faults import ClientState, Crashes
 from harness.protocols.groups import Consumers, ConsumerState
 
 _MADE_S = 15  # librdkafka ends its threads one after the other; a new process has to connect

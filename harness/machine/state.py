@@ -1,17 +1,21 @@
 """The register of this machine's runs, so that nothing of a dead run stays behind.
 
-A run registers itself here (id, folder, process) and takes a lock before its first act; the lock
-is released when its process ends, however it ends. `ackloss clean` acts only on runs that are
+A run registers itself here (id, folder, process) and takes a lock before its first act; the lock is
+released when its process ends, however it ends. `ackloss clean` acts only on runs that are
 registered here and whose lock is free, wherever their folder is.
+
+For kinds of cluster whose nodes are not on this machine, an entry says where the cluster of a run
+is, so that what the run leaves there is found when its process is dead.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import orjson
 from filelock import FileLock, Timeout
@@ -142,3 +146,31 @@ def claimed(run_id: str) -> Iterator[bool]:
         yield True
     finally:
         lock.release()
+
+
+def _entry(kind: str, run_id: str) -> Path:
+    return state_dir() / kind / f"{run_id}.json"
+
+
+Note = str | Sequence[str] | Mapping[str, Sequence[str]]
+"""What an entry holds under one name."""
+
+
+def remember_cluster(kind: str, run_id: str, entry: Mapping[str, Note]) -> None:
+    """Note how the cluster of a run is reached, before anything of the run is there. Never a
+    secret. Raises EnvironmentFailure; what was noted before is then still there."""
+    replace_state(_entry(kind, run_id), orjson.dumps(entry))
+
+
+def remembered_cluster(kind: str, run_id: str) -> dict[str, Any] | None:
+    """The entry of a run; `None` for a run that has none."""
+    try:
+        entry = orjson.loads(_entry(kind, run_id).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return entry if isinstance(entry, dict) else None
+
+
+def forget_cluster(kind: str, run_id: str) -> None:
+    """Nothing of the run is left there."""
+    _entry(kind, run_id).unlink(missing_ok=True)

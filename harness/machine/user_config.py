@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.errors import EnvironmentFailure
 from harness.plan import Image
-from harness.plan.explanations import explain
+from harness.wrong_values import explain
 
 
 class UserConfig(BaseModel):

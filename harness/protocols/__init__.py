@@ -46,13 +46,17 @@ from harness.protocols.faults import BOUNDED_DISK as BOUNDED_DISK
 from harness.protocols.faults import FAKETIME as FAKETIME
 from harness.protocols.faults import OWN_DISK as OWN_DISK
 from harness.protocols.faults import Act as Act
+from harness.protocols.faults import Choice as Choice
+from harness.protocols.faults import ConditionForm as ConditionForm
 from harness.protocols.faults import Lever as Lever
 from harness.protocols.faults import Nemesis as Nemesis
 from harness.protocols.faults import NodeNames as NodeNames
 from harness.protocols.faults import NodeNemesis as NodeNemesis
 from harness.protocols.faults import Proof as Proof
 from harness.protocols.faults import Select as Select
+from harness.protocols.faults import Since as Since
 from harness.protocols.faults import UndoRecord as UndoRecord
+from harness.protocols.faults import Vocabulary as Vocabulary
 from harness.protocols.nodes import CLIENT_ROLE as CLIENT_ROLE
 from harness.protocols.nodes import NODE_DATA as NODE_DATA
 from harness.protocols.nodes import STORED as STORED
@@ -122,10 +126,6 @@ from harness.protocols.systems import LogLines as LogLines
 from harness.protocols.systems import SettingHelp as SettingHelp
 from harness.protocols.systems import Target as Target
 from harness.protocols.systems import Unsupported as Unsupported
-from harness.protocols.vocabulary import Choice as Choice
-from harness.protocols.vocabulary import ConditionForm as ConditionForm
-from harness.protocols.vocabulary import Since as Since
-from harness.protocols.vocabulary import Vocabulary as Vocabulary
 
 # Set so, and the imports written so, that every name stands here once for Python and for mypy.
 globals()["__all__"] = [

@@ -13,7 +13,7 @@ from harness.errors import HarnessFailure
 from harness.plan import Plan
 from harness.plan.model import OwnKey
 from harness.protocols.explanations import Explanation
-from harness.protocols.faults import Lever, UndoRecord
+from harness.protocols.faults import Lever, UndoRecord, Vocabulary
 from harness.protocols.groups import Consumers, GroupSettings, Record
 from harness.protocols.nodes import (
     Access,
@@ -30,7 +30,6 @@ from harness.protocols.nodes import (
 )
 from harness.protocols.operations import Client
 from harness.protocols.runs import Promises
-from harness.protocols.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     import pyarrow as pa

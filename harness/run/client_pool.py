@@ -3,7 +3,7 @@
 Each process belongs to one place, or while nobody is there, to another. What a pool is made of is
 up to its subclass: producers in this process, or connections to programs
 (`harness.run.exec_client`). The faults' threads request crashes and replacements; the thread that
-runs the pool executes them (`harness.protocols.crashes.Crashes`).
+runs the pool executes them (`harness.protocols.faults.Crashes`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from harness.errors import HarnessFailure
 from harness.protocols import Client, Completion
-from harness.protocols.crashes import ClientState, Crashes, Death
+from harness.protocols.faults import ClientState, Crashes, Death
 
 HANDED_OVER_S: Final = 5.0
 """How long a fault's thread waits until what it requested is done: a poll takes 50 ms."""

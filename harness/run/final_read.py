@@ -42,9 +42,8 @@ import pyarrow.parquet as pq
 from harness.errors import HarnessFailure
 from harness.failures import validated
 from harness.history import ENDS, MEMBERS, READS
-from harness.history.arrays import among
 from harness.history.documents import InSync
-from harness.history.parquet_writer import ParquetWriter
+from harness.history.parquet_writer import ParquetWriter, among
 from harness.history.run_folder import RunDir, write_atomically
 from harness.models import MODELS
 from harness.plan import Plan

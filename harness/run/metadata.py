@@ -24,7 +24,7 @@ from harness.history.documents import RunProcess
 from harness.history.manifest import write_manifest
 from harness.history.run_folder import SCHEMA_VERSION, RunDir, cell_id
 from harness.plan import Plan
-from harness.plan.shipped import checkout
+from harness.plan.parsing import checkout
 from harness.protocols import FAILED, Unsupported
 
 

@@ -19,7 +19,7 @@ from harness.faults.records import to_document
 from harness.models import MODELS
 from harness.plan import FaultStep, Plan, plan_model
 from harness.protocols import Act, Nemesis, NodeOutline
-from harness.protocols.crashes import ClientNemesis, names_met
+from harness.protocols.faults import ClientNemesis, names_met
 from harness.run.resolving import Here, ResolvedPlan, selecting
 from harness.run.schedule import ResolvedStep
 from harness.wrong_values import dotted

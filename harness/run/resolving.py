@@ -37,9 +37,8 @@ from harness.protocols import (
     Vocabulary,
     Workload,
 )
-from harness.protocols.crashes import CONSUMERS, ClientNemesis, names_met
+from harness.protocols.faults import CONSUMERS, Choice, ClientNemesis, names_met
 from harness.protocols.systems import EXEC
-from harness.protocols.vocabulary import Choice
 from harness.run.cells import (
     CellPlan,
     asked_in_vain,

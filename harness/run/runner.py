@@ -47,7 +47,7 @@ from harness.protocols import (
     Target,
 )
 from harness.protocols.clock import RunClock
-from harness.protocols.crashes import CLIENTS, ClientNemesis, Crashes
+from harness.protocols.faults import CLIENTS, ClientNemesis, Crashes
 from harness.protocols.groups import Consumers
 from harness.run.by_hand import begin_by_hand
 from harness.run.cell_run import CellRun, Meeting, cell_runs, still_going, together

@@ -22,8 +22,7 @@ from harness.faults.selectors import Condition
 from harness.plan import FaultStep, Plan
 from harness.protocols import CLIENT_ROLE, Act, Nemesis, Node
 from harness.protocols.clock import Clock, Task
-from harness.protocols.crashes import ClientNemesis, names_met
-from harness.protocols.vocabulary import Choice, Since, Vocabulary
+from harness.protocols.faults import Choice, ClientNemesis, Since, Vocabulary, names_met
 from harness.run.final_read import WHOLE_FOR_NS, are_fully_replicated
 from harness.run.observer import FRESH_NS, Observer
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from harness.errors import EnvironmentFailure, PlanError
 from harness.images.building import base_reference, ensure, find, pulled
+from harness.images.daemon import OneOff, one_off
 from harness.images.keeping import Say, alone, keep, kept, place, quietly, step
-from harness.images.oneoff import OneOff, one_off
 from harness.images.recipe import FILES
 from harness.protocols import ImageRef
 from targets.kafka.jars import is_jars, last_line, run_here

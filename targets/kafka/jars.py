@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.errors import PlanError
-from harness.images import maven
+from harness.images import java
 from harness.images.java import jar, java_here
 from harness.images.keeping import Say
 from harness.images.recipe import FILES
@@ -47,7 +47,7 @@ def resolve(plan: KafkaPlan, say: Callable[[str], None]) -> tuple[ImageRef, Path
         )
     version = plan.target.version or DEFAULT_VERSION
     recipe = release_line(version).recipe(version)
-    jars = maven.kept(recipe, say)
+    jars = java.kept_jars(recipe, say)
     made = ImageRef(
         reference=f"jars of Kafka {version}", id=jars.parent.name + _JARS, version=version
     )
@@ -97,7 +97,7 @@ def run_here(
 
 def _kept(image: ImageRef) -> Path:
     version = image.version or DEFAULT_VERSION
-    return maven.kept(release_line(version).recipe(version))
+    return java.kept_jars(release_line(version).recipe(version))
 
 
 def last_line(output: str) -> str:

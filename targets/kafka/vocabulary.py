@@ -35,7 +35,7 @@ from typing import Final
 from harness.faults import leaders
 from harness.faults.leaders import PARTITION, SIZE, has_size, on_partitions
 from harness.protocols import PartitionView
-from harness.protocols.vocabulary import Groups, Since, Vocabulary
+from harness.protocols.faults import Groups, Since, Vocabulary
 
 
 def _leader_alone(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001

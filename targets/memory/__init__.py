@@ -37,8 +37,8 @@ from harness.protocols import (
     RunCluster,
     Target,
 )
+from harness.protocols.faults import Vocabulary
 from harness.protocols.groups import Consumers, GroupSettings, Record
-from harness.protocols.vocabulary import Vocabulary
 from harness.run.cells import cell_plans, group_of, transactions_of
 from targets.memory.clients import LogClient, RegisterClient, SetClient
 from targets.memory.consumers import MemoryConsumers, Place

@@ -27,7 +27,7 @@ from typing import Final
 
 from harness.faults import leaders
 from harness.faults.leaders import PARTITION, on_partitions
-from harness.protocols.vocabulary import Vocabulary
+from harness.protocols.faults import Vocabulary
 from targets.memory.system import REPLICA_ROLE
 
 VOCABULARY: Final = Vocabulary(

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final
 from harness import registry
 from harness.errors import PlanError
 from harness.faults.own_traffic import NoAnswer
-from harness.images.sources import Source
+from harness.images.recipe import Source
 from harness.levers.protocol import ProtocolLever
 from harness.models import LOCK, REGISTER, SEQUENCE, SET, WATCH
 from harness.protocols import Client, Cluster, Ingredients, Lever, Node, NodeSpec, NodeView

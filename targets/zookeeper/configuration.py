@@ -16,8 +16,7 @@ from typing import Any, ClassVar, Final, Literal
 from pydantic import Field, model_validator
 
 from harness.errors import PlanError
-from harness.images.recipe import Recipe
-from harness.images.sources import Source
+from harness.images.recipe import Recipe, Source
 from harness.plan import Image, Plan, Section, Slug, TargetPlan, Version
 from harness.protocols import NODE_DATA, STORED
 from harness.servers import ServerWorkloadPlan, setting_text

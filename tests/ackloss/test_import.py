@@ -90,7 +90,6 @@ def test_plug_ins_find_the_record_of_every_lever() -> None:
 
 
 OF_THE_TREE = {
-    "harness.faults.links": "links between nodes, of the nemeses of the network",
     "harness.faults.selectors": "a plug-in calls select()",
     "harness.models": "models as objects: a plug-in names its model",
     "harness.registry": "the module: of it, targets need model_of",
@@ -102,7 +101,7 @@ OF_THE_TREE = {
     "harness.run.client_process": "how the tree's own programs of clients are spoken to",
     "harness.run.exec_client": "pools of the tree's own programs of clients",
     "harness.run.observer": "what several nodes' answers amount to",
-    "harness.history.arrays": "columns as Arrow has them without pandas, places as numpy has them",
+    "harness.history.parquet_writer": "columns as Arrow has them, places as numpy has them",
     "harness.history.documents": "counts, rates and spans in the words of result.json",
     "harness.history.parquet_reader": "rows by a mask, as numpy has them",
     "harness.history.quorum": "evidence that one target leaves and one checker reads",

@@ -9,8 +9,8 @@ import pytest
 
 from harness.errors import HistoryError
 from harness.history import ADDED, ENDS
-from harness.history.facts import facts_of
 from harness.history.manifest import write_manifest
+from harness.history.rows import facts_of
 from harness.history.run_folder import RunDir
 from tests.fixtures.hand_made import E, Made, R, W
 

@@ -21,8 +21,7 @@ from harness.clusters.ssh.host import hosts_of
 from harness.clusters.ssh.inventory import read_inventory
 from harness.history.run_folder import new_run_id
 from harness.images.building import infra_image
-from harness.images.daemon import connect
-from harness.images.oneoff import libfaketime
+from harness.images.daemon import connect, libfaketime
 from harness.levers import prepared
 from harness.machine import state
 from harness.protocols import BOUNDED_DISK, OWN_DISK, NodeSpec

@@ -29,7 +29,7 @@ from harness.levers.commands import poll_until
 from harness.plan import Plan, parse_plan
 from harness.protocols import INFO, Act, Completion, Situation, completion, invoke
 from harness.protocols.clock import RunClock
-from harness.protocols.crashes import ClientNemesis, Crashes
+from harness.protocols.faults import ClientNemesis, Crashes
 from harness.run.load import LoadReport, run_workload
 from harness.run.preview import dry_run
 from harness.run.recorder import Recorder

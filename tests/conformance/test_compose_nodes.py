@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.clusters.compose.node import ComposeNode, Limits, attach, attached, levers_over
-from harness.clusters.docker.removal import remove_run
+from harness.clusters.docker.cluster import remove_run
 from harness.faults.injection import announced
 from harness.faults.records import (
     CLIENTS,

@@ -22,7 +22,7 @@ from harness.plan import parse_plan
 from harness.protocols import Act, FaultWindow, Nemesis, PartitionView, RunCluster
 from harness.run.resolving import ResolvedPlan, resolve
 from harness.run.runner import levers_of
-from nemeses.membership import Membership
+from nemeses.planned_work import Membership
 from targets.kafka.kraft import KraftLeadership
 from targets.kafka.levers import Leadership, LeadershipLever
 

@@ -28,7 +28,7 @@ from harness.faults.records import ProcessRecord, from_document, to_document
 from harness.levers import all_levers
 from harness.levers.disk import DiskLever
 from harness.protocols import Act, Completed, Lever, Nemesis, Node, Situation
-from harness.protocols.vocabulary import Choice
+from harness.protocols.faults import Choice
 from targets.kafka.levers import KafkaStorage
 from tests.conformance.conftest import Pods, pods_in, talking
 

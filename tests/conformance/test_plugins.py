@@ -1,3 +1,3 @@
 """The conformance suite that plug-ins of other repositories run too, over ours."""
 
-from ackloss.conformance.test_plugins import *  # noqa: F403
+from ackloss.conformance import *  # noqa: F403

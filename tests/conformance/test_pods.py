@@ -6,8 +6,7 @@ import subprocess
 
 import pytest
 
-from harness.clusters.docker.cluster import DockerCluster
-from harness.clusters.docker.removal import remove_run, unknown_runs
+from harness.clusters.docker.cluster import DockerCluster, remove_run, unknown_runs
 from harness.history.run_folder import new_run_id
 from harness.images.building import infra_image
 from harness.images.daemon import connect
@@ -53,7 +52,7 @@ def test_exec_does_what_nsenter_does(
 ) -> None:
     node, argv = docker_pods.nodes["b2"], ["iptables", "-w", "-S", "INPUT"]
     entered = node.admin(argv)
-    monkeypatch.setattr("harness.clusters.docker.pod.can_enter", lambda _: False)
+    monkeypatch.setattr("harness.clusters.docker.cluster.can_enter", lambda _: False)
     assert node.admin(argv) == entered
     assert entered.exit_code == 0
 

@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.clusters.docker.cluster import DockerCluster
-from harness.clusters.docker.pod import DockerNode
+from harness.clusters.docker.cluster import DockerCluster, DockerNode
 from harness.faults.records import PowerRecord
 from harness.levers.power import PowerLever
 from harness.levers.storage import unbounded
 from harness.machine.loop_disks import disks_of
-from nemeses.power_loss import PowerLoss
+from nemeses.disk import PowerLoss
 from tests.conformance.conftest import pods_in
 
 pytestmark = pytest.mark.docker

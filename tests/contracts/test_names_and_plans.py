@@ -10,7 +10,7 @@ import pytest
 
 import ackloss
 from ackloss import plugins
-from harness.plan.shipped import PLANS, named_files
+from harness.plan.parsing import PLANS, named_files
 from tests.contracts.conftest import Frozen, as_text
 from tests.fixtures import command_line
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from harness.clusters.ssh.scripts import LEASE_S
-from harness.images import maven
+from harness.images.java import kept_jars
 from targets.kafka.versions import release_line
 from tests.fixtures import machine
 from tests.fixtures.command_line import ackloss, ackloss_json
@@ -408,7 +408,7 @@ for_s = 4
 def with_kafka(hosts: Hosts) -> Hosts:
     """Kafka on the first four hosts as its users install it: a folder with the version in its name,
     and a link to it."""
-    jars = maven.kept(release_line("4.3.1").recipe("4.3.1"))
+    jars = kept_jars(release_line("4.3.1").recipe("4.3.1"))
     for name in ("h1", "h2", "h3", "h4"):
         hosts.on(name, "mkdir", f"{HOME}_2.13-4.3.1")
         hosts.give(name, jars, f"{HOME}_2.13-4.3.1/libs")

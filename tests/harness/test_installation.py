@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.plan.shipped import checkout, shipped
+from harness.plan.parsing import checkout, shipped
 
 ROOT = Path(__file__).parents[2]
 

@@ -189,11 +189,11 @@ def test_another_plug_in_of_the_same_name_replaces_none(plant: Plant) -> None:
     what = refused("nemeses", "kill").what
     assert what.startswith("the plug-in 'kill' is there more than once, in ")
     assert str(file) in what
-    assert "kill.py" in what
+    assert "process.py" in what
 
 
 def test_a_plug_in_that_is_found_twice_is_one(plant: Plant) -> None:
-    plant("from nemeses.kill import Kill", nemeses_kill="Kill")
+    plant("from nemeses.process import Kill", nemeses_kill="Kill")
     assert registry.make("nemeses", "kill", {}, key="nemesis").plugin == "kill"
 
 

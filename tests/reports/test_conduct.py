@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from ackloss.cli.output import Output
-from ackloss.cli.results import _print_clients
+from ackloss.cli.output import Output, _print_clients
 from harness.errors import HistoryError
 from harness.history.documents import RunResult, result_of
 from harness.protocols.runs import Conduct, Incident

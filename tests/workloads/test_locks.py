@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.protocols import FAIL, INFO, OK, completion
-from workloads.locks import Locks
-from workloads.sequence import Sequence
+from workloads.coordination import Locks, Sequence
 
 
 def test_a_holder_confirms_and_gives_back() -> None:

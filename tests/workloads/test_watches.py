@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from harness.protocols import OK, completion
-from workloads.watches import Watches
+from workloads.coordination import Watches
 
 
 def operations_of(

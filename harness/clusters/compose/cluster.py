@@ -17,7 +17,7 @@ import docker
 from harness.clusters.compose.node import ComposeNode, Limits, attach, attached, levers_over
 from harness.clusters.compose.project import Container, Project, made_by_start, state_of, stop_again
 from harness.clusters.compose.provider import KIND, Named
-from harness.clusters.docker.removal import remove_run
+from harness.clusters.docker.cluster import remove_run
 from harness.clusters.external import ASK_S, ExternalCluster
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure, PlanError
 from harness.failures import as_failure
@@ -25,7 +25,7 @@ from harness.faults.journal import OpenAct, open_acts
 from harness.images.daemon import DAEMON_TROUBLE
 from harness.levers.pause import PauseLever
 from harness.levers.process import ProcessLever
-from harness.machine import reach, state
+from harness.machine import state
 from harness.protocols import Lever, Member, Node
 
 # Which container is which node of the system: by the address at which the system says that clients
@@ -204,15 +204,15 @@ class ComposeCluster(ExternalCluster):
             self.guest.close()
 
     def _note(
-        self, noted: Mapping[str, reach.Note] | None = None, **more: reach.Note
-    ) -> dict[str, reach.Note]:
+        self, noted: Mapping[str, state.Note] | None = None, **more: state.Note
+    ) -> dict[str, state.Note]:
         """Add to what another process must know; there are no objects of ours at first."""
         first = {**self.entry(), "project": self.named.project, "objects": []}
         entry = {**(first if noted is None else noted), **more}
-        reach.remember(KIND, self.run_id, entry)
+        state.remember_cluster(KIND, self.run_id, entry)
         return entry
 
-    def _started(self, project: Project) -> dict[str, reach.Note]:
+    def _started(self, project: Project) -> dict[str, state.Note]:
         before = state_of(self.client, self.named.project)
         noted = self._note(before=before)
         self.say(f"starting the project {self.named.project}")
@@ -325,7 +325,7 @@ def leave_as_found(
     was removed. Tries all of it, then raises the first failure; what is needed to try again is kept
     until nothing is left. Without the run's folder it is not known which containers a fault has
     killed: those that do not run are reported once, as HarnessFailure, when all else is done."""
-    entry = reach.remembered(KIND, run_id) or {}
+    entry = state.remembered_cluster(KIND, run_id) or {}
     nodes, removed, failures = attached(client, run_id), list[str](), list[AcklossError]()
 
     def attempt(step: Callable[[], list[str] | None]) -> bool:
@@ -359,7 +359,7 @@ def leave_as_found(
     if failures:
         raise failures[0]
     if not dry_run:
-        reach.forget(KIND, run_id)
+        state.forget_cluster(KIND, run_id)
     if killed:
         raise HarnessFailure(
             f"containers that do not run: {', '.join(killed)}; a fault of run {run_id} may have "

@@ -19,8 +19,14 @@ from typing import Any, Final
 import docker
 from docker.errors import APIError, NotFound
 
-from harness.clusters.docker.pod import can_enter, enter, execute, infra_host_config, process_of
-from harness.clusters.docker.removal import INFRA_SUFFIX
+from harness.clusters.docker.cluster import (
+    INFRA_SUFFIX,
+    can_enter,
+    enter,
+    execute,
+    infra_host_config,
+    process_of,
+)
 from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.faults.records import (
     CLIENTS,

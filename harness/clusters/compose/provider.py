@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from harness.clusters.external import External, Reached, access_of, read_cluster_file, system_of
 from harness.errors import AcklossError, EnvironmentFailure, PlanError, nearest
-from harness.machine import reach
+from harness.machine import state
 from harness.protocols import Access, Finding, GuestTarget, Order, RunCluster, Status
 
 # The file that names a compose project of the user's, and the compose file that it names.
@@ -282,7 +282,7 @@ class Compose(External):
         from harness.clusters.compose.node import levers_over
         from harness.images.daemon import connect
 
-        entry: Mapping[str, Any] | None = reach.remembered(KIND, run_id)
+        entry: Mapping[str, Any] | None = state.remembered_cluster(KIND, run_id)
         if entry is None:
             return []
         noted = entry

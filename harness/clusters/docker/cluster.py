@@ -1,4 +1,5 @@
-"""A cluster of pods in Docker: real processes in containers on a network of their own.
+"""A cluster of pods in Docker: real processes in containers on a network of their own; its nodes,
+and the removal of what a run made.
 
 A node is a pod of two containers. The *infrastructure* container (as Kubernetes' pause container)
 runs our own image. It owns the network and process namespaces, the address, the firewall rules, the
@@ -8,15 +9,18 @@ again while address, rules and data stay. The target must not be process 1, whic
 from inside its own namespace. A process beside the target's (`NodeSpec.beside`) has a third
 container, of the same image: it would die with the target's in that one.
 
-Everything made carries the labels `ackloss` and `ackloss.run`; nothing without them is touched.
+Everything made carries the labels `ackloss` and `ackloss.run`. What a run made is removed by label
+and nothing else, then the disks in its folder; nothing without the labels is touched.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import os
 import random
+import subprocess
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,32 +28,247 @@ from pathlib import Path
 from typing import Any
 
 import docker
-from docker.errors import APIError
+from docker.errors import APIError, NotFound
 from docker.types import IPAMConfig, IPAMPool, LogConfig
 
-from harness.clusters.docker.pod import BESIDE_PID_FILE, PID_FILE, DockerNode, infra_host_config
-from harness.clusters.docker.removal import BESIDE_SUFFIX, INFRA_SUFFIX, remove_run
 from harness.errors import EnvironmentFailure, HarnessFailure
-from harness.images.daemon import LABEL, RUN_LABEL
-from harness.images.oneoff import libfaketime
+from harness.images.daemon import DAEMON_TROUBLE, LABEL, RUN_LABEL, libfaketime
 from harness.images.recipe import INFRA_MB
 from harness.levers import all_levers, prepared
 from harness.levers.program import Program, ProgramLever
 from harness.machine import loop_disks
-from harness.machine.files import packed
+from harness.machine.files import packed, unpacked
 from harness.machine.loop_disks import LoopDisk
 from harness.protocols import (
     NODE_DATA,
     STORED,
+    Completed,
     ImageRef,
     Ingredients,
     Lever,
     Node,
     NodeSpec,
     Order,
+    OwnDisk,
+    ProcessState,
     RunCluster,
 )
 from harness.protocols.clusters import specs_of
+
+# Commands in containers and in their namespaces, and what Docker reports of their processes.
+
+_INFRA_CAPABILITIES = ["NET_ADMIN", "NET_RAW", "KILL", "SYS_PTRACE", "DAC_OVERRIDE"]
+
+
+def infra_host_config(client: docker.DockerClient, *, mem_limit: str, **where: Any) -> Any:
+    """What an infrastructure container may do: administer the namespaces that it has (`where`), and
+    nothing more."""
+    return client.api.create_host_config(
+        cap_drop=["ALL"],
+        cap_add=_INFRA_CAPABILITIES,
+        security_opt=["no-new-privileges"],
+        mem_limit=mem_limit,
+        pids_limit=256,
+        **where,
+    )
+
+
+def enter(
+    pid: int, namespaces: Sequence[str], argv: Sequence[str], *, timeout_s: float
+) -> Completed:
+    """Run a command in namespaces of a process of this machine, which takes a tenth of the time of
+    an exec. Only where `can_enter`. Ctrl-C at the terminal does not reach it: it may be undoing a
+    fault."""
+    command = ["nsenter", "-t", str(pid), *namespaces, "--", *argv]
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            timeout=timeout_s,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except subprocess.TimeoutExpired:
+        return Completed(124, f"no answer within {timeout_s:g} s")
+    return Completed(done.returncode, (done.stdout + done.stderr).decode(errors="replace"))
+
+
+def can_enter(pid: int) -> bool:
+    """Whether this process may enter the namespaces of that one."""
+    return os.geteuid() == 0 and Path(f"/proc/{pid}/ns/net").exists()
+
+
+def execute(
+    client: docker.DockerClient, container: str, argv: Sequence[str], *, node: str
+) -> Completed:
+    """Run a command in a container. Raises HarnessFailure, which names the node, when it does not
+    run."""
+    api = client.api
+    try:
+        created = api.exec_create(container, list(argv))
+        output = api.exec_start(created["Id"])
+        code = api.exec_inspect(created["Id"])["ExitCode"]
+    except APIError as error:  # its process has ended, and the container with it
+        raise HarnessFailure(f"{node}: {error.explanation or error}") from error
+    return Completed(code if code is not None else -1, output.decode(errors="replace"))
+
+
+def process_of(client: docker.DockerClient, container: str) -> ProcessState:
+    """The state of a container's process."""
+    state = client.api.inspect_container(container)["State"]
+    running = bool(state["Running"])
+    return ProcessState(
+        running=running,
+        exit_code=None if running else int(state["ExitCode"]),
+        started_at=state["StartedAt"],
+        finished_at=state["FinishedAt"],
+    )
+
+
+PID_FILE = f"{NODE_DATA}/pid"
+BESIDE_PID_FILE = f"{NODE_DATA}/beside.pid"
+
+
+@dataclass(frozen=True)
+class DockerNode(Node):
+    """One pod. `infra` and `container` (the target's) are container ids; `infra_pid` is the process
+    of the infrastructure container on the host, `own_disk` a disk that can lose power."""
+
+    name: str
+    roles: frozenset[str]
+    address: str
+    infra: str
+    container: str
+    infra_pid: int
+    client: docker.DockerClient = field(repr=False)
+    own_disk: OwnDisk | None = None
+
+    def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
+        """Run a command of the infrastructure image in the pod's namespaces.
+
+        By nsenter from the host, which takes a tenth of the time of an exec; by exec where nsenter
+        is not allowed.
+        """
+        if not can_enter(self.infra_pid):
+            return execute(self.client, self.infra, argv, node=self.name)
+        return enter(self.infra_pid, ("-n", "-p", "-m"), argv, timeout_s=timeout_s)
+
+    def run(self, argv: Sequence[str], *, timeout_s: float = 30) -> Completed:
+        """Run a command in the target's own container. Raises HarnessFailure when it is not
+        running."""
+        return execute(self.client, self.container, argv, node=self.name)
+
+    def put(self, files: Mapping[str, bytes]) -> None:
+        self.client.api.put_archive(self.infra, NODE_DATA, packed(files))
+
+    def get(self, name: str) -> dict[str, bytes]:
+        """A file, or all files of a folder, by their names below that folder; empty when absent."""
+        try:
+            stream, _ = self.client.api.get_archive(self.infra, f"{NODE_DATA}/{name}")
+        except NotFound:
+            return {}
+        files = unpacked(b"".join(stream))
+        return {path.partition("/")[2] or path: content for path, content in files}
+
+    def start(self) -> None:
+        self.client.api.start(self.container)
+
+    def pid(self) -> int | None:
+        """The process id of the target, as the pod numbers processes."""
+        if not self.process().running:
+            return None
+        text = self.admin(["cat", PID_FILE]).output.strip()
+        return int(text) if text.isdigit() else None
+
+    def process(self) -> ProcessState:
+        return process_of(self.client, self.container)
+
+
+INFRA_SUFFIX = "-infra"
+"""How the name of an infrastructure container ends."""
+
+BESIDE_SUFFIX = "-beside"
+"""How the name of a container beside the target's ends."""
+
+_STUCK = "has active endpoints"
+_RESTART = (
+    "run `ackloss clean` again; if it stays though no container is on it, Docker has miscounted: "
+    "restart Docker, then `ackloss clean`"
+)
+
+
+_Removal = tuple[str, Callable[[], object]]
+"""One object of a run, and how it is removed."""
+
+
+def remove_run(client: docker.DockerClient, run_id: str, *, dry_run: bool = False) -> list[str]:
+    """Remove every container, network and volume of a run, by label, and its disks, once no
+    container uses them. Returns their names.
+
+    Objects that are gone already are left out. Raises HarnessFailure, after having tried
+    everything, when something stays.
+    """
+    removed: list[str] = []
+    failures: list[str] = []
+
+    def remove(removal: _Removal) -> None:
+        what, act = removal
+        try:
+            if not dry_run:
+                act()
+            removed.append(what)
+        except NotFound:
+            pass
+        except DAEMON_TROUBLE as error:
+            failures.append(f"{what}: {getattr(error, 'explanation', None) or error}")
+
+    for step in _steps(client, run_id):
+        with ThreadPoolExecutor(max_workers=12) as pool:
+            list(pool.map(remove, step))
+    if failures:
+        stuck = any(_STUCK in failure for failure in failures)
+        raise HarnessFailure(
+            f"could not remove {'; '.join(sorted(failures))}",
+            hint=_RESTART if stuck else "run `ackloss clean` again",
+        )
+    removed += loop_disks.remove(run_id, dry_run=dry_run)
+    return sorted(removed)
+
+
+def _steps(client: docker.DockerClient, run_id: str) -> list[list[_Removal]]:
+    """What to remove, one list after the other: a target's container before the infrastructure
+    container whose namespaces it shares, volumes and networks once nothing uses them."""
+    api, by_run = client.api, {"label": [f"{RUN_LABEL}={run_id}"]}
+    targets: list[_Removal] = []
+    infras: list[_Removal] = []
+    for container in api.containers(all=True, filters=by_run):
+        name = container["Names"][0].lstrip("/")
+        of_kind = infras if name.endswith(INFRA_SUFFIX) else targets
+        act = partial(api.remove_container, container["Id"], force=True)
+        of_kind.append((f"container {name}", act))
+    volumes: list[_Removal] = [
+        (f"volume {volume['Name']}", partial(api.remove_volume, volume["Name"]))
+        for volume in api.volumes(filters=by_run)["Volumes"] or []
+    ]
+    networks: list[_Removal] = [
+        (f"network {network['Name']}", partial(api.remove_network, network["Id"]))
+        for network in api.networks(filters=by_run)
+    ]
+    return [targets, infras, volumes, networks]
+
+
+def unknown_runs(client: docker.DockerClient, known: set[str]) -> set[str]:
+    """Runs whose label an object of this daemon carries but which are not in `known`."""
+    api, labelled = client.api, {"label": [RUN_LABEL]}
+    objects = [
+        *api.containers(all=True, filters=labelled),
+        *api.networks(filters=labelled),
+        *(api.volumes(filters=labelled)["Volumes"] or []),
+    ]
+    labels = {item["Labels"][RUN_LABEL] for item in objects}
+    return (labels | loop_disks.runs_with_disks()) - known
+
 
 SUBNETS = ipaddress.IPv4Network("198.18.0.0/16")
 _DRAWN = 150

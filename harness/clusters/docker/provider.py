@@ -118,14 +118,14 @@ class Docker(Provider):
         return PodsOfRun(run_id, client, infra.id, order=order, ingredients=made, later=later)
 
     def remove(self, run_id: str, *, dry_run: bool = False) -> list[str]:
-        from harness.clusters.docker.removal import remove_run
+        from harness.clusters.docker.cluster import remove_run
         from harness.images.daemon import connect
 
         return remove_run(connect(), run_id, dry_run=dry_run)
 
     def unknown_runs(self, known: set[str]) -> set[str]:
         """Runs whose label something of this daemon carries, or of which a disk is there."""
-        from harness.clusters.docker.removal import unknown_runs
+        from harness.clusters.docker.cluster import unknown_runs
         from harness.images.daemon import connect
 
         return unknown_runs(connect(), known)

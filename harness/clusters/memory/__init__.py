@@ -1,8 +1,8 @@
 """Simulated clusters: the harness tests itself on them in seconds, without Docker or root.
 
 simulation  hosts, timers, one heap of events, deterministic from a seed; the network between hosts
-node        a process and its disk, of which only what was fsynced survives a loss of power
-levers      net, pause, process and disk for these nodes, with the real levers' undo records
+node        a process and its disk, of which only what was fsynced survives a loss of power; levers
+            for these nodes (net, pause, process, disk), with the real levers' undo records
 cluster     the kind of cluster; the nodes of a run; time that passes only while every thread of the
             harness waits
 

@@ -14,8 +14,7 @@ from functools import partial
 from time import monotonic_ns
 from typing import Any, ClassVar, Final, Protocol, TypeVar, runtime_checkable
 
-from harness.clusters.memory.levers import World, memory_levers
-from harness.clusters.memory.node import MemoryNode, Program
+from harness.clusters.memory.node import MemoryNode, Program, World, memory_levers
 from harness.clusters.memory.simulation import Host, Network, Simulation
 from harness.errors import HarnessFailure, Interrupted
 from harness.faults.records import CLIENTS

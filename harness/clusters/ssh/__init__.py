@@ -5,9 +5,8 @@ inventory    the file that names the hosts: never a plan
 connection   one connection to a host, kept, shared by channels, made again when it is lost
 scripts      what runs on a host: a node's namespaces, its process, the lease, the removal
 host         a host: commands, files, and what of ours is on it; a node on it
-equipment    what a host must have, and a system that it has already
+equipment    what a host must have, has and lacks; a system that it has already
 cluster      the nodes of one run, and the removal of what dead runs left
-checkup      what a host has and lacks
 """
 
 from __future__ import annotations

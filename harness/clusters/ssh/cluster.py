@@ -8,21 +8,20 @@ import tarfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from harness.clusters.ssh import equipment, scripts
 from harness.clusters.ssh.equipment import Installation
-from harness.clusters.ssh.host import Host, SshNode, hosts_of
+from harness.clusters.ssh.host import Host, SshNode, hosts_of, side_by_side
 from harness.clusters.ssh.inventory import KIND, read_inventory
 from harness.clusters.ssh.scripts import UPLOADS
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
 from harness.levers import all_levers, prepared
 from harness.levers.power import PowerLever
-from harness.machine import reach
+from harness.machine import state
 from harness.machine.files import packed, scratch
 from harness.protocols import (
     ImageRef,
@@ -77,12 +76,8 @@ def digest(source: Path) -> str:
     return total.hexdigest()[:24]
 
 
-_AT_ONCE: Final = 12
 _HOLD_S: Final = 10
 _LIBRARY: Final = 'for each in /usr/lib/*/faketime/libfaketimeMT.so.1; do cat "$each"; done'
-
-T = TypeVar("T")
-Thing = TypeVar("Thing")
 
 
 @dataclass
@@ -232,7 +227,7 @@ class HostsOfRun(SshCluster, RunCluster):
 
     def start(self) -> None:
         made, addresses = self.ingredients, self.admit()
-        reach.remember(KIND, self.run_id, {"inventory": str(self.file.resolve())})
+        state.remember_cluster(KIND, self.run_id, {"inventory": str(self.file.resolve())})
         specs = specs_of(self.order, made, addresses)
         self.start_nodes(specs, folders=made.folders, programs=made.programs)
 
@@ -302,15 +297,8 @@ def take_down(hosts: Sequence[Host], run_id: str, *, hint: str) -> list[str]:
     if failures := [why for _, why in results if why is not None]:
         what = f"not everything of run {run_id} could be removed: {'; '.join(failures)}"
         raise HarnessFailure(what, hint=hint)
-    reach.forget(KIND, run_id)
+    state.forget_cluster(KIND, run_id)
     return [name for names, _ in results for name in names]
-
-
-def side_by_side(call: Callable[[Thing], T], things: Sequence[Thing]) -> list[T]:
-    """Call for all of them at once; waits for all, then raises the first failure."""
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        calls = [pool.submit(call, thing) for thing in things]
-    return [each.result() for each in calls]
 
 
 def _scripts(spec: NodeSpec) -> dict[str, bytes]:
@@ -348,7 +336,7 @@ def _hold(host: Host, run_id: str, spec: NodeSpec, places: Sequence[tuple[str, s
 def remove_run(run_id: str, *, dry_run: bool) -> list[str]:
     """Remove everything of a run of this machine from the hosts of its inventory. A host that
     cannot be reached keeps the run listed: raises HarnessFailure."""
-    entry = reach.remembered(KIND, run_id)
+    entry = state.remembered_cluster(KIND, run_id)
     if entry is None:
         return []
     hosts = hosts_of(read_inventory(Path(entry["inventory"])))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import shlex
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple, TypeVar
 
 import paramiko
 
@@ -205,6 +206,18 @@ def hosts_of(inventory: Inventory) -> list[Host]:
         Host(entry, Connection(entry.name, entry, jumps[entry.jump] if entry.jump else None))
         for entry in inventory.hosts
     ]
+
+
+_AT_ONCE: Final = 12
+T = TypeVar("T")
+Thing = TypeVar("Thing")
+
+
+def side_by_side(call: Callable[[Thing], T], things: Sequence[Thing]) -> list[T]:
+    """Call for all of them at once; waits for all, then raises the first failure."""
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        calls = [pool.submit(call, thing) for thing in things]
+    return [each.result() for each in calls]
 
 
 # A node on a host: everything that levers and targets do to it goes through here.

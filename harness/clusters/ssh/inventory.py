@@ -15,7 +15,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from harness.errors import PlanError
-from harness.plan.explanations import explain
+from harness.wrong_values import explain
 
 KIND: Final = "ssh"
 _NAME: Final = r"^[a-z0-9][a-z0-9-]{0,62}$"

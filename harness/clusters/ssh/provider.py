@@ -81,8 +81,7 @@ class Ssh(Provider):
         return Cost(memory_mb=0, seconds=seconds)
 
     def reach(self) -> None:
-        from harness.clusters.ssh.cluster import side_by_side
-        from harness.clusters.ssh.host import hosts_of
+        from harness.clusters.ssh.host import hosts_of, side_by_side
 
         hosts = hosts_of(self._hosts())
         try:
@@ -100,7 +99,7 @@ class Ssh(Provider):
         if self.inventory is None:
             fix = "ackloss doctor --inventory FILE"
             return maven(), Finding("hosts", Status.WARN, "none named, none examined", fix)
-        from harness.clusters.ssh.checkup import examine
+        from harness.clusters.ssh.equipment import examine
 
         return maven(), *examine(self.inventory)
 

@@ -51,7 +51,7 @@ def interrupted(
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("module", ["ackloss.cli", "rich_click", "ackloss.cli.check"])
+@pytest.mark.parametrize("module", ["ackloss.cli", "rich_click", "ackloss.cli.stored"])
 def test_an_interrupt_while_the_command_line_is_imported_is_one_line(module: str) -> None:
     done = interrupted(["version"], module)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "ackloss: interrupted\n")

@@ -12,8 +12,7 @@ import pytest
 from rich.console import Console
 
 from ackloss.cli.live import _View
-from ackloss.cli.output import Output
-from ackloss.cli.results import _MEANT
+from ackloss.cli.output import _MEANT, Output
 from harness.plan import FaultStep, parse_plan
 from harness.protocols import DOUBTS, PartitionView, Situation
 from harness.run.recorder import Live

@@ -9,7 +9,7 @@ import pytest
 from harness.campaigns.loading import load_campaign
 from harness.campaigns.plan import Campaign
 from harness.campaigns.sharing import groups_of_campaign
-from harness.plan.shipped import CAMPAIGNS, find
+from harness.plan.parsing import CAMPAIGNS, find
 from harness.run.own_settings import OwnSettings
 from tests.fixtures.command_line import ackloss, ackloss_json
 

@@ -15,7 +15,7 @@ from harness.campaigns.worker import _Worker
 from harness.history.documents import StoredRun
 from harness.history.run_folder import RunDir
 from harness.plan import load_plan, parse_plan
-from harness.plan.shipped import PLANS, named_files
+from harness.plan.parsing import PLANS, named_files
 from harness.run.client_process import ClientCommand
 from reports.formatting import FLAGS, command, repeats
 from tests.fixtures.campaign_process import TWO, campaign_file

@@ -20,13 +20,13 @@ from checkers.judging.results import Judged
 from checkers.loss import Found, Loss, Slice
 from harness.errors import HistoryError
 from harness.faults.journal import Journal
-from harness.faults.links import bridge
 from harness.faults.records import NetRecord, Peer
 from harness.history import OBSERVATIONS
 from harness.history.documents import read_result, result_of
 from harness.history.manifest import write_manifest
 from harness.history.run_folder import RunDir
 from harness.protocols import Run
+from nemeses.network import bridge
 from tests.fixtures.memory_cells import CELLS, run_of_cells
 
 pytestmark = pytest.mark.slow

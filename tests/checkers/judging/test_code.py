@@ -44,7 +44,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_it_is_the_code_that_judges_and_no_more(tmp_path: Path) -> None:
     names = zipfile.ZipFile(code_zip(tmp_path)).namelist()
     assert "checkers/judging/many_runs.py" in names
-    assert "harness/history/facts.py" in names
+    assert "harness/history/rows.py" in names
     assert all(name.endswith(".py") for name in names)
     assert not [name for name in names if name.startswith(("analysis/", "reports/", "tests/"))]
 

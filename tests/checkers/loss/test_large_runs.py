@@ -20,8 +20,7 @@ from checkers.judging.one_run import judge_run
 from checkers.loss import Loss, findings, numbering, tally
 from checkers.loss.numbering import Slice
 from harness.history import parquet_reader, rows
-from harness.history.facts import facts_of
-from harness.history.rows import Rows
+from harness.history.rows import Rows, facts_of
 from harness.history.run_folder import RunDir
 from harness.protocols import Run
 from tests.fixtures.budget import budget

@@ -23,9 +23,8 @@ from hypothesis import strategies as st
 from checkers.loss import Found, Loss, numbering
 from checkers.loss.numbering import Slice
 from harness.history import ENDS, READS
-from harness.history.facts import facts_of
 from harness.history.manifest import write_manifest
-from harness.history.rows import Rows
+from harness.history.rows import Rows, facts_of
 from harness.history.run_folder import RunDir
 from harness.plan import parse_plan
 from harness.protocols import NULL, CheckResult, Cluster, End, Range

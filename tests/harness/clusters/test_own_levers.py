@@ -21,7 +21,7 @@ from click.testing import CliRunner, Result
 from ackloss.cli import main
 from harness import registry
 from harness.faults.journal import Journal, entries, windows
-from harness.machine import reach, state
+from harness.machine import state
 from tests.fixtures.toy import ROOT, Servers, entry_points, install
 
 pytestmark = pytest.mark.real_time
@@ -63,7 +63,9 @@ class Place:
         (folder / "plan.json").write_text(json.dumps(plan))
         with state.registered(run_id, folder, kind="external"):
             entry = {"cluster": str(self.file), "addresses": self.servers.addresses}
-            reach.remember("external", run_id, {**entry, "system": "toy-elsewhere", "objects": []})
+            state.remember_cluster(
+                "external", run_id, {**entry, "system": "toy-elsewhere", "objects": []}
+            )
         return folder
 
     def early(self, folder: Path, *nodes: str) -> Journal:
@@ -207,7 +209,7 @@ def test_a_run_without_faults_of_its_target_reaches_no_cluster(place: Place) -> 
     """Whose file may be gone by now."""
     folder = place.dead_run("first")
     (folder / "faults.jsonl").touch()
-    entry = reach.remembered("external", "first")
+    entry = state.remembered_cluster("external", "first")
     assert entry is not None
     from harness.clusters.external import External
 

@@ -10,7 +10,7 @@ import pytest
 import requests
 from docker.errors import APIError, NotFound
 
-from harness.clusters.docker.removal import remove_run, unknown_runs
+from harness.clusters.docker.cluster import remove_run, unknown_runs
 from harness.errors import HarnessFailure
 from harness.images.daemon import RUN_LABEL
 from harness.machine import loop_disks

@@ -13,7 +13,7 @@ from harness import registry
 from harness.faults import selectors
 from harness.faults.journal import Journal, affected_nodes
 from harness.protocols import Act, Node, Situation
-from harness.protocols.vocabulary import Choice
+from harness.protocols.faults import Choice
 from tests.fixtures.dry_run import DryRunNode
 
 NODES: dict[str, Node] = {

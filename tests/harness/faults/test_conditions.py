@@ -8,7 +8,7 @@ from harness.errors import PlanError
 from harness.faults.selectors import Condition
 from harness.faults.selectors import parse_condition as parse_in
 from harness.protocols import PartitionView, Situation, Vocabulary
-from harness.protocols.vocabulary import Since
+from harness.protocols.faults import Since
 from targets.kafka.vocabulary import VOCABULARY as KAFKA
 from targets.memory.vocabulary import VOCABULARY as MEMORY
 

@@ -9,7 +9,7 @@ import pytest
 from harness.errors import PlanError
 from harness.faults import selectors
 from harness.protocols import PartitionView, Situation, Vocabulary
-from harness.protocols.vocabulary import Choice
+from harness.protocols.faults import Choice
 from targets.kafka.vocabulary import VOCABULARY as KAFKA
 from targets.memory.vocabulary import VOCABULARY as MEMORY
 

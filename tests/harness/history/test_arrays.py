@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.history.arrays import numbers, strings, texts, values
+from harness.history.parquet_writer import numbers, strings, texts, values
 from harness.protocols import NULL, Texts
 
 NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=9)

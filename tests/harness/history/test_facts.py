@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.history import ENDS
-from harness.history.facts import facts_of
 from harness.history.manifest import write_manifest
+from harness.history.rows import facts_of
 from harness.protocols import Facts, PartitionEnd, ScriptedFault
 from tests.fixtures.hand_made import E, Made, R, W
 

@@ -14,8 +14,7 @@ import pytest
 
 from checkers.judging.one_run import judge_run
 from harness.errors import HistoryError
-from harness.history.gaps import gaps
-from harness.history.manifest import write_manifest
+from harness.history.manifest import gaps, write_manifest
 from harness.history.parquet_reader import Parts
 from harness.history.run_folder import RunDir
 from harness.protocols import Gaps, Promises

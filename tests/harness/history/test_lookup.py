@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from harness.history import arrays as columns
-from harness.history.arrays import among, places
+from harness.history import parquet_writer as columns
+from harness.history.parquet_writer import among, places
 
 INTEGERS = arrays(np.int64, st.integers(0, 60), elements=st.integers(-(2**63), 2**63 - 1))
 NEAR = arrays(np.int64, st.integers(0, 60), elements=st.integers(0, 30))

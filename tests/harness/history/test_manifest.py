@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.errors import EnvironmentFailure
-from harness.history.gaps import gaps
-from harness.history.manifest import read_manifest, write_manifest
+from harness.history.manifest import gaps, read_manifest, write_manifest
 from harness.history.parquet_reader import Parts
 from harness.history.run_folder import RunDir
 from harness.plan import parse_plan

@@ -14,9 +14,8 @@ from checkers.judging.one_run import judge_run
 from harness.errors import HistoryError
 from harness.history import HISTORY, READS, parquet_reader
 from harness.history import rows as reading
-from harness.history.facts import facts_of
 from harness.history.parquet_reader import some
-from harness.history.rows import Rows, bounds_ns, stated
+from harness.history.rows import Rows, bounds_ns, facts_of, stated
 from harness.history.run_folder import RunDir
 from harness.protocols import NULL, FaultWindow, Texts
 from harness.protocols.runs import FAIL, INFO, INVOKED, OK, Bounds

@@ -12,8 +12,7 @@ import pytest
 
 from harness.errors import EnvironmentFailure
 from harness.images import building
-from harness.images.daemon import connect
-from harness.images.oneoff import one_off
+from harness.images.daemon import connect, one_off
 from harness.images.recipe import Recipe
 from harness.machine.user_config import user_config
 

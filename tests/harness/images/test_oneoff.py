@@ -10,8 +10,7 @@ import pytest
 
 from harness.clusters.cleaning import clean_all
 from harness.images.building import infra_image
-from harness.images.daemon import connect
-from harness.images.oneoff import one_off
+from harness.images.daemon import connect, one_off
 from harness.images.recipe import FILES
 
 pytestmark = pytest.mark.docker
@@ -53,7 +52,7 @@ def test_what_a_killed_process_leaves_is_found_by_clean(
     monkeypatch.setenv("ACKLOSS_STATE", str(tmp_path))
     script = (
         "import os, signal\n"
-        "from harness.images.oneoff import one_off\n"
+        "from harness.images.daemon import one_off\n"
         f"with one_off({infra_image().id!r}, ['sleep', '600']) as command:\n"
         "    print(command.container, flush=True)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"

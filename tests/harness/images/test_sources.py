@@ -10,8 +10,16 @@ from pathlib import Path
 import pytest
 
 from harness.errors import EnvironmentFailure, PlanError
-from harness.images.recipe import PROGRAMS
-from harness.images.sources import Archive, Debian, GoModule, MavenArchive, Source, Wheel, fetch
+from harness.images.recipe import (
+    PROGRAMS,
+    Archive,
+    Debian,
+    GoModule,
+    MavenArchive,
+    Source,
+    Wheel,
+    fetch,
+)
 
 pytestmark = pytest.mark.slow
 

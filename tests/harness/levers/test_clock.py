@@ -15,8 +15,7 @@ from harness.faults.injection import unavailable
 from harness.faults.records import ClockRecord
 from harness.history.run_folder import new_run_id
 from harness.images.building import infra_image
-from harness.images.daemon import connect
-from harness.images.oneoff import libfaketime
+from harness.images.daemon import connect, libfaketime
 from harness.levers.clock import ClockLever, prepared
 from harness.levers.commands import poll_until
 from harness.machine import state

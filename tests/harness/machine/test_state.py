@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from harness.errors import EnvironmentFailure
-from harness.machine import reach, state
+from harness.machine import state
 from harness.machine.state import state_dir
 from tests.fixtures.small_disk import no_file_above
 
@@ -46,10 +46,10 @@ def test_a_full_disk_loses_no_entry(tmp_path: Path) -> None:
         state.keep("run")
     assert state.registrations() == before
     assert sorted(path.name for path in tmp_path.glob("runs/*.json*")) == ["run.json"]
-    reach.remember("compose", "run", {"project": "p"})
+    state.remember_cluster("compose", "run", {"project": "p"})
     with no_file_above(10), pytest.raises(EnvironmentFailure, match="cannot write the state"):
-        reach.remember("compose", "run", {"project": "p", "changed": ["a container"]})
-    assert reach.remembered("compose", "run") == {"project": "p"}
+        state.remember_cluster("compose", "run", {"project": "p", "changed": ["a container"]})
+    assert state.remembered_cluster("compose", "run") == {"project": "p"}
 
 
 def test_the_folder_is_where_links_lead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import PlanError
-from harness.plan import shipped
-from harness.plan.shipped import CAMPAIGNS, PLANS, find, named_files
+from harness.plan import parsing
+from harness.plan.parsing import CAMPAIGNS, PLANS, find, named_files
 from tests.fixtures.command_line import ackloss
 
 ROOT = Path(__file__).parents[3]
@@ -47,7 +47,7 @@ def two_storms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f'about = "{name}. More."\n', encoding="utf-8")
     monkeypatch.setattr(
-        shipped, "shipped", lambda kind: folder if kind == PLANS else tmp_path / "none"
+        parsing, "shipped", lambda kind: folder if kind == PLANS else tmp_path / "none"
     )
     return folder
 
@@ -63,13 +63,13 @@ def test_a_full_name_wins_over_a_last_part(two_storms: Path) -> None:
 
 
 def test_each_name_has_the_first_sentence_of_its_description(two_storms: Path) -> None:
-    assert shipped.abouts(PLANS) == {
+    assert parsing.abouts(PLANS) == {
         "calm": "calm.",
         "a/calm": "a/calm.",
         "a/storm": "a/storm.",
         "b/storm": "b/storm.",
     }
-    assert shipped.abouts(CAMPAIGNS) == {}
+    assert parsing.abouts(CAMPAIGNS) == {}
 
 
 def test_a_file_wins_over_a_name(elsewhere: Path) -> None:

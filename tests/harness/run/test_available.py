@@ -12,7 +12,7 @@ from harness.clusters.docker.provider import Docker
 from harness.errors import EnvironmentFailure, PlanError
 from harness.plan import parse_plan
 from harness.protocols import Completed, Lever
-from harness.protocols.crashes import ClientNemesis
+from harness.protocols.faults import ClientNemesis
 from harness.run.resolving import resolve
 from harness.run.runner import refuse_unavailable
 from tests.fixtures.dry_run import DryRunCluster, DryRunNode

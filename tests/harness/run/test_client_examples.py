@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import EnvironmentFailure
-from harness.images.maven import kept
+from harness.images.java import kept_jars
 from harness.images.recipe import Recipe
 from harness.protocols import Completion, invoke
 from harness.protocols.clock import RealClock
@@ -55,7 +55,7 @@ def java(folder: Path) -> Example:
     pom = (EXAMPLES / "java" / "pom.xml").read_text().partition("<dependencies>")[2]
     named = r"<groupId>(.+)</groupId>\s*<artifactId>(.+)</artifactId>\s*<version>(.+)</version>"
     coordinates = tuple(map(":".join, re.findall(named, pom)))
-    jars = kept(Recipe(name="java-example", packages=(), jars=coordinates))
+    jars = kept_jars(Recipe(name="java-example", packages=(), jars=coordinates))
     source = str(EXAMPLES / "java" / "KafkaClient.java")
     build([*JAVAC, "-cp", f"{jars}/*", "-d", "classes", source], folder)
     argv = (*JAVA, "-cp", f"{folder}/classes:{jars}/*", "KafkaClient")

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from harness.images import maven
+from harness.images import java
 from harness.plan import Scalar
 from scripts.kafka_settings import definitions_in
 from targets.kafka.definitions import (
@@ -186,7 +186,7 @@ def test_the_table_is_of_every_release_line_and_sane() -> None:
 
 @pytest.mark.java
 def test_the_table_says_what_the_jars_of_the_default_version_say() -> None:
-    libs = maven.kept(release_line(DEFAULT_VERSION).recipe(DEFAULT_VERSION))
+    libs = java.kept_jars(release_line(DEFAULT_VERSION).recipe(DEFAULT_VERSION))
     lines = [line.split("\t") for line in definitions_in(libs).splitlines()]
     for level in get_args(Level):
         assert {line[1] for line in lines if line[0] == level} == set(names(level, DEFAULT_VERSION))

@@ -9,7 +9,7 @@ import pytest
 
 from harness.errors import PlanError
 from harness.images.building import infra_image
-from harness.images.oneoff import one_off
+from harness.images.daemon import one_off
 from harness.images.recipe import FILES
 from targets.kafka import images
 from targets.kafka.plan import KafkaTargetPlan

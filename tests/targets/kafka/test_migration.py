@@ -13,7 +13,7 @@ from harness.errors import PlanError
 from harness.faults.records import StageRecord
 from harness.plan import parse_plan
 from harness.protocols import Act, Completed, ImageRef, Ingredients, NodeSpec
-from nemeses.upgrade import Migrate
+from nemeses.planned_work import Migrate
 from targets.kafka import migration, upgrades
 from targets.kafka.migration import STAGES, Metadata, is_connected
 from targets.kafka.plan import KafkaPlan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.history.facts import target_of
+from harness.history.rows import target_of
 from reports.run_view import DIFFERS, _settings
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.history.facts import target_of
+from harness.history.rows import target_of
 from targets.memory.plan import Settings
 
 PLAN = {"target": {"system": "memory", "replicas": 3, "defects": ["stale-read"], "memory_mb": 512}}

@@ -19,10 +19,8 @@ from harness.faults.injection import Faults
 from harness.faults.journal import Journal, open_acts, windows
 from harness.protocols import Completion, Invoke, Nemesis, invoke
 from nemeses.disk import Disk
-from nemeses.kill import Kill
-from nemeses.lossy import Lossy
-from nemeses.partition import Partition
-from nemeses.pause import Pause
+from nemeses.network import Lossy, Partition
+from nemeses.process import Kill, Pause
 from targets.memory.clients import Command, LogClient, Outcome, PolledRequests
 from targets.memory.plan import Settings
 from targets.memory.system import System

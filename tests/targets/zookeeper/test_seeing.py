@@ -9,7 +9,7 @@ import pytest
 from harness.faults import selectors
 from harness.plan import parse_plan
 from harness.protocols import PartitionView
-from harness.protocols.vocabulary import Since
+from harness.protocols.faults import Since
 from harness.run.observer import merge
 from targets.zookeeper import ZooKeeper, asking
 from targets.zookeeper.asking import Shown, Status

@@ -6,7 +6,7 @@ import pytest
 
 from harness.faults import selectors
 from harness.protocols import PartitionView, Situation
-from harness.protocols.vocabulary import Choice, Since
+from harness.protocols.faults import Choice, Since
 from targets.zookeeper import ZooKeeper
 
 VOCABULARY = ZooKeeper().vocabulary()

@@ -19,7 +19,7 @@ from harness.clusters.compose.provider import KIND
 from harness.clusters.external import ExternalNode
 from harness.errors import HarnessFailure
 from harness.faults.journal import OpenAct
-from harness.machine import reach, state
+from harness.machine import state
 from harness.protocols import Completed, Node, ProcessState, UndoRecord
 
 CLIENT: Any = SimpleNamespace(api=SimpleNamespace(containers=lambda **_: []))
@@ -30,7 +30,7 @@ CLIENT: Any = SimpleNamespace(api=SimpleNamespace(containers=lambda **_: []))
 def removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The runs whose containers are removed; one is noted, with a topic."""
     monkeypatch.setenv("ACKLOSS_STATE", str(tmp_path))
-    reach.remember(KIND, "run", {"project": "p", "objects": ["topic t"]})
+    state.remember_cluster(KIND, "run", {"project": "p", "objects": ["topic t"]})
     runs: list[str] = []
 
     def remove_run(_: object, run_id: str, *, dry_run: bool) -> list[str]:
@@ -53,7 +53,7 @@ def test_own_levers_are_undone_before_objects_are_removed(removed: list[str]) ->
 
     assert leave_as_found(CLIENT, "run", remove_objects, undo_own) == ["topic t"]
     assert steps == ["undo on []", "remove"]
-    assert (removed, reach.remembered(KIND, "run")) == (["run"], None)
+    assert (removed, state.remembered_cluster(KIND, "run")) == (["run"], None)
 
 
 def test_what_cannot_be_undone_keeps_what_is_needed_to_try_again(removed: list[str]) -> None:
@@ -63,7 +63,7 @@ def test_what_cannot_be_undone_keeps_what_is_needed_to_try_again(removed: list[s
     with pytest.raises(HarnessFailure, match="is still in force"):
         leave_as_found(CLIENT, "run", lambda: ["topic t"], refuse)
     assert removed == []
-    assert reach.remembered(KIND, "run") is not None
+    assert state.remembered_cluster(KIND, "run") is not None
 
 
 def test_a_dry_run_requests_nothing(removed: list[str]) -> None:
@@ -71,7 +71,7 @@ def test_a_dry_run_requests_nothing(removed: list[str]) -> None:
         raise AssertionError
 
     assert leave_as_found(CLIENT, "run", lambda: ["topic t"], undo_own, dry_run=True) == ["topic t"]
-    assert reach.remembered(KIND, "run") is not None
+    assert state.remembered_cluster(KIND, "run") is not None
 
 
 @dataclass
@@ -135,7 +135,7 @@ def test_a_container_that_is_down_is_reported_where_the_journal_is_gone(
     )
     assert raised.value.hint == "`docker start` those that are to run"
     assert (nodes["b1"].sent, removed) == (["kill -CONT 7"], ["run"])
-    assert reach.remembered(KIND, "run") is None
+    assert state.remembered_cluster(KIND, "run") is None
 
 
 def test_a_project_that_the_run_has_started_has_no_container_to_be_started_again(
@@ -145,7 +145,9 @@ def test_a_project_that_the_run_has_started_has_no_container_to_be_started_again
     monkeypatch.setattr(undoing, "attached", lambda *_: {"b1": node})
     monkeypatch.setattr(undoing, "state_of", lambda *_: {})
     monkeypatch.setattr(undoing, "stop_again", lambda *_, **__: [])
-    reach.remember(KIND, "run", {"project": "p", "objects": [], "before": {"containers": []}})
+    state.remember_cluster(
+        KIND, "run", {"project": "p", "objects": [], "before": {"containers": []}}
+    )
     monkeypatch.setattr(undoing, "made_by_start", lambda *_: {})
     assert leave_as_found(CLIENT, "run", list, lambda _: None) == []
 

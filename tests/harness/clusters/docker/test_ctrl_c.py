@@ -9,7 +9,7 @@ from pathlib import Path
 
 PRESSED = """
 import os, signal, threading
-from harness.clusters.docker.pod import enter
+from harness.clusters.docker.cluster import enter
 from harness.machine import loop_disks
 signal.signal(signal.SIGINT, lambda *_: print("pressed"))
 for command in (

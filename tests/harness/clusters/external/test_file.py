@@ -9,7 +9,7 @@ import pytest
 
 from harness.clusters.external import ClusterFile, External, access_of, read_cluster_file
 from harness.errors import EnvironmentFailure, PlanError
-from harness.machine import reach
+from harness.machine import state
 from harness.run.resolving import cluster_provider
 
 HEAD = 'kind = "external"\nbootstrap = ["broker-1.example.com:9093", "[::1]:9093"]\n'
@@ -115,7 +115,7 @@ def test_a_dead_run_concerns_the_cluster_that_it_was_on(
 
     def remember(run_id: str, file: str, address: str) -> None:
         entry = {"cluster": file, "addresses": [address], "system": "kafka", "objects": []}
-        reach.remember("external", run_id, entry)
+        state.remember_cluster("external", run_id, entry)
 
     remember("same-file", str(tmp_path / "theirs.toml"), "old:1")
     remember("same-address", "/moved.toml", "broker-1.example.com:9093")

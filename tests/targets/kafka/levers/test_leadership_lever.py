@@ -15,7 +15,7 @@ from harness.plan import parse_plan
 from harness.protocols import PartitionView
 from harness.run.preview import dry_run
 from harness.run.resolving import resolve
-from nemeses.membership import Membership
+from nemeses.planned_work import Membership
 from targets.kafka.levers import LeadershipLever
 from targets.kafka.target import Kafka
 from tests.fixtures.dry_run import DryRunNode

@@ -16,7 +16,7 @@ from kazoo.exceptions import ConnectionLoss
 from kazoo.protocol import serialization as jute
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from harness.images import maven
+from harness.images.java import kept_jars
 from targets.zookeeper import levers
 from targets.zookeeper.clients import outcome
 from targets.zookeeper.configuration import DEFAULT_VERSION, release_of
@@ -35,7 +35,7 @@ SERVER = "org.apache.zookeeper.server.ZooKeeperServerMain"
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The port of a real server."""
     folder = tmp_path_factory.mktemp("server")
-    jars = maven.kept(release_of(DEFAULT_VERSION).recipe(DEFAULT_VERSION))
+    jars = kept_jars(release_of(DEFAULT_VERSION).recipe(DEFAULT_VERSION))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
     java = ["java", "-Xmx96m", "-XX:+UseSerialGC", "-Dzookeeper.admin.enableServer=false"]

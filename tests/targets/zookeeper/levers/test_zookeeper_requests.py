@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.errors import PlanError
-from harness.images import maven
+from harness.images import java
 from harness.protocols import ImageRef, Ingredients
 from harness.run.resolving import resolve
 from targets.zookeeper import ZooKeeper, clients
@@ -114,7 +114,7 @@ def test_a_proxy_stands_beside_every_server_and_only_where_a_plan_needs_it() -> 
 
 @pytest.mark.java
 def test_names_and_numbers_are_those_of_zookeepers_own_classes(tmp_path: Path) -> None:
-    jars = maven.kept(release_of(DEFAULT_VERSION).recipe(DEFAULT_VERSION))
+    jars = java.kept_jars(release_of(DEFAULT_VERSION).recipe(DEFAULT_VERSION))
     (tmp_path / "Tables.java").write_text(TABLES)
     done = subprocess.run(
         ["java", "-cp", f"{jars}/*", str(tmp_path / "Tables.java")],

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import AcklossError, EnvironmentFailure, PlanError
-from harness.images import maven
+from harness.images import java
 from harness.images.recipe import Recipe
 
 pytestmark = pytest.mark.slow
@@ -25,7 +25,7 @@ SMALL = Recipe(
 
 def test_the_pom_names_each_jar_and_each_exclusion() -> None:
     space = "{http://maven.apache.org/POM/4.0.0}"
-    dependency = ET.fromstring(maven.pom(SMALL)).find(f".//{space}dependency")
+    dependency = ET.fromstring(java.pom(SMALL)).find(f".//{space}dependency")
     assert dependency is not None
     parts = [(part.tag.removeprefix(space), part.text) for part in dependency.iter()]
     assert ("artifactId", "slf4j-reload4j") in parts
@@ -35,7 +35,7 @@ def test_the_pom_names_each_jar_and_each_exclusion() -> None:
 
 @pytest.mark.docker
 def test_jars_are_fetched_with_their_dependencies_except_those_excluded(tmp_path: Path) -> None:
-    maven.fetch(SMALL, tmp_path)
+    java.fetch(SMALL, tmp_path)
     names = sorted(path.name for path in (tmp_path / "libs").iterdir())
     assert names == ["slf4j-api-1.7.36.jar", "slf4j-reload4j-1.7.36.jar"]
 
@@ -44,7 +44,7 @@ def test_jars_are_fetched_with_their_dependencies_except_those_excluded(tmp_path
 def test_a_version_that_does_not_exist_is_a_plan_error(tmp_path: Path) -> None:
     absent = replace(SMALL, version="1.7.9999", jars=("org.slf4j:slf4j-api:1.7.9999",))
     with pytest.raises(PlanError, match=r"kafka 1\.7\.9999 does not exist") as raised:
-        maven.fetch(absent, tmp_path)
+        java.fetch(absent, tmp_path)
     assert raised.value.key == "target.version"
 
 
@@ -66,7 +66,7 @@ def test_only_a_missing_version_is_a_plan_error(
     (tmp_path / "mvn").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(AcklossError) as raised:
-        maven.fetch(SMALL, tmp_path)
+        java.fetch(SMALL, tmp_path)
     assert type(raised.value) is kind
     assert kind is PlanError or reported in str(raised.value)
 
@@ -76,7 +76,7 @@ def test_without_maven_the_error_names_the_fix(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EnvironmentFailure, match="mvn is missing") as raised:
-        maven.fetch(SMALL, tmp_path)
+        java.fetch(SMALL, tmp_path)
     assert raised.value.hint == "apt-get install maven"
 
 
@@ -106,4 +106,4 @@ GOAL = "Failed to execute goal org.apache:maven-dependency-plugin:3.6.0:copy on 
     ],
 )
 def test_the_cause_is_shown_not_the_goal_that_failed(printed: str, why: str) -> None:
-    assert maven.cause(printed) == why
+    assert java.cause(printed) == why

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from ackloss.cli import checkup as common
 from harness.clusters.docker import checkup as doctor
 from harness.clusters.docker.provider import Docker
 from harness.clusters.memory.cluster import Memory
 from harness.clusters.ssh.provider import Ssh
 from harness.errors import EnvironmentFailure
+from harness.machine import checks as common
 from harness.machine import loop_disks
 from harness.machine.checks import disk, maven
 from harness.machine.user_config import user_config

@@ -1,4 +1,10 @@
-"""What every plug-in promises, of whatever kind: found in the registry, no list to edit."""
+"""What every plug-in promises, of whatever kind: tests that find those of this installation in the
+registry, no list to edit.
+
+    pytest --pyargs ackloss.conformance -k NAME
+
+runs those of one plug-in, whether it is in a package or in a folder that `ACKLOSS_PLUGINS` names.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,91 @@
+"""Faults of the target's process on the chosen nodes: it dies and is started again later, is
+stopped as in a long garbage collection, or has a noisy neighbour that burns CPU or holds memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from harness.faults.records import PauseRecord, ProcessRecord, StressRecord
+from harness.protocols import Act, NodeNemesis
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kill(NodeNemesis):
+    """A signal ends the processes of the chosen nodes in parallel; healing starts them again.
+
+    The page cache survives, as it does when a process dies and the machine stays up.
+
+    signal   KILL: without warning; TERM: a clean stop, as in a planned restart
+    grace_s  how long a clean stop may take; then it is killed, and the fault is not proven
+    """
+
+    plugin: ClassVar[str] = "kill"
+
+    signal: Literal["KILL", "TERM"] = "KILL"
+    grace_s: float = 30
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.grace_s <= 600:
+            raise ValueError(f"grace_s is {self.grace_s:g}; use 1 to 600")
+
+    def act_on(self, node: str, pid: int | None) -> Act:
+        return Act(
+            "process", ProcessRecord(node=node, signal=self.signal, pid=pid, grace_s=self.grace_s)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pause(NodeNemesis):
+    """SIGSTOP on the processes of the chosen nodes in parallel; healing continues them.
+
+    Connections stay open and nothing is refused: peers and clients notice by their timeouts alone,
+    and a process that continues believes that no time has passed.
+    """
+
+    plugin: ClassVar[str] = "pause"
+
+    def act_on(self, node: str, pid: int | None) -> Act:
+        return Act("pause", PauseRecord(node=node, pid=pid))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stress(NodeNemesis):
+    """Busy loops and held memory on the chosen nodes, inside the node's own limits.
+
+    Where memory beyond the node's limit is requested, the kernel ends the process that holds it and
+    not the target; the fault is then unproven.
+
+    busy_count  how many busy loops
+    memory_mb   how many MiB are held
+    at_most_s   it ends after this time in any case
+    """
+
+    plugin: ClassVar[str] = "stress"
+
+    busy_count: int = 2
+    memory_mb: int = 0
+    at_most_s: float = 600
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.busy_count <= 64:
+            raise ValueError(f"busy_count is from 0 to 64, not {self.busy_count}")
+        if not 0 <= self.memory_mb <= 16384:
+            raise ValueError(f"memory_mb is from 0 to 16384, not {self.memory_mb}")
+        if not 1 <= self.at_most_s <= 86_400:
+            raise ValueError(f"at_most_s is from 1 to 86400, not {self.at_most_s:g}")
+        if not (self.busy_count or self.memory_mb):
+            raise ValueError("busy_count and memory_mb are both 0: there is nothing to do")
+
+    @property
+    def limit(self) -> tuple[str, float] | None:
+        return "at_most_s", self.at_most_s
+
+    def act_on(self, node: str, pid: int | None) -> Act:
+        record = StressRecord(
+            node=node,
+            busy_count=self.busy_count,
+            memory_mb=self.memory_mb,
+            at_most_s=self.at_most_s,
+        )
+        return Act("stress", record)

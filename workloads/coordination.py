@@ -1,0 +1,103 @@
+"""What systems that coordinate others offer: locks that end with the session of their holder,
+numbers handed out once each and in order, and keys whose watchers are notified of each change."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.models import LOCK, SEQUENCE, WATCH
+from harness.protocols import OK, Script, Workload, invoke
+
+
+@dataclass(frozen=True, kw_only=True)
+class Locks(Workload):
+    """Each process acquires one of the locks, checks a few times whether it still holds it, and
+    releases it; also where it cannot know whether it holds it.
+
+    keys_count      how many locks there are; with fewer, more processes meet at each
+    confirms_count  how often a holder checks whether it still holds the lock
+    """
+
+    plugin: ClassVar[str] = "locks"
+    model: ClassVar[str] = LOCK.name
+
+    keys_count: int = 2
+    confirms_count: int = 20
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.keys_count <= 100_000:
+            raise ValueError(f"keys_count is {self.keys_count}; use 1 to 100,000")
+        if not 1 <= self.confirms_count <= 1_000_000:
+            raise ValueError(f"confirms_count is {self.confirms_count}; use 1 to 1,000,000")
+
+    def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
+        """Process p of P stores p, p + P, p + 2 P ... in the locks that it takes."""
+        del partitions  # a lock belongs to one of them, as the target decides
+        draw = random.Random(f"{seed}/locks/{process}")
+        value = process
+        while True:
+            key = f"k{draw.randrange(self.keys_count)}"
+            taken = yield invoke("acquire", value, key=key)
+            value += processes
+            if taken[0] == "fail":
+                continue
+            held = taken[0] == OK
+            for _ in range(self.confirms_count if held else 0):
+                type_, *_, result = yield invoke("confirm", key=key)
+                if type_ != OK or not result:
+                    break
+            yield invoke("release", value, key=key)
+            value += processes
+
+
+@dataclass(frozen=True)
+class Sequence(Workload):
+    """Each process requests the next number, again and again."""
+
+    plugin: ClassVar[str] = "sequence"
+    model: ClassVar[str] = SEQUENCE.name
+
+    def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
+        """Process p of P stores p, p + P, p + 2 P ... under the numbers that it gets."""
+        del partitions, seed  # there is one sequence, and nothing is drawn
+        value = process
+        while True:
+            yield invoke("next", value)
+            value += processes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watches(Workload):
+    """Each process writes keys, and watches keys: it reads one and asks to be notified of its next
+    change. Every value that it writes is unique in the run.
+
+    keys_count   how many keys there are
+    write_share  the share of writes; all other operations are watches
+    """
+
+    plugin: ClassVar[str] = "watches"
+    model: ClassVar[str] = WATCH.name
+
+    keys_count: int = 3
+    write_share: float = 0.3
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.keys_count <= 100_000:
+            raise ValueError(f"keys_count is {self.keys_count}; use 1 to 100,000")
+        if not 0 < self.write_share < 1:
+            raise ValueError(f"write_share is {self.write_share:g}; use more than 0, less than 1")
+
+    def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
+        """Process p of P writes p, p + P, p + 2 P ..."""
+        del partitions  # a key belongs to one of them, as the target decides
+        draw = random.Random(f"{seed}/watches/{process}")
+        value = process
+        while True:
+            key = f"k{draw.randrange(self.keys_count)}"
+            if draw.random() < self.write_share:
+                yield invoke("write", value, key=key)
+                value += processes
+            else:
+                yield invoke("watch", key=key)
