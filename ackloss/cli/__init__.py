@@ -10,7 +10,7 @@ import os
 
 import rich_click as click
 
-from ackloss.cli import campaign, client, explain, lake, listing, machine, plans, run, stored
+from ackloss.cli import campaign, client, lake, listing, machine, plans, run, stored
 from ackloss.cli.output import Program
 from harness import __version__
 from harness.registry import FOLDERS
@@ -40,7 +40,7 @@ def main(folders: tuple[str, ...]) -> None:
 
 
 _VERBS = (
-    *(run.run, campaign.mine, plans.new, stored.check, explain.explain),
+    *(run.run, campaign.mine, plans.new, stored.check, stored.explain),
     *(stored.report, stored.compare),
     *(campaign.campaign, lake.lake, client.client, stored.ls, stored.show, machine.clean),
     *(machine.doctor, machine.prepare, plans.plan, listing.list, listing.version),
