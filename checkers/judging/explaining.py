@@ -32,7 +32,6 @@ class Explained:
     folder holds of it, by name."""
 
     causes: Mapping[str, int] = field(default_factory=dict)
-    unexplained: int = 0
     files: Mapping[str, bytes] = field(default_factory=dict)
 
 
@@ -42,17 +41,17 @@ def explained(rundir: RunDir, results: Iterable[CheckResult]) -> Explained:
     if lost is None or not lost.num_rows:
         return Explained()
     if (target := stored_target(rundir)) is None:
-        return Explained(unexplained=lost.num_rows)
+        return Explained()
     explanations = _complete(_asked(target, rundir, lost), lost["value"].to_pylist())
     causes: Counter[str] = Counter()
     for each in explanations:
         causes[each.cause] += len(each.values)
-    unexplained = causes.pop(UNEXPLAINED, 0)
+    del causes[UNEXPLAINED]
     files = {
         rundir.explanations.name: packed(rows_of(explanations)),
         rundir.chains.name: chains_document(explanations, target.causes, target.defects),
     }
-    return Explained(dict(causes.most_common()), unexplained, files)
+    return Explained(dict(causes.most_common()), files)
 
 
 def _lost(results: Iterable[CheckResult]) -> pa.Table | None:

@@ -122,7 +122,9 @@ def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
         document |= leaders_of_run(rundir, document["faults"], facts.footers)
         document["cautions"] = [*document.get("cautions", ()), *_of_clients(facts, examined)]
         why = explained(rundir, examined.results.values())
-        document |= {"causes": dict(why.causes), "unexplained": why.unexplained}
+        # Also what was not listed one by one, and the lost of a model that nobody explains.
+        rest = (document["counts"].get("lost") or 0) - sum(why.causes.values())
+        document |= {"causes": dict(why.causes), "unexplained": rest}
     except AcklossError as error:
         source = rundir.plan if isinstance(error, PlanError) else rundir.path
         error.file = error.file or str(source)
