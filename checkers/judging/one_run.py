@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from checkers.judging.availability import Availability, ErrorCodes, WatchedRows, leaders_of_run
-from checkers.judging.explaining import explained
 from checkers.judging.outside import convert, model_outside
 from checkers.judging.results import (
     BrokenCheckerError,
@@ -30,7 +29,6 @@ from checkers.judging.results import (
     broken_by,
     check_document,
     fault_document,
-    packed,
     raised,
 )
 from checkers.judging.verdict import Verdict, is_complete, judge
@@ -38,8 +36,10 @@ from harness import registry
 from harness.errors import AcklossError, HistoryError, PlanError, TooNewError
 from harness.faults.journal import windows
 from harness.history.documents import result_of
+from harness.history.explanations import explained
 from harness.history.manifest import gaps_of_files
 from harness.history.outside import run_id_of
+from harness.history.parquet_writer import packed
 from harness.history.rows import Rows, as_written, facts_of
 from harness.history.run_folder import SCHEMA_VERSION, RunDir, cell_id
 from harness.machine.files import scratch

@@ -22,12 +22,10 @@ from typing import Any, Final
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from harness.errors import EnvironmentFailure, HistoryError
 from harness.failures import what
 from harness.history.documents import result_of
-from harness.history.parquet_writer import COMPRESSION
 from harness.history.remote_run import RemoteRun
 from harness.history.run_folder import RunDir
 from harness.machine.files import replace_file
@@ -225,16 +223,6 @@ def fault_document(window: FaultWindow, *, ops_begun: int, ops_acknowledged: int
     """A fault as result.json has it, with what was counted while it was in force."""
     window_only = {name: value for name, value in asdict(window).items() if name != "why"}
     return {**window_only, "ops_begun": ops_begun, "ops_acknowledged": ops_acknowledged}
-
-
-def packed(findings: pa.Table | None) -> bytes:
-    """Findings as the content of a Parquet file, empty if there are none."""
-    if findings is None or not findings.num_rows:
-        return b""
-    sink = pa.BufferOutputStream()
-    pq.write_table(findings, sink, compression=COMPRESSION)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
 
 
 def _store(path: Path, content: bytes | None) -> None:

@@ -135,6 +135,16 @@ def _encoding(schema: pa.Schema) -> dict[str, Any]:
     }
 
 
+def packed(table: pa.Table | None) -> bytes:
+    """A table as the content of a Parquet file, empty if it has no rows."""
+    if table is None or not table.num_rows:
+        return b""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression=COMPRESSION)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
 # Where many values stand among others that are in order.
 
 _AT_ONCE: Final = 2**22

@@ -79,20 +79,19 @@ class Prevention:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Explanation:
-    """Lost writes that were lost by one event, for one cause.
+class LossEvent:
+    """One event that lost acknowledged writes, for one cause.
 
     cause       one of `Target.causes`
-    partition   where they were written to; `None` where the system has none
-    epoch       of the leader that acknowledged them; `dropped_by`: of the one that dropped them
-    values      of these writes
+    partition   where the writes were written to; `None` where the system has none
     first, last their lowest and highest position; `kept`: every position below it stayed
+    epoch       of the leader that acknowledged them; `dropped_by`: of the one that dropped them
+    held_by     how many of them each node had that was up and could have led
     facts       the chain of events, in order
-    survivors   how many of them a node that was up and could have led still had, where known
+    survivors   how many of them such a node still had, where known
     """
 
     cause: str
-    values: tuple[int, ...]
     partition: int | None = None
     first: int | None = None
     last: int | None = None
@@ -103,3 +102,10 @@ class Explanation:
     facts: tuple[Fact, ...] = ()
     preventions: tuple[Prevention, ...] = ()
     survivors: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation(LossEvent):
+    """What `Target.explain` returns: an event, with the values of the writes that it lost."""
+
+    values: tuple[int, ...]
