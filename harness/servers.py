@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
@@ -36,6 +38,7 @@ from harness.protocols import (
     Client,
     Cluster,
     Completion,
+    Explanation,
     ImageRef,
     Ingredients,
     Invoke,
@@ -49,7 +52,11 @@ from harness.protocols import (
     completion,
     raised,
 )
+from harness.protocols.explanations import MAJORITY_CAUSES, WITHOUT, Happened, Line
 from harness.run.blocking import ThreadedClient
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # Plans of such systems: these sections, and further keys of the system's own.
 
@@ -146,8 +153,9 @@ class KeyValueClient(BlockingClient):
         """Set a register if it has the expected value; whether it had."""
         raise NotImplementedError
 
-    def add(self, value: int) -> None:
-        """Add an element to the set."""
+    def add(self, value: int) -> int | None:
+        """Add an element to the set; its position in the order of all writes, if the answer says
+        it."""
         raise NotImplementedError
 
     def read_all(self) -> Iterable[int]:
@@ -157,9 +165,10 @@ class KeyValueClient(BlockingClient):
     def call(self, op: Invoke) -> Completion:
         """Execute an operation, and look up in the table how an error ends it."""
         f, value, _, key, expected = op
+        position = None
         try:
             if f == "add":
-                self.add(value)
+                position = self.add(value)
             elif f == "read":
                 found = tuple(self.read_all()) if key is None else self.read(key)
                 return completion(OK, result=found)
@@ -171,7 +180,7 @@ class KeyValueClient(BlockingClient):
                 raise NotImplementedError(f)
             elif not self.compare_and_set(key, expected, value):
                 return completion(FAIL, error=DIFFERS)
-            return completion(OK)
+            return completion(OK, position)
         except ErrorAnswer as refused:
             for code, name, ends, _ in self.errors:
                 if code in (refused.code, refused.text):
@@ -337,6 +346,12 @@ class ServerSystem(Target[PlanT]):
     name no file, address or port."""
     setting_keys: ClassVar[Mapping[str, str]] = {}
     """The settings that have their own key in a plan, by name."""
+    causes: ClassVar[Mapping[str, str]] = MAJORITY_CAUSES
+    defects: ClassVar[frozenset[str]] = frozenset({WITHOUT})
+    told: ClassVar[re.Pattern[bytes]] = re.compile(rb"(?!)")
+    """The lines of servers' logs that `happened` reads; none by default."""
+    synced: ClassVar[tuple[str, Any]] = ("", None)
+    """The key of a plan, and its value with which a server calls fsync before it acknowledges."""
     voters: ClassVar[frozenset[str]] = frozenset()
     """The roles of servers with a vote; none: all have one."""
     either: ClassVar[Sequence[tuple[str, str]]] = (("report", "observe"), ("connect", "client"))
@@ -362,6 +377,11 @@ class ServerSystem(Target[PlanT]):
     def connect(self, address: str, plan: PlanT) -> KeyValueClient:
         """A connection of the workload to this server. Raises NotSent."""
         raise NotImplementedError
+
+    def happened(self, lines: Iterable[Line]) -> Iterable[Happened]:  # noqa: ARG002
+        """What lines of servers' logs say of elections and of what a server started with, for
+        `explain`: those of a server in their order, one server after the other."""
+        return ()
 
     def is_ready(self, node: Node, plan: PlanT) -> bool:  # noqa: ARG002
         """Whether a server that reports a leader takes requests."""
@@ -550,6 +570,12 @@ class ServerSystem(Target[PlanT]):
             return Moving(lambda address: self.connect(address, plan), own)
 
         return ThreadedClient(moving, threads=load.clients)
+
+    def explain(self, folder: Path, lost: pa.Table) -> list[Explanation]:
+        """By who was elected, with which log: see `harness.history.autopsy`."""
+        from harness.history.autopsy import by_majority  # imports pyarrow
+
+        return by_majority(folder, lost, self.told, self.happened, self.synced)
 
     def size(self, plan: Mapping[str, Any]) -> list[str]:
         """The servers."""

@@ -7,8 +7,9 @@ and an element of the set is a key below `set/`.
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
 
@@ -16,7 +17,7 @@ from pydantic import Field
 
 from harness.images.recipe import Debian, Source
 from harness.plan import Plan, Slug
-from harness.protocols import FAIL, NODE_DATA, STORED
+from harness.protocols import FAIL, NODE_DATA, STORED, Happened, Line
 from harness.servers import (
     ErrorAnswer,
     ErrorRow,
@@ -107,8 +108,12 @@ class EtcdClient(KeyValueClient):
         found = self._range(key=_encoded(key))
         return int(_decoded(found[0]["value"])) if found else None
 
+    def _put(self, key: str, value: int) -> int:
+        done = self._post("put", {"key": _encoded(key), "value": _encoded(value)})
+        return int(done["header"]["revision"])
+
     def write(self, key: str, value: int) -> None:
-        self._post("put", {"key": _encoded(key), "value": _encoded(value)})
+        self._put(key, value)
 
     def delete(self, key: str) -> None:
         self._post("deleterange", {"key": _encoded(key)})
@@ -120,8 +125,8 @@ class EtcdClient(KeyValueClient):
         answer = self._post("txn", {"compare": [is_expected], "success": [change]})
         return bool(answer.get("succeeded"))
 
-    def add(self, value: int) -> None:
-        self.write(f"set/{value}", value)
+    def add(self, value: int) -> int:
+        return self._put(f"set/{value}", value)
 
     def read_all(self) -> Iterable[int]:
         found = self._range(key=_encoded("set/"), range_end=_encoded("set0"))  # "0" follows "/"
@@ -129,6 +134,10 @@ class EtcdClient(KeyValueClient):
 
     def close(self) -> None:
         self._http.close()
+
+
+_VOTE: Final = re.compile(r" \[logterm: (\d+), index: (\d+)[^]]*\] \w.* at term (\d+)")
+_LEADS: Final = re.compile(r" became leader at term (\d+)")
 
 
 @dataclass(frozen=True)
@@ -145,6 +154,10 @@ class Etcd(ServerSystem[EtcdPlan]):
         "pre-vote",
         "snapshot-count",
         "unsafe-no-fsync",
+    )
+    synced: ClassVar[tuple[str, Any]] = ("target.settings.unsafe-no-fsync", False)
+    told: ClassVar[re.Pattern[bytes]] = re.compile(
+        rb"starting member|\[logterm: |became leader at term"
     )
     starters: ClassVar[Mapping[str, str]] = {
         "safe": """
@@ -188,3 +201,22 @@ read = "linearizable"            # or "serializable": as one server has it
     def connect(self, address: str, plan: EtcdPlan) -> EtcdClient:
         """One connection of the workload."""
         return EtcdClient(address, plan)
+
+    def happened(self, lines: Iterable[Line]) -> Iterator[Happened]:
+        """Its first vote tells where the log of a server ends that was started, unless the leader
+        had already sent it more. A revision is lower than the index of its entry."""
+        started, ends = dict[str, Line](), dict[str, int]()
+        for line in lines:
+            if "starting member" in line.text:
+                started[line.node] = line
+            elif (vote := _VOTE.search(line.text)) and int(vote[1]) < int(vote[3]):
+                ends[line.node] = end = int(vote[2])
+                if (start := started.pop(line.node, None)) is not None:
+                    text = f"started with a log that ended at index {end:,}"
+                    yield Happened(kind="starts", line=start, text=text, end=end)
+            elif leads := _LEADS.search(line.text):
+                known, text = ends.get(line.node), f"was elected in term {leads[1]}"
+                text += "" if known is None else f" with a log that ended at index {known:,}"
+                yield Happened(kind="leads", line=line, text=text, end=known, epoch=int(leads[1]))
+        for start in started.values():
+            yield Happened(kind="starts", line=start, text="started")

@@ -350,10 +350,11 @@ def _document(rundir: RunDir, folder: RunDir, chain: Chain) -> dict[str, object]
 
 def _print(out: Output, of: str, chain: Chain) -> None:
     """A headline, the chain of events, and what would have prevented it."""
-    where = "" if chain.partition is None else f"partition {chain.partition}, "
-    span = f"offsets {chain.first:,} to {chain.last:,}" if chain.first is not None else ""
+    places = [] if chain.partition is None else [f"partition {chain.partition}"]
+    places += [] if chain.first is None else [f"offsets {chain.first:,} to {chain.last:,}"]
+    where = f" ({', '.join(places)})" if places else ""
     style = "bold" if chain.explained else "bold red"
-    out.say(f"{of}{chain.writes:,} lost: {chain.sentence} ({where}{span})", style=style)
+    out.say(f"{of}{chain.writes:,} lost: {chain.sentence}{where}", style=style)
     for fact in chain.facts:
         at = "        " if fact.at_s is None else f"{fact.at_s:7.2f}s"
         out.say(f"  {at}  {fact.text}  [{fact.place or fact.source}]")

@@ -30,7 +30,7 @@ from harness.protocols import NULL, UNEXPLAINED, CheckResult, Explanation, Fact,
 from harness.protocols.explanations import LossEvent
 from harness.wrong_values import expected, first_of
 
-_NEEDS: Final = frozenset({"kind", "value", "partition", "offset", "invoke_ns", "complete_ns"})
+_NEEDS: Final = frozenset({"kind", "value", "invoke_ns", "complete_ns"})
 """What findings that list the lost writes one by one hold of each."""
 
 

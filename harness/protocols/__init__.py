@@ -41,6 +41,8 @@ from harness.protocols.clusters import RunCluster as RunCluster
 from harness.protocols.explanations import UNEXPLAINED as UNEXPLAINED
 from harness.protocols.explanations import Explanation as Explanation
 from harness.protocols.explanations import Fact as Fact
+from harness.protocols.explanations import Happened as Happened
+from harness.protocols.explanations import Line as Line
 from harness.protocols.explanations import Prevention as Prevention
 from harness.protocols.faults import BOUNDED_DISK as BOUNDED_DISK
 from harness.protocols.faults import FAKETIME as FAKETIME

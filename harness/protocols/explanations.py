@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 UNEXPLAINED: Final = "unexplained"
 """The cause of a lost write that no evidence explains."""
@@ -109,3 +109,55 @@ class Explanation(LossEvent):
     """What `Target.explain` returns: an event, with the values of the writes that it lost."""
 
     values: tuple[int, ...]
+
+
+# Of servers that agree by a majority.
+
+POWER, WIPED, DISK, UNDISTURBED = "disk-power", "disk-wiped", "disk-fault", "disk-undisturbed"
+WITHOUT: Final = "elected-without-them"
+MAJORITY_CAUSES: Final[Mapping[str, str]] = {
+    POWER: "The disks lost them while the servers were down: their power was cut",
+    WIPED: "The disks lost them while the servers were down: they were wiped",
+    DISK: "The disks lost them while the servers were down, under a fault of the disks",
+    UNDISTURBED: "The disks lost them while the servers were down, and no fault of ours met them",
+    WITHOUT: "A server was elected that never had them, and no server's log had become shorter. "
+    "That is a defect of the system, or of this evidence",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One dated line: `at_s` since the run's start, `None` where the node's clock was moved."""
+
+    at_s: float | None
+    node: str
+    place: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Happened:
+    """What a server logged about its copy of the log, which holds no position above `end` (`None`:
+    not known): it `starts` with it, `leads` an epoch with it, or has `cut` it. `text`: the rest of
+    a sentence that begins with the server's name."""
+
+    kind: Literal["starts", "leads", "cut"]
+    line: Line
+    text: str
+    end: int | None = None
+    epoch: int = 0
+
+    @property
+    def at_s(self) -> float:
+        return float("inf") if self.line.at_s is None else self.line.at_s
+
+    def fact(self, kind: Any) -> Fact:
+        line = self.line
+        return Fact(
+            kind=kind,
+            at_s=line.at_s,
+            node=line.node,
+            text=f"{line.node} {self.text}",
+            source=f"log of {line.node}",
+            place=line.place,
+        )

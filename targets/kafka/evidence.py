@@ -12,8 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 import orjson
@@ -23,11 +21,11 @@ import pyarrow.parquet as pq
 
 from harness.faults.journal import windows
 from harness.history import MEMBERS
+from harness.history.autopsy import lines_of
 from harness.history.run_folder import RunDir
 from harness.protocols import FaultWindow
+from harness.protocols.explanations import Line
 
-_DATED: Final = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] \w+ ")
-_BYTES_AT_MOST: Final = 256 * 1024 * 1024
 _NOBODY: Final = ("-1", "None", "none")
 
 _CHANGE: Final = re.compile(
@@ -85,16 +83,6 @@ class Write(NamedTuple):
     offset: int
     begun_s: float
     acknowledged_s: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """One dated line: `at_s` since the run's start, `None` where the node's clock was moved."""
-
-    at_s: float | None
-    node: str
-    place: str
-    text: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +164,7 @@ def evidence_of(rundir: RunDir, lost: Sequence[Write]) -> Evidence:
     HistoryError for documents that cannot be read; a log that is missing shows nothing."""
     plan = rundir.read_json(rundir.plan)
     faults = tuple(windows(rundir.faults))
-    lines = list(_lines(rundir, plan["topic"]["name"], faults))
+    lines = _lines(rundir, plan["topic"]["name"], faults)
     states = _states(lines)
     logged = {state.partition for state in states if state.elected}
     seen = [state for state in _observed(rundir) if state.partition not in logged]
@@ -192,32 +180,14 @@ def evidence_of(rundir: RunDir, lost: Sequence[Write]) -> Evidence:
     )
 
 
-def _lines(rundir: RunDir, topic: str, faults: Sequence[FaultWindow]) -> Iterator[Line]:
+def _lines(rundir: RunDir, topic: str, faults: Sequence[FaultWindow]) -> list[Line]:
     """The dated lines of all nodes that name the topic, which is then called TOPIC."""
-    run = rundir.of_run.read_json(rundir.of_run.run)
-    start_s = datetime.fromisoformat(run["wall_time"]).timestamp()
-    moved = {node for each in faults if "clock" in each.nemesis for node in each.nodes}
-    name = re.compile(rf"(?<![\w.-]){re.escape(topic)}(?=[-,])".encode())
-    found = []
-    for file in rundir.logs():
-        if file.is_symlink() or not file.is_file():
-            continue
-        node, place = file.parent.name, str(file.relative_to(rundir.of_run.path))
-        for number, at, raw in _named(file, name):
-            at_s = None if node in moved else round(at - start_s, 3)
-            text = name.sub(b"TOPIC", raw).decode("utf-8", "replace").strip()
-            found.append(Line(at_s=at_s, node=node, place=f"{place}:{number}", text=text))
-    yield from sorted(found, key=lambda line: (line.at_s is None, line.at_s or 0.0))
-
-
-def _named(file: Path, name: re.Pattern[bytes]) -> Iterator[tuple[int, float, bytes]]:
-    seen, number = 0, 0
-    with file.open("rb") as stream:
-        while seen < _BYTES_AT_MOST and (raw := stream.readline(1 << 16)):
-            seen, number = seen + len(raw), number + 1
-            if name.search(raw) and (dated := _DATED.match(raw)):
-                second = datetime.fromisoformat(dated[1].decode()).replace(tzinfo=UTC)
-                yield number, second.timestamp() + int(dated[2]) / 1e3, raw[dated.end() :]
+    name = rf"(?<![\w.-]){re.escape(topic)}(?=[-,])"
+    found = [
+        replace(line, text=re.sub(name, "TOPIC", line.text))
+        for line in lines_of(rundir, re.compile(name.encode()), faults)
+    ]
+    return sorted(found, key=lambda line: (line.at_s is None, line.at_s or 0.0))
 
 
 # The committed states.

@@ -23,8 +23,10 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from harness.history.autopsy import disk_cause, fault_facts
 from harness.history.run_folder import RunDir
 from harness.protocols import UNEXPLAINED, Explanation, Fact, Prevention
+from harness.protocols.explanations import DISK, POWER, UNDISTURBED, WIPED
 from targets.kafka.evidence import Event, Evidence, State, Write, evidence_of
 from targets.kafka.promises import ALL, acks_of, min_insync_replicas
 
@@ -34,7 +36,6 @@ LAST_KNOWN: Final = "last-known-leader"
 BEFORE_REPLICATION: Final = "before-replication"
 DEPOSED: Final = "-deposed"
 OWN_MARK: Final = "own-high-watermark"
-POWER, WIPED, DISK, UNDISTURBED = "disk-power", "disk-wiped", "disk-fault", "disk-undisturbed"
 DELETED: Final = "deleted"
 NEVER_STORED: Final = "never-stored"
 BUG: Final = "in-sync-without-it"
@@ -275,28 +276,12 @@ class Autopsy:
             return mine and event.at_s is not None and write.acknowledged_s < event.at_s <= until_s
 
         if loads := [each for each in self.evidence.of("loaded", write.partition) if between(each)]:
-            return self._disk(node, loads[-1].at_s or until_s)
+            by_s = loads[-1].at_s or until_s
+            evidence = self.evidence
+            return disk_cause(evidence.faults, evidence.plan, node, write.acknowledged_s, by_s)
         if any(map(between, self.evidence.of("cut", write.partition))):
             return OWN_MARK
         return None
-
-    def _disk(self, node: str, by_s: float) -> str:
-        """What of ours had met a node's disk by an instant."""
-        forms = {each.get("id"): each.get("form") for each in self.evidence.plan["faults"]}
-        found = [
-            fault
-            for fault in self.evidence.faults
-            if node in fault.nodes
-            and fault.nemesis in ("disk", "power-loss")
-            and fault.begun_s is not None
-            and fault.begun_s <= by_s
-        ]
-        if not found:
-            return UNDISTURBED
-        form = forms.get(found[-1].id)
-        if found[-1].nemesis == "power-loss" or form == "unsynced":
-            return POWER
-        return WIPED if form == "wipe" else DISK
 
     # The chain of events, and what would have prevented it.
 
@@ -345,16 +330,7 @@ class Autopsy:
         yield from self._shrinks(loss, begun_s, ended_s)
         yield from self._election(loss, survivors)
         yield from self._cuts(loss, begun_s, max(offsets))
-        for fault in self.evidence.faults:
-            if fault.from_s is not None and begun_s - 5 <= fault.from_s <= ended_s + 5:
-                text = f"the fault {fault.id} ({fault.nemesis}) met {', '.join(fault.nodes)}"
-                yield Fact(
-                    kind="fault",
-                    at_s=fault.from_s,
-                    text=text,
-                    source="journal",
-                    place="faults.jsonl",
-                )
+        yield from fault_facts(self.evidence.faults, begun_s, ended_s)
 
     def _acknowledged(
         self, loss: Loss, writes: Sequence[Write], begun_s: float, ended_s: float

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version as installed
 from typing import Any, ClassVar, Final
@@ -22,6 +22,7 @@ from harness.images.recipe import Source
 from harness.levers.protocol import ProtocolLever
 from harness.models import LOCK, REGISTER, SEQUENCE, SET, WATCH
 from harness.protocols import Client, Cluster, Ingredients, Lever, Node, NodeSpec, NodeView
+from harness.protocols.explanations import Happened, Line
 from harness.protocols.systems import COMMAND, EXEC, JSON, LogLines
 from harness.servers import Server, ServerSystem, in_turn
 from targets.zookeeper import asking, configuration, levers
@@ -48,6 +49,12 @@ LOG_LINES: Final = LogLines(
     internal=re.compile(rb"Connection request|NIOServerCxn:|Notification: |PeerState set to"),
 )
 """The lines about elections, syncing and the log."""
+
+_TOLD: Final = re.compile(
+    rb"Starting quorum peer|New election\. |Have quorum of supporters"
+    rb"|Truncating log to get|Getting a snapshot from"
+)
+_ZXID: Final = re.compile(r"0x([0-9a-f]+)")
 
 SERVED: Final = {SET.name: f"/{configuration.SET}", REGISTER.name: ""}
 """The znode below the plan's parent below which they write, by the models that any client can
@@ -86,6 +93,8 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
     )
     """What clients do: the servers and their settings are the same for all."""
     own_levers: ClassVar[frozenset[str]] = frozenset({_MEMBERS, ProtocolLever.name})
+    synced: ClassVar[tuple[str, Any]] = ("ensemble.forceSync", True)
+    told: ClassVar[re.Pattern[bytes]] = _TOLD
 
     def check(self, plan: ZooKeeperPlan) -> None:
         """Refuse settings that a plan may not touch, and versions that are not supported."""
@@ -320,6 +329,33 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
     def logs(self, node: Node) -> dict[str, bytes]:
         """zookeeper.log, which has elections, syncing and sessions."""
         return node.get(configuration.LOGS)
+
+    def happened(self, lines: Iterable[Line]) -> Iterator[Happened]:
+        """A server proposes itself with the last zxid that it has; a zxid begins with its epoch."""
+        started, ends = dict[str, Line](), dict[str, int]()
+        for line in lines:
+            zxid = next((int(each, 16) for each in reversed(_ZXID.findall(line.text))), 0)
+            if "Starting quorum peer" in line.text:
+                started[line.node] = line
+            elif "New election" in line.text:
+                ends[line.node] = zxid
+                if (start := started.pop(line.node, None)) is not None:
+                    text = f"started with a log that ended at zxid {zxid:#x}"
+                    yield Happened(kind="starts", line=start, text=text, end=zxid)
+            elif "Have quorum" in line.text:
+                end, epoch = ends.get(line.node), zxid >> 32
+                text = f"was elected in epoch {epoch}"
+                text += "" if end is None else f" with a log that ended at zxid {end:#x}"
+                yield Happened(kind="leads", line=line, text=text, end=end, epoch=epoch)
+            else:
+                what = (
+                    "cut its log at"
+                    if "Truncating" in line.text
+                    else "took a snapshot of its leader at"
+                )
+                yield Happened(kind="cut", line=line, text=f"{what} zxid {zxid:#x}", end=zxid)
+        for start in started.values():
+            yield Happened(kind="starts", line=start, text="started")
 
 
 def _check_fsync(node: Node, *, wanted: bool) -> None:

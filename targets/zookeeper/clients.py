@@ -244,7 +244,7 @@ class SetClient(ZooKeeperClient):
         f, value, *_ = op
         if f == "add":
             self.ask("create", f"{self.parent}/{SET}/{value}")
-            return completion(OK)
+            return completion(OK, self.session.kazoo.last_zxid)
         self.synced()
         children = self.ask("get_children", f"{self.parent}/{SET}")
         return completion(OK, result=tuple(map(int, children)))

@@ -104,6 +104,8 @@ OF_THE_TREE = {
     "harness.history.parquet_writer": "columns as Arrow has them, places as numpy has them",
     "harness.history.documents": "counts, rates and spans in the words of result.json",
     "harness.history.parquet_reader": "rows by a mask, as numpy has them",
+    "harness.history.autopsy": "what the explanations of the tree's systems have in common",
+    "harness.protocols.explanations": "causes by single names",
     "harness.history.quorum": "evidence that one target leaves and one checker reads",
     "harness.history.rows": "instants in a fault's window, as numpy compares them",
     "harness.protocols.runs": "marks by single names: a plug-in has MARKS",

@@ -1,0 +1,354 @@
+"""What the explanations of systems have in common: the dated lines of nodes' logs, what of ours had
+met a disk, and the event that dropped a write of a system whose servers agree by a majority.
+
+Such a write is gone since a later leader began without it. What a majority has is had by one of any
+other majority, so somebody's disk had lost it meanwhile; without that it is the system's defect.
+Only what proves that a leader lacked a write counts: its log ended below the write's position, or
+the leader gave that position, or a lower one, to another write.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from harness.faults.journal import windows
+from harness.history.run_folder import RunDir
+from harness.protocols import UNEXPLAINED, Explanation, Fact, FaultWindow, Prevention
+from harness.protocols.explanations import (
+    DISK,
+    POWER,
+    UNDISTURBED,
+    WIPED,
+    WITHOUT,
+    Happened,
+    Line,
+)
+
+_DATED: Final = re.compile(
+    rb"(?:\[|raft)?(\d{4})[-/](\d\d)[-/](\d\d) (\d\d:\d\d:\d\d)(?:[.,](\d+))?\S* (?:\w+ )?"
+)
+_BYTES_AT_MOST: Final = 256 * 1024 * 1024
+
+_SLACK_S: Final = 1.0
+"""Of some logs the times are whole seconds."""
+
+
+def lines_of(
+    rundir: RunDir, wanted: re.Pattern[bytes], faults: Sequence[FaultWindow]
+) -> Iterator[Line]:
+    """The dated lines of all nodes that are wanted, those of a file in their order. A line that has
+    whole seconds is no earlier than the dated one before it."""
+    run = rundir.of_run.read_json(rundir.of_run.run)
+    start_s = datetime.fromisoformat(run["wall_time"]).timestamp()
+    moved = {node for each in faults if "clock" in each.nemesis for node in each.nodes}
+    for file in rundir.logs():
+        if file.is_symlink() or not file.is_file():
+            continue
+        node, place = file.parent.name, str(file.relative_to(rundir.of_run.path))
+        for number, at, raw in _dated(file, wanted):
+            yield Line(
+                at_s=None if node in moved else round(at - start_s, 3),
+                node=node,
+                place=f"{place}:{number}",
+                text=raw.decode("utf-8", "replace").strip(),
+            )
+
+
+def _dated(file: Path, wanted: re.Pattern[bytes]) -> Iterator[tuple[int, float, bytes]]:
+    seen, number, before = 0, 0, None
+    with file.open("rb") as stream:
+        while seen < _BYTES_AT_MOST and (raw := stream.readline(1 << 16)):
+            seen, number = seen + len(raw), number + 1
+            if (dated := _DATED.match(raw)) is None:
+                continue
+            if dated[5] is not None:
+                before = dated
+            if wanted.search(raw):
+                at = _second(dated)
+                if dated[5] is None and before is not None and _second(before) // 1 == at:
+                    at = _second(before)
+                yield number, at, raw[dated.end() :]
+
+
+def _second(dated: re.Match[bytes]) -> float:
+    text = b"-".join(dated.group(1, 2, 3)) + b" " + dated[4]
+    at = datetime.fromisoformat(text.decode()).replace(tzinfo=UTC).timestamp()
+    return at + float(b"0." + (dated[5] or b"0"))
+
+
+# What faults explain.
+
+
+def disk_cause(
+    faults: Sequence[FaultWindow], plan: Mapping[str, Any], node: str, since_s: float, by_s: float
+) -> str:
+    """What of ours had met a node's disk between two instants."""
+    forms = {each.get("id"): each.get("form") for each in plan["faults"]}
+    found = [
+        fault
+        for fault in faults
+        if node in fault.nodes
+        and fault.nemesis in ("disk", "power-loss")
+        and fault.begun_s is not None
+        and fault.begun_s <= by_s
+        and (fault.to_s is None or since_s <= fault.to_s)
+    ]
+    if not found:
+        return UNDISTURBED
+    form = forms.get(found[-1].id)
+    if found[-1].nemesis == "power-loss" or form == "unsynced":
+        return POWER
+    return WIPED if form == "wipe" else DISK
+
+
+def fault_facts(faults: Sequence[FaultWindow], begun_s: float, ended_s: float) -> Iterator[Fact]:
+    """The faults that began about then."""
+    for fault in faults:
+        if fault.from_s is not None and begun_s - 5 <= fault.from_s <= ended_s + 5:
+            text = f"the fault {fault.id} ({fault.nemesis}) met {', '.join(fault.nodes)}"
+            yield Fact(
+                kind="fault", at_s=fault.from_s, text=text, source="journal", place="faults.jsonl"
+            )
+
+
+# What was acknowledged.
+
+
+class Write(NamedTuple):
+    """An acknowledged write; times since the run's start. `position`: in the order of all writes,
+    as the answer had it; `node`: which answered."""
+
+    value: int
+    position: int | None
+    begun_s: float
+    acknowledged_s: float
+    node: str | None = None
+
+
+def acknowledged(rundir: RunDir) -> list[Write]:
+    """The acknowledged writes of a run, in the order of their acknowledgement."""
+    begun: dict[int, float] = {}
+    found = []
+    names = ["type", "f", "value", "offset", "node", "time_ns"]
+    for part in rundir.parts(rundir.history):
+        table = pq.ParquetFile(part).read(columns=names)
+        table = table.filter(pc.is_in(table["f"], pa.array(_WRITES)))
+        rows = zip(*(table[name].to_pylist() for name in names), strict=True)
+        for type_, _, value, position, node, time_ns in rows:
+            if type_ == "invoke":
+                begun[value] = time_ns / 1e9
+            elif type_ == "ok" and value is not None:
+                found.append(Write(value, position, begun.get(value, 0.0), time_ns / 1e9, node))
+    return sorted(found, key=lambda write: write.acknowledged_s)
+
+
+_WRITES: Final = ["add", "append"]
+
+
+# Systems whose servers agree by a majority.
+
+
+def by_majority(
+    folder: Path,
+    lost: pa.Table,
+    wanted: re.Pattern[bytes],
+    happened: Callable[[Iterable[Line]], Iterable[Happened]],
+    synced: tuple[str, Any],
+) -> list[Explanation]:
+    """The explanations of the lost writes of such a system, from the lines of its servers' logs
+    that are wanted. `synced`: the key of a plan and its value with which servers call fsync before
+    they acknowledge."""
+    rundir = RunDir(folder)
+    faults = tuple(windows(rundir.faults))
+    events = sorted(happened(lines_of(rundir, wanted, faults)), key=lambda event: event.at_s)
+    plan = rundir.read_json(rundir.plan)
+    nodes = rundir.of_run.read_json(rundir.of_run.run).get("nodes") or ()
+    servers = {node["name"] for node in nodes}
+    autopsy = Autopsy(plan, faults, events, acknowledged(rundir), synced, servers)
+    groups: dict[Loss, list[Write]] = {}
+    for write in autopsy.placed(lost):
+        groups.setdefault(autopsy.loss(write), []).append(write)
+    return [autopsy.explanation(loss, writes) for loss, writes in groups.items()]
+
+
+class Loss(NamedTuple):
+    """What lost a write: the election that dropped it. `why`: of what is unexplained, what is
+    known."""
+
+    cause: str
+    epoch: int | None = None
+    dropped_by: int | None = None
+    why: str = ""
+
+
+class Election:
+    """Of one epoch, until the next one: what its leader logged, and what was acknowledged."""
+
+    def __init__(self, event: Happened, until_s: float, writes: Sequence[Write]) -> None:
+        self.event = event
+        some = sorted(
+            (each.begun_s, each.position)
+            for each in writes
+            if each.position is not None and each.acknowledged_s <= until_s
+        )
+        self._begun = [begun_s for begun_s, _ in some]
+        self._least = [*accumulate((position for _, position in reversed(some)), min)][::-1]
+
+    def again(self, write: Write) -> bool:
+        """Whether the position of a write, or a lower one, was given to another that began later:
+        it had been dropped by then."""
+        later = bisect_left(self._begun, write.acknowledged_s)
+        known = write.position is not None and later < len(self._least)
+        return known and self._least[later] <= (write.position or 0)
+
+    def lacked(self, write: Write) -> bool:
+        """Whether the leader surely lacked an earlier write."""
+        end, position = self.event.end, write.position
+        return (end is not None and end < (position or 0)) or self.again(write)
+
+
+@dataclass(frozen=True)
+class Autopsy:
+    """The evidence of a run: its plan, faults, events in order of time, what it acknowledged in the
+    order of that, and the names of its servers."""
+
+    plan: Mapping[str, Any]
+    faults: Sequence[FaultWindow]
+    events: Sequence[Happened]
+    writes: Sequence[Write]
+    synced: tuple[str, Any]
+    servers: Set[str]
+
+    @cached_property
+    def elections(self) -> list[Election]:
+        """Those of each epoch."""
+        found: dict[int, Happened] = {}
+        for event in self.events:
+            if event.kind == "leads":
+                found.setdefault(event.epoch, event)
+        ordered = [found[epoch] for epoch in sorted(found)]
+        behind = [*(event.at_s for event in ordered[1:]), float("inf")]
+        return [Election(*each, self.writes) for each in zip(ordered, behind, strict=False)]
+
+    def placed(self, lost: pa.Table) -> Iterator[Write]:
+        """The lost writes with a position that they surely have, or have passed: one that ended
+        before they began is lower."""
+        own = {write.value: write for write in self.writes}
+        ended = [write.acknowledged_s for write in self.writes]
+        highest = [*accumulate((write.position or 0 for write in self.writes), max, initial=0)]
+        times = ("value", "invoke_ns", "complete_ns")
+        for value, begun, done in zip(*(lost[name].to_pylist() for name in times), strict=True):
+            write = own.get(value) or Write(
+                value, None, (begun or 0) / 1e9, (done or begun or 0) / 1e9
+            )
+            if write.position is None:
+                before = highest[bisect_left(ended, write.begun_s)]
+                write = write._replace(position=before + 1 if before else None)
+            yield write
+
+    def loss(self, write: Write) -> Loss:
+        """The first election after its acknowledgement whose leader surely lacked it."""
+        if write.position is None:
+            return Loss(UNEXPLAINED, why="no answer had the position of a write")
+        before = [e.event.epoch for e in self.elections if e.event.at_s <= write.acknowledged_s]
+        epoch = max(before, default=None)
+        for election in self.elections:
+            if election.event.at_s > write.acknowledged_s and election.lacked(write):
+                cause, why = self._cause(write, election.event)
+                return Loss(cause, epoch, election.event.epoch, why)
+        return Loss(UNEXPLAINED, epoch, why="no log says that a later leader lacked them")
+
+    def _cause(self, write: Write, election: Happened) -> tuple[str, str]:
+        starts = self._starts(write, election)
+        causes = {
+            event.line.node: disk_cause(
+                self.faults, self.plan, event.line.node, write.acknowledged_s, event.at_s
+            )
+            for event in starts
+            if event.end is not None
+            and (event.end < (write.position or 0) or event.end <= (election.end or 0))
+        }
+        if causes:
+            ours = [each for each in (POWER, WIPED, DISK, UNDISTURBED) if each in causes.values()]
+            return causes.get(election.line.node, ours[0]), ""
+        silent = self.servers - {event.line.node for event in self.events}
+        silent |= {event.line.node for event in starts if event.end is None}
+        if silent:
+            return UNEXPLAINED, f"no log says how {', '.join(sorted(silent))} started"
+        return WITHOUT, ""
+
+    def _starts(self, write: Write, election: Happened) -> list[Happened]:
+        """The starts of servers between an acknowledgement and an election."""
+        until_s = election.at_s + _SLACK_S
+        return [
+            event
+            for event in self.events
+            if event.kind == "starts" and write.acknowledged_s < event.at_s <= until_s
+        ]
+
+    def explanation(self, loss: Loss, writes: Sequence[Write]) -> Explanation:
+        """What is told of the writes that one election dropped."""
+        begun_s = min(write.acknowledged_s for write in writes)
+        ended_s = max(write.acknowledged_s for write in writes)
+        count = f"{len(writes):,} write{'' if len(writes) == 1 else 's'}"
+        text = f"{count} acknowledged until {ended_s:.2f} s"
+        facts = [Fact(kind="acknowledged", at_s=begun_s, text=text, source="history")]
+        if loss.why:
+            facts.append(
+                Fact(kind="acknowledged", at_s=ended_s, text=loss.why, source="what is known")
+            )
+        for election in self.elections:
+            if election.event.epoch == loss.epoch:
+                facts.append(election.event.fact("elected"))
+            elif election.event.epoch == loss.dropped_by:
+                facts += self._dropped(election, min(writes, key=lambda w: w.position or 0))
+        facts += fault_facts(self.faults, begun_s, ended_s)
+        facts.sort(key=lambda fact: (fact.at_s is None, fact.at_s or 0.0))
+        return Explanation(
+            cause=loss.cause,
+            values=tuple(write.value for write in writes),
+            epoch=loss.epoch,
+            dropped_by=loss.dropped_by,
+            facts=tuple(facts),
+            preventions=tuple(self._preventions(loss, len(writes))),
+        )
+
+    def _dropped(self, election: Election, lowest: Write) -> Iterator[Fact]:
+        """What the servers logged about their copies, from the first of the writes on."""
+        elected = election.event
+        yield elected.fact("elected")
+        if election.again(lowest):
+            text = f"in epoch {elected.epoch} their positions were given to other writes"
+            yield Fact(kind="held by", at_s=elected.line.at_s, text=text, source="history")
+        for event in self._starts(lowest, elected):
+            yield event.fact("disk")
+        for event in self.events:
+            if event.kind == "cut" and event.at_s > lowest.acknowledged_s:
+                yield event.fact("truncated")
+
+    def _preventions(self, loss: Loss, writes: int) -> Iterator[Prevention]:
+        """What the system's semantics guarantee: that an fsync precedes the acknowledgement."""
+        key, value = self.synced
+        had: Any = self.plan
+        for part in key.split("."):
+            had = had.get(part) if isinstance(had, Mapping) else None
+        if loss.cause == POWER and had not in (None, value):
+            yield Prevention(
+                key=key,
+                value=str(value).lower(),
+                writes=writes,
+                because="only the power of servers was cut",
+                else_="each would have been on the disks of a majority when it was acknowledged",
+            )

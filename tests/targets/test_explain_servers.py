@@ -1,0 +1,148 @@
+"""Why servers that agree by a majority lost what they had acknowledged, of stored real runs: the
+lines of their logs, the journal, and a sample of what was acknowledged (`losses/`)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from harness.history import HISTORY
+from harness.protocols import UNEXPLAINED, Explanation
+from harness.protocols.explanations import MAJORITY_CAUSES, WITHOUT
+from harness.servers import ServerSystem
+from targets.etcd import Etcd
+from targets.zookeeper import ZooKeeper
+
+LOSSES = Path(__file__).parent / "losses"
+SYSTEMS: dict[str, ServerSystem[Any]] = {"etcd": Etcd(), "zookeeper": ZooKeeper()}
+CASES = {
+    "etcd-power-3.4": {"disk-power": 26},
+    "zookeeper-power-3.9": {"disk-power": 26},
+}
+Change = Callable[[dict[str, Any]], None]
+
+
+def explained(name: str, folder: Path, change: Change = lambda case: None) -> list[Explanation]:
+    """What is said of a case, in a run folder with as much as its losses are explained from."""
+    case = json.loads((LOSSES / f"{name}.json").read_text())
+    change(case)
+    nodes = [{"name": node} for node in case["nodes"]]
+    run = {"schema": 1, "wall_time": case["wall_time"], "nodes": nodes}
+    (folder / "run.json").write_text(json.dumps(run))
+    (folder / "plan.json").write_text(json.dumps({"schema": 1, **case["plan"]}))
+    journal = "".join(json.dumps(each) + "\n" for each in case["faults"])
+    (folder / "faults.jsonl").write_text(journal)
+    for log, lines in case["logs"].items():
+        (folder / "nodes" / log).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "nodes" / log).write_text("".join(f"{line}\n" for line in lines))
+    rows = [
+        row
+        for value, position, begun, done, node in case["acknowledged"]
+        for row in (
+            {"type": "invoke", "f": "add", "value": value, "time_ns": begun},
+            {"type": "ok", "f": "add", "value": value, "offset": position, "time_ns": done}
+            | {"node": node},
+        )
+    ]
+    names = ("type", "f", "value", "offset", "node", "time_ns")
+    plain = [(name, pa.string() if name in ("type", "f", "node") else pa.int64()) for name in names]
+    assert set(names) <= set(HISTORY.names)
+    (folder / "history").mkdir()
+    table = pa.Table.from_pylist(rows, schema=pa.schema(plain))
+    pq.write_table(table, folder / "history/part-00000.parquet")
+    return SYSTEMS[case["plan"]["target"]["system"]].explain(folder, pa.table(case["lost"]))
+
+
+def counted(explanations: list[Explanation]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for each in explanations:
+        counts[each.cause] += len(each.values)
+    return counts
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_lost_write_of_a_real_run_has_its_cause(name: str, tmp_path: Path) -> None:
+    found = explained(name, tmp_path)
+    assert counted(found) == CASES[name]
+    assert set(CASES[name]) <= set(MAJORITY_CAUSES)
+    for fact in (fact for each in found for fact in each.facts):
+        if fact.source.startswith("log of"):
+            log, _, number = fact.place.rpartition(":")
+            assert (tmp_path / log).read_text().splitlines()[int(number) - 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("etcd-power-3.4", "target.settings.unsafe-no-fsync=false"),
+        ("zookeeper-power-3.9", "ensemble.forceSync=true"),
+    ],
+)
+def test_an_fsync_would_have_prevented_it(name: str, change: str, tmp_path: Path) -> None:
+    (each,) = explained(name, tmp_path)
+    (prevention,) = each.preventions
+    assert (prevention.change, prevention.writes) == (change, len(each.values))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_without_a_fault_of_ours_it_says_so(name: str, tmp_path: Path) -> None:
+    found = explained(name, tmp_path, lambda case: case.update(faults=[]))
+    assert counted(found) == {"disk-undisturbed": 26}
+    assert not found[0].preventions
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_without_logs_nothing_is_guessed(name: str, tmp_path: Path) -> None:
+    found = explained(name, tmp_path, lambda case: case.update(logs={}))
+    assert counted(found) == {UNEXPLAINED: 26}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_without_positions_nothing_is_guessed(name: str, tmp_path: Path) -> None:
+    def forget(case: dict[str, Any]) -> None:
+        for row in case["acknowledged"]:
+            row[1] = None
+
+    assert counted(explained(name, tmp_path, forget)) == {UNEXPLAINED: 26}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_no_log_lost_is_a_defect_of_the_system(name: str, tmp_path: Path) -> None:
+    """The same run, had no server been started again: the leader was elected without them."""
+
+    def never_started_again(case: dict[str, Any]) -> None:
+        for lines in case["logs"].values():
+            starts = [
+                n for n, line in enumerate(lines) if "starting m" in line or "ing quo" in line
+            ]
+            for number in reversed(starts[1:]):
+                del lines[number]
+
+    found = explained(name, tmp_path, never_started_again)
+    assert counted(found) == {WITHOUT: 26}
+    assert WITHOUT in ServerSystem.defects
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_server_without_a_log_leaves_it_unexplained(name: str, tmp_path: Path) -> None:
+    """It may be the one whose disk lost them."""
+
+    def silent(case: dict[str, Any]) -> None:
+        case["nodes"].append("n9")
+        for lines in case["logs"].values():
+            starts = [
+                n for n, line in enumerate(lines) if "starting m" in line or "ing quo" in line
+            ]
+            for number in reversed(starts[1:]):
+                del lines[number]
+
+    (each,) = explained(name, tmp_path, silent)
+    assert each.cause == UNEXPLAINED
+    assert any("no log says how n9 started" in fact.text for fact in each.facts)
