@@ -39,7 +39,7 @@ INDEPENDENT = {
 }
 SIBLINGS = {
     ("harness.clusters.ssh", "harness.clusters.docker.cluster"),
-    ("harness.clusters.docker", "harness.clusters.compose.provider"),
+    ("harness.clusters.docker", "harness.clusters.compose.file"),
     ("harness.clusters.external", "harness.clusters.docker.cluster"),
     ("harness.clusters.compose", "harness.clusters.docker.cluster"),
     ("targets.zookeeper", "targets.kafka.promises"),

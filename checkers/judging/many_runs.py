@@ -36,7 +36,7 @@ from checkers.judging.one_run import (
 )
 from checkers.judging.outside import model_outside
 from checkers.judging.processes import pool_of
-from checkers.judging.results import DIED, Document, Judged, raised
+from checkers.judging.results import DIED, Document, Judged, WorkerDied, raised
 from harness.errors import AcklossError, HarnessFailure, HistoryError
 from harness.history.outside import histories
 from harness.history.remote_run import RemoteRun
@@ -65,10 +65,6 @@ _WRITERS: Final = 8
 
 Task = Sequence[tuple[int, Input]]
 """Some inputs, each with its place among all."""
-
-
-class WorkerDied(HarnessFailure):
-    """A process that was judging is gone: killed, or out of memory."""
 
 
 def check_runs(

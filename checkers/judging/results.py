@@ -23,7 +23,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from harness.errors import EnvironmentFailure, HistoryError
+from harness.errors import EnvironmentFailure, HarnessFailure, HistoryError
 from harness.failures import what
 from harness.history.documents import result_of
 from harness.history.remote_run import RemoteRun
@@ -45,6 +45,10 @@ from harness.protocols import (
 from harness.protocols.runs import INVOKED, OK
 
 DIED: Final = "the checker's process died, killed or out of memory"
+
+
+class WorkerDied(HarnessFailure):
+    """A process that was judging is gone: killed, or out of memory."""
 
 
 class BrokenCheckerError(Exception):

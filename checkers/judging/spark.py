@@ -34,7 +34,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 
-from checkers.judging.many_runs import WorkerDied
+from checkers.judging.results import WorkerDied
 from harness.errors import EnvironmentFailure, HarnessFailure, PlanError
 from harness.machine.files import scratch
 from harness.registry import GROUP, PACKAGES

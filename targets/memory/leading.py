@@ -1,23 +1,39 @@
 """Leading a partition: replicate, commit, acknowledge, and keep the in-sync set.
 
-The coordinator of a group: who is a member, and who reads which partition in a generation.
-
-It is the leader of the group's own partition, in which committed offsets are entries: so commits
+The coordinator of a group: who is a member, and who reads which partition in a generation. It is
+the leader of the group's own partition, in which committed offsets are entries: so commits
 are replicated like everything else. Members are known only in memory; a new coordinator knows none,
 and they join again. A generation is higher than all before it, those of earlier coordinators
 included. A member that joins gets its share at once; the others learn of it by their next
 heartbeat, and what they commit until then is refused.
+
+The coordinator of transactions, which leads another partition (`targets.memory.log`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from harness.clusters.memory.node import MemoryNode
 from targets.memory.controller import State
-from targets.memory.log import NO_OP, Entry, Stored
+from targets.memory.log import (
+    DONE,
+    ENDS,
+    FENCE,
+    LATE_SEND,
+    MARKER,
+    NO_OP,
+    OFFSETS,
+    OTHERWISE,
+    SEND,
+    TX_END,
+    Decided,
+    Entry,
+    Stored,
+    marks_of,
+)
 from targets.memory.plan import (
     CONTROLLER,
     DEAF,
@@ -34,18 +50,6 @@ from targets.memory.plan import (
     UNORDERED,
     ZOMBIES,
     Settings,
-)
-from targets.memory.transactions import (
-    ENDS,
-    FENCE,
-    LATE_SEND,
-    MARKER,
-    OFFSETS,
-    OTHERWISE,
-    SEND,
-    TX_END,
-    TransactionCoordinator,
-    marks_of,
 )
 
 MEMBERSHIP: Final = frozenset({"join", "heartbeat", "leave"})
@@ -406,3 +410,55 @@ class Leading:
             return follower.caught_up_ns >= oldest_ns
         fresh = follower.caught_up_ns >= oldest_ns
         return fresh and follower.match >= self.stored.commit and follower.match > self.first
+
+
+class Known(NamedTuple):
+    """What a leader of the coordinator's partition keeps of an unfinished transaction in memory:
+    when it first saw it, and which partitions have reported that they have its marker."""
+
+    seen_ns: int
+    marked: set[int]
+
+
+@dataclass
+class TransactionCoordinator:
+    """What the leader of the coordinator's partition does, in one epoch."""
+
+    leading: Leading
+    open_ns: int
+    _known: dict[str, Known] = field(default_factory=dict)
+    _written: set[str] = field(default_factory=set)
+    """Transactions that this leader itself has appended the end of, or that they are done."""
+
+    def tick(self) -> None:
+        """Abort what has no end for long; have markers appended."""
+        now_ns = self.leading.node.host.now_ns()
+        for name, one in list(self.leading.stored.registers.ledger.unfinished.items()):
+            known = self._known.setdefault(name, Known(now_ns, set()))
+            if one.commits is None:
+                if now_ns - known.seen_ns >= self.open_ns:
+                    self._write(TX_END, name, 0)
+            elif known.marked >= set(one.partitions):
+                self._write(DONE, name, None)
+            else:
+                self._request_markers(name, one, known)
+
+    def on_marked(self, message: tuple[Any, ...]) -> None:
+        """A partition has the marker of a transaction."""
+        _, _, name, partition = message
+        if (known := self._known.get(name)) is not None:
+            known.marked.add(partition)
+
+    def _request_markers(self, name: str, one: Decided, known: Known) -> None:
+        """Of every node, since only the leader does it."""
+        own = self.leading.stored.number
+        for partition in one.partitions:
+            if partition not in known.marked:
+                for node in self.leading.settings.names:
+                    self.leading.node.send(node, ("mark", partition, own, name, one.commits))
+
+    def _write(self, f: str, name: str, flag: int | None) -> None:
+        written = f"{f}/{name}"
+        if written not in self._written:
+            self._written.add(written)
+            self.leading.write(f, name, flag)

@@ -1,23 +1,51 @@
-"""What a replica stores of one partition: a log on its simulated disk, and what follows from it."""
+"""What a replica stores of one partition: a log on its simulated disk, and what follows from it.
+
+Among it are transactions over several partitions, in two phases. Their coordinator is the leader of
+a separate partition, whose entries decide:
+
+    begin   a transaction, and the data partitions that it may send to
+    end     it commits or aborts: the first such entry of a transaction is the decision
+    done    every partition of it has its marker
+
+A client begins a transaction, sends to data partitions (entries `send` with its name), and requests
+its end, which is acknowledged once the decision is replicated. The coordinator then has the leaders
+of the data partitions append a marker each, again and again until they have. A transaction that has
+no end for long is aborted. A data partition refuses what is sent after its marker.
+
+What a transaction has consumed of a log is an entry `offsets` of the coordinator: with the name of
+the transaction it holds once that commits, without a name at once. Another instance of a producer
+takes over (`fence`) by the decision that what is open aborts.
+
+A reader of `read_committed` gets what is below the *last stable offset*, the first of a transaction
+that has no marker yet, without what markers say was aborted.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from harness.clusters.memory.node import Disk, File
 from harness.protocols.transactions import READ_COMMITTED
 from targets.memory.plan import DELIVER_ABORTED, LOOSE_OFFSETS, PAST_OPEN
-from targets.memory.transactions import (
-    BEGIN,
-    CONSUMED,
-    MARKER,
-    OFFSETS,
-    SEND,
-    TX_END,
-    Ledger,
-    Marks,
-)
-from targets.memory.transactions import DONE as TX_DONE
+
+SEND: Final = "send"
+MARKER: Final = "marker"
+BEGIN: Final = "begin"
+TX_END: Final = "end"
+DONE: Final = "done"
+OFFSETS: Final = "offsets"
+FENCE: Final = "fence"
+"""The request that an earlier instance's transaction is aborted; an entry `end`."""
+CONSUMED: Final = "consumed"
+"""The request for how far a log has been consumed."""
+
+ENDS: Final = "ends"
+"""The request for the last stable offset and the end of what is committed."""
+
+LATE_SEND: Final = "transaction-has-ended"
+OTHERWISE: Final = "transaction-ended-otherwise"
 
 NO_OP: Final = "no-op"
 """What a leader appends first in its epoch: committing it commits everything before."""
@@ -33,6 +61,95 @@ class Entry(NamedTuple):
     expected: int | None
     process: int
     seq: int
+
+
+@dataclass
+class Marks:
+    """What a data partition's entries state about transactions: the first offset of each that is
+    open, and whether those committed that have their marker."""
+
+    open: dict[str, int] = field(default_factory=dict)
+    ended: dict[str, bool] = field(default_factory=dict)
+
+    def apply(self, offset: int, entry: Entry) -> None:
+        """Take the next entry."""
+        name = entry.key or ""
+        if entry.f == SEND and name not in self.ended:
+            self.open.setdefault(name, offset)
+        elif entry.f == MARKER:
+            self.open.pop(name, None)
+            self.ended.setdefault(name, bool(entry.expected))
+
+    def stable(self, behind: int) -> int:
+        """The last stable offset, where entries are committed below `behind`."""
+        return min(self.open.values(), default=behind)
+
+    def shows(self, entry: Entry) -> bool:
+        """Whether an entry has committed, or belongs to no transaction."""
+        return entry.f != SEND or self.ended.get(entry.key or "", False)
+
+
+def marks_of(entries: Iterable[Entry]) -> Marks:
+    """What these entries say, the first of which stands at 0."""
+    marks = Marks()
+    for offset, entry in enumerate(entries):
+        marks.apply(offset, entry)
+    return marks
+
+
+@dataclass
+class Decided:
+    """A transaction as the coordinator's entries have it; `commits` is open until it has an end."""
+
+    partitions: tuple[int, ...]
+    commits: bool | None = None
+    consumed: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Ledger:
+    """What the coordinator's entries say; `unfinished`: what is not done; `consumed`: the next
+    offset of each log. `loose`: a defect."""
+
+    known: dict[str, Decided] = field(default_factory=dict)
+    unfinished: dict[str, Decided] = field(default_factory=dict)
+    consumed: dict[str, int] = field(default_factory=dict)
+    loose: bool = False
+
+    def apply(self, entry: Entry) -> bool:
+        """Take the next entry; False: an end of a transaction that ended otherwise."""
+        if entry.f == BEGIN:
+            name, partitions = named_in(entry.key or "")
+            self.known[name] = self.unfinished[name] = Decided(partitions)
+        elif entry.f == DONE:
+            self.unfinished.pop(entry.key or "", None)
+        elif entry.f == OFFSETS:
+            name, _, log = (entry.key or "").partition("/")
+            of = self.known.get(name)
+            if of is not None and of.commits is not None:
+                return False
+            kept = self.consumed if of is None or self.loose else of.consumed
+            kept[log] = entry.value or 0
+        elif entry.f == TX_END:
+            if (one := self.known.get(entry.key or "")) is None:
+                return False
+            if one.commits is None:
+                one.commits = bool(entry.expected)
+                if one.commits:
+                    self.consumed.update(one.consumed)
+            return one.commits == bool(entry.expected)
+        return True
+
+
+def begin_key(name: str, partitions: Iterable[int]) -> str:
+    """The key of an entry `begin`."""
+    return f"{name}/{','.join(map(str, partitions))}"
+
+
+def named_in(key: str) -> tuple[str, tuple[int, ...]]:
+    """The transaction and the partitions that an entry `begin` names."""
+    name, _, numbers = key.partition("/")
+    return name, tuple(int(each) for each in numbers.split(",") if each)
 
 
 class Log:
@@ -129,7 +246,7 @@ class Registers:
                 self.values[entry.key] = entry.value
         elif entry.f in (SEND, MARKER):
             self.marks.apply(self.applied - 1, entry)
-        elif entry.f in (BEGIN, OFFSETS, TX_END, TX_DONE):
+        elif entry.f in (BEGIN, OFFSETS, TX_END, DONE):
             done = self.ledger.apply(entry)
         if entry.seq:
             self.results[entry.process] = (entry.seq, done)

@@ -27,9 +27,8 @@ from harness.clusters.memory.node import MemoryNode, Process
 from targets.memory.clients import Requests
 from targets.memory.controller import Controller, State
 from targets.memory.leading import Leading
-from targets.memory.log import Entry, Stored
+from targets.memory.log import ENDS, Entry, Stored
 from targets.memory.plan import CONTROLLER, FORGETFUL, NO_EPOCHS, READS, STALE_READS, Settings
-from targets.memory.transactions import ENDS
 
 
 class Part:

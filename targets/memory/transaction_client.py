@@ -51,11 +51,11 @@ from harness.protocols.transactions import (
     TAKEN_OVER,
     TransactionSettings,
 )
-from targets.memory import transactions
+from targets.memory import log
 from targets.memory.clients import APART, Command, OnDone, Outcome, PolledRequests, Requests
+from targets.memory.log import ENDS, OTHERWISE, begin_key, marks_of
+from targets.memory.log import SEND as SEND_ENTRY
 from targets.memory.system import system_of
-from targets.memory.transactions import ENDS, OTHERWISE, begin_key, marks_of
-from targets.memory.transactions import SEND as SEND_ENTRY
 
 MS: Final = 1_000_000
 AT_ONCE: Final = 500
@@ -124,7 +124,7 @@ class Transaction:
         partitions = {self.place.first + each.key for each in steps if each.kind == SEND}
         key = begin_key(self.name, sorted(partitions))
         self.producer.open = self.name
-        answer = yield self._decide(transactions.BEGIN, key)
+        answer = yield self._decide(log.BEGIN, key)
         if answer is None or answer.type != OK:
             return _failed(answer)
         committed = None
@@ -153,7 +153,7 @@ class Transaction:
 
     def _send(self, step: MicroOp) -> Step:
         partition = self.place.first + step.key
-        answer = yield Command(transactions.SEND, self.name, step.value, None, partition)
+        answer = yield Command(log.SEND, self.name, step.value, None, partition)
         if answer is not None and answer.type == OK:
             assert answer.position is not None
             self.sent.append(step._replace(offset=answer.position))
@@ -171,13 +171,13 @@ class Transaction:
         for key, offset in behind.items():
             of = f"{self.name if inside else ''}/{key}"
             partition = self.place.coordinator
-            answer = yield Command(transactions.OFFSETS, of, offset, None, partition)
+            answer = yield Command(log.OFFSETS, of, offset, None, partition)
             if (answer is None or answer.type != OK) and not self.fenced:
                 return (yield from self._abort("offsets-not-stored")) if inside else None
         return None
 
     def _commit(self) -> Script:
-        answer = yield self._decide(transactions.TX_END, self.name, 1)
+        answer = yield self._decide(log.TX_END, self.name, 1)
         assert answer is not None
         if answer.type != INFO:
             self.producer.open = None
@@ -186,14 +186,14 @@ class Transaction:
         return answer
 
     def _abort(self, error: str | None) -> Script:
-        answer = yield self._decide(transactions.TX_END, self.name, 0)
+        answer = yield self._decide(log.TX_END, self.name, 0)
         if answer is not None and answer.type == OK:
             self.producer.open = None
         return Outcome(FAIL, error=error)
 
     def _take_over(self, name: str) -> Generator[Command | int, Outcome | None, bool]:
         """Have a transaction aborted as another instance does; whether it has ended."""
-        answer = yield self._decide(transactions.FENCE, name, 0)
+        answer = yield self._decide(log.FENCE, name, 0)
         assert answer is not None
         return answer.type == OK or (answer.type == FAIL and answer.error == OTHERWISE)
 
@@ -202,7 +202,7 @@ class Transaction:
         producer = self.producer
         for key in producer.reads:
             if key not in producer.position:
-                answer = yield self._decide(transactions.CONSUMED, str(key))
+                answer = yield self._decide(log.CONSUMED, str(key))
                 if answer is None or answer.type != OK:
                     return _failed(answer)
                 producer.position[key] = int(answer.result)

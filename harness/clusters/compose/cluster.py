@@ -14,9 +14,9 @@ from typing import Any, Final, TypeVar
 
 import docker
 
+from harness.clusters.compose.file import KIND, Named
 from harness.clusters.compose.node import ComposeNode, Limits, attach, attached, levers_over
 from harness.clusters.compose.project import Container, Project, made_by_start, state_of, stop_again
-from harness.clusters.compose.provider import KIND, Named
 from harness.clusters.docker.cluster import remove_run
 from harness.clusters.external import ASK_S, ExternalCluster
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure, PlanError

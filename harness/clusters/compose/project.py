@@ -19,7 +19,7 @@ from typing import Any, Final
 import docker
 from docker.errors import NotFound
 
-from harness.clusters.compose.provider import Named, why_no_own_network
+from harness.clusters.compose.file import Named, why_no_own_network
 from harness.errors import EnvironmentFailure, HarnessFailure, PlanError
 from harness.images.daemon import DAEMON_TROUBLE
 

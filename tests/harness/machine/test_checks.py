@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from harness.clusters.docker import Docker
 from harness.clusters.docker import checkup as doctor
-from harness.clusters.docker.provider import Docker
 from harness.clusters.memory.cluster import Memory
-from harness.clusters.ssh.provider import Ssh
+from harness.clusters.ssh import Ssh
 from harness.errors import EnvironmentFailure
 from harness.machine import checks as common
 from harness.machine import loop_disks
@@ -128,7 +128,7 @@ def test_a_run_needs_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_run_needs_memory_for_its_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.images.daemon.docker_info", lambda: SimpleNamespace(root=tmp_path))
-    nodes, available = len(PLAN.provider.outline(PLAN.order)), "harness.clusters.docker.provider"
+    nodes, available = len(PLAN.provider.outline(PLAN.order)), "harness.clusters.docker"
     monkeypatch.setattr(f"{available}.memory_available", lambda: nodes * 512 << 20)
     PLAN.provider.require(PLAN.order)
     monkeypatch.setattr(f"{available}.memory_available", lambda: (nodes * 512 << 20) - 1)

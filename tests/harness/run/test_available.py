@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness import registry
-from harness.clusters.docker.provider import Docker
+from harness.clusters.docker import Docker
 from harness.errors import EnvironmentFailure, PlanError
 from harness.plan import parse_plan
 from harness.protocols import Completed, Lever

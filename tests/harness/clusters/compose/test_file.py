@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.clusters.compose.provider import Compose, Named, read_named
+from harness.clusters.compose import Compose
+from harness.clusters.compose.file import Named, read_named
 from harness.errors import PlanError
 from harness.run.resolving import cluster_provider
 

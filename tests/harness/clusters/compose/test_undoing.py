@@ -14,8 +14,8 @@ from docker.errors import APIError
 
 from harness.clusters.compose import cluster as undoing
 from harness.clusters.compose.cluster import leave_as_found, with_roles
+from harness.clusters.compose.file import KIND
 from harness.clusters.compose.node import ComposeNode
-from harness.clusters.compose.provider import KIND
 from harness.clusters.external import ExternalNode
 from harness.errors import HarnessFailure
 from harness.faults.journal import OpenAct

@@ -28,7 +28,7 @@ def consumer(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ConsumerProcess,
     monkeypatch.setattr(lives, "MODULES", {"endless": "tests.fixtures.consumer_process"})
     rows: Rows = []
     made = ConsumerProcess("endless", SETUP, run_id="r", number=3, life=2, take=rows.extend)
-    until(lambda: any(row.f == KINDS.commit for row in rows))
+    until(lambda: len(of(rows, KINDS.commit)) >= 2)
     yield made, rows
     made.kill()
 
