@@ -33,6 +33,7 @@ from analysis.statistics.cells import (
     is_conclusive,
     median_and_max,
     verdict_class,
+    why_lost,
 )
 from analysis.statistics.comparisons import Comparison, comparisons_of
 from analysis.statistics.contrasts import Resemblance, resemblance
@@ -207,6 +208,10 @@ RunRow = TypedDict(
         "worker": int,
         "cluster": str | None,
         "shared": str | None,
+        "causes": Mapping[str, int],
+        "unexplained": int | None,
+        "survivable": int | None,
+        "survivable_rate": float | None,
         "measures": Mapping[str, MeasureOfRun],
     },
 )
@@ -424,6 +429,7 @@ def _row(run: Run, outcome: Outcome, cluster: str | None) -> RunRow:
     rates, seen = (result.rates, result.availability) if result else (Rates(), Availability())
     span = next(iter(result.lost_spans or ()), _NO_SPAN) if result else _NO_SPAN
     faults = result.faults if result else ()
+    why = why_lost([result] if result else ())
     return {
         "run_id": run.run_id,
         "cell": run.cell,
@@ -455,6 +461,10 @@ def _row(run: Run, outcome: Outcome, cluster: str | None) -> RunRow:
         "worker": run.worker,
         "cluster": cluster,
         "shared": run.shared,
+        "causes": why.causes,
+        "unexplained": why.unexplained,
+        "survivable": why.survivable,
+        "survivable_rate": why.survivable_rate,
         "measures": {} if result is None else _measures(result),
     }
 

@@ -12,7 +12,7 @@ import multiprocessing
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -182,6 +182,8 @@ class CampaignView:
     alive: bool
     references: Sequence[Reference]
     answer: Answer | None = None
+    causes: Mapping[str, str] = field(default_factory=dict)
+    """A sentence for each cause of a loss."""
 
     @cached_property
     def table(self) -> Matrix:
@@ -271,6 +273,11 @@ class CampaignView:
         if not any(found.values()):
             return []
         return [(n, cell, found[cell.name], others[cell.name]) for n, cell in self.cells]
+
+    @property
+    def why(self) -> list[tuple[int, CampaignCell]]:
+        """The cells that lost writes of which is known why, or that nothing explains it."""
+        return [(number, cell) for number, cell in self.cells if cell.why_known]
 
     @property
     def measures(self) -> dict[str, tuple[str, str]]:
@@ -540,6 +547,9 @@ def _view(folder: CampaignDir) -> CampaignView:
         alive=folder.alive,
         references=references(*(cell.resolved.plan.document() for cell in campaign.cells)),
         answer=answer(campaign, results, rows),
+        causes=dict(
+            pair for cell in campaign.cells for pair in cell.resolved.target.causes.items()
+        ),
     )
 
 

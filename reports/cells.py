@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from analysis.statistics.cells import why_lost
 from analysis.tables import csv_of, frame
 from analysis.wording import counted
 from harness.errors import HistoryError, PlanError
@@ -164,8 +165,8 @@ def _number(plan: Mapping[str, Any], key: str) -> float | None:
 
 
 def csv(view: Cells) -> bytes:
-    """A row for each cell: name, keys, verdict, counts, load, rates, who was met, and whether it is
-    simulated."""
+    """A row for each cell: name, keys, verdict, counts, load, rates, why writes were lost, who was
+    met, and whether it is simulated."""
     rows = ({**dict(_columns(row)), "simulated": view.result.simulated} for row in view.rows)
     return csv_of(frame(list(rows)))
 
@@ -181,6 +182,8 @@ def _columns(row: Row) -> Iterator[tuple[str, Any]]:
     yield from ((f"{name}_rate", value) for name, value in rates.items())
     first_s, last_s = row.between_s or (None, None)
     yield from {"first_lost_s": first_s, "last_lost_s": last_s}.items()
+    why = why_lost([cell])
+    yield from {"why_lost": why.why_in_words, "survivable": why.survivable}.items()
     yield from {"leader_met": cell.leader_met, "met_by": " ".join(cell.met_by)}.items()
 
 
@@ -197,6 +200,8 @@ def _case(row: Row) -> ci.Case:
         failure = f"{cell.verdict}, expected {cell.expect}: {cell.reason}"
     else:
         failure = "" if row.as_expected or cell.verdict == "valid" else str(cell.reason)
+    if why := why_lost([cell]).why_in_words:
+        failure += f"; why lost: {why}" if failure else ""
     return ci.Case(
         name=cell.name,
         failure=failure if cell.verdict == "invalid" or row.as_expected is False else "",

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NotRequired, TypedDict
 
+from analysis.statistics.cells import why_lost
 from analysis.timeline import on_one_scale
 from analysis.wording import counted
 from harness.errors import HistoryError
@@ -352,7 +353,7 @@ def _effective(rows: Iterable[Setting]) -> Groups:
 
 
 def _outcome(one: RunView) -> Groups:
-    """The verdict, the rates, the counts and the availability."""
+    """The verdict, the rates, the counts, why writes were lost, and the availability."""
     if one.result is None:
         return {"": {"verdict": "not checked"}}
     rates, seen = one.result.rates, one.result.availability
@@ -370,7 +371,12 @@ def _outcome(one: RunView) -> Groups:
         "latency, median": formatting.milliseconds(seen.latency_p50_ms),
         "latency, 99th percentile": formatting.milliseconds(seen.latency_p99_ms),
     }
-    return {"": first, **numbers, "availability": available}
+    why = why_lost([one.result])
+    causes = {cause: formatting.number(count) for cause, count in why.causes.items()}
+    if why.why_known:
+        causes["unexplained"] = formatting.number(why.unexplained)
+        causes["would have survived with the longest log"] = formatting.number(why.survivable)
+    return {"": first, **numbers, "why lost": causes, "availability": available}
 
 
 def _numbers(result: RunResult) -> Groups:

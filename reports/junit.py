@@ -27,12 +27,14 @@ from analysis.statistics.cells import (
     median_and_max,
     sample_of,
     verdict_class,
+    why_lost,
 )
 from analysis.statistics.intervals import Floats, Share, share_in_words, spread
 from analysis.wording import counted, of_them, unit, visible
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Progress, Run
 from harness.campaigns.plan import Campaign, Tally, breaking, inconclusive_in_words
+from harness.history.documents import RunResult
 from harness.history.run_folder import write_atomically
 from harness.protocols import PrimaryFinding
 from reports import ci, formatting
@@ -149,7 +151,7 @@ class Junit:
     folder: CampaignDir
     campaign: Campaign
     _classes: dict[str, str] = field(default_factory=dict)
-    _conclusive: set[str] = field(default_factory=set)
+    _conclusive: dict[str, RunResult] = field(default_factory=dict)
     _versions: dict[str, set[str]] = field(default_factory=dict)
     _unit: str = "run"
 
@@ -171,8 +173,8 @@ class Junit:
         }
         for run, outcome in results_of(self.folder, Progress(runs=new)):
             self._classes[run.run_id] = verdict_class(outcome)
-            if is_conclusive(outcome):
-                self._conclusive.add(run.run_id)
+            if isinstance(outcome, RunResult) and is_conclusive(outcome):
+                self._conclusive[run.run_id] = outcome
         for name, versions in versions_of(self.folder, new.values()).items():
             self._versions.setdefault(name, set()).update(versions)
 
@@ -210,7 +212,7 @@ class Junit:
 
     def _tally(self, runs: Sequence[Run]) -> Tally:
         invalid = {run.run_id for run in runs if self._classes[run.run_id] in (LOSS, WRONG)}
-        conclusive = {run.run_id for run in runs} & self._conclusive
+        conclusive = {run.run_id for run in runs} & self._conclusive.keys()
         return Tally(len(invalid), len(conclusive), len(invalid & conclusive))
 
     def _loss(self, name: str, runs: Sequence[Run], is_broken: bool, over: bool) -> ET.Element:
@@ -227,10 +229,12 @@ class Junit:
             summary += (
                 f"\n{others.part} of the {others.whole} that do not count have {self._finding.noun}"
             )
+        if why := why_lost(self._conclusive[run.run_id] for run in conclusive).why_in_words:
+            summary += f"\nwhy lost: {why}"
         if is_broken:
             xml.result(case, "failure", f"breaks the policy: {summary}", type="policy")
-        elif why := self._impossible.get(name):
-            xml.element("skipped", case).text = visible(f"impossible: {why}")
+        elif reason := self._impossible.get(name):
+            xml.element("skipped", case).text = visible(f"impossible: {reason}")
         elif not conclusive and (runs or over):
             message = f"no conclusive {self._unit} of {len(runs)}: nothing is known of this cell"
             xml.result(case, "error", message, type="nothing conclusive")

@@ -285,6 +285,7 @@ def _object(names: Iterable[str], row: Sequence[object]) -> str | None:
 Row = dict[str, Any]
 
 _NOTHING: Final = {field.name: None for field in fields(Counts)}
+_WHY: Final = ("unexplained", "survivable")
 
 
 def rows_of(table: schema.Table, source: Source, *, with_ops: bool) -> pa.Table:
@@ -370,8 +371,14 @@ def _of_all(source: Source, cells: list[Row]) -> Row:
             for name in ("conclusive", "eligible", "complete")
         },
         **_measured(None, source.folder),
-        **{name: total(cell[name] for cell in cells) for name in _NOTHING},
+        **{name: total(cell[name] for cell in cells) for name in (*_NOTHING, *_WHY)},
+        "causes": _summed(cell["causes"] for cell in cells),
     }
+
+
+def _summed(maps: Iterable[list[tuple[str, int]] | None]) -> list[tuple[str, int]]:
+    causes = sum((Counter(dict(each or ())) for each in maps), Counter[str]())
+    return list(causes.items())
 
 
 def _union(lists: Iterable[list[str] | None]) -> list[str]:
@@ -451,6 +458,8 @@ def _measured(outcome: Outcome | None, folder: RunDir) -> Row:
         **_NOTHING,
         **{name: value for name, value in counts.items() if name in counted},
         **{schema.rate(name): value for name, value in asdict(rates).items()},
+        "causes": _map(result.causes) if result else None,
+        **{name: getattr(result, name, None) for name in _WHY},
         **{schema.seen(name): value for name, value in asdict(saw).items()},
     }
 
@@ -487,7 +496,7 @@ def _of(source: Source, unit: Unit) -> Row:
     return {**names, "run_cell": unit.run_cell}
 
 
-def _map(known: Mapping[str, str | None]) -> list[tuple[str, str]]:
+def _map(known: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [(name, value) for name, value in known.items() if value is not None]
 
 

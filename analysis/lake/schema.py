@@ -77,8 +77,8 @@ _SEEN: Final = {
 
 
 def _measured() -> Iterator[Column]:
-    """Counts, rates and availability, by the fields of the documents that hold them; what counts
-    mean is what the checkers of logs and sets declare."""
+    """Counts, rates, why writes were lost, and availability, by the fields of the documents that
+    hold them; what counts mean is what the checkers of logs and sets declare."""
     checkers = registry.plugins("checkers")
     declared = [each for model in (SET, LOG) for each in checkers[model.check].counts]
     meanings = {count.name: count.meaning or count.label for count in declared}
@@ -86,6 +86,10 @@ def _measured() -> Iterator[Column]:
         yield Column(field.name, NUMBER, meanings[field.name])
     for field in fields(Rates):
         yield Column(rate(field.name), REAL, f"{_RATES[field.name]}; null where that is 0")
+    yield Column("causes", NUMBER_BY_TEXT, "of how many lost writes each cause is why")
+    yield Column("unexplained", NUMBER, "lost writes that nothing explains; null: not asked")
+    about = "lost writes that a node had which was up and was not elected; null: not asked"
+    yield Column("survivable", NUMBER, about)
     for field in fields(Availability):
         kind, about = _SEEN[field.name]
         yield Column(seen(field.name), kind, about)

@@ -39,6 +39,7 @@ Each run has one such share, and is one observation, however much was counted in
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
@@ -58,8 +59,8 @@ from analysis.statistics.intervals import (
     share_in_words,
     spread,
 )
-from harness.history.documents import RunResult
-from harness.protocols import DOUBTS, INVALID, VALID, Number
+from harness.history.documents import CellResult, RunResult
+from harness.protocols import DOUBTS, INVALID, UNEXPLAINED, VALID, Number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -350,7 +351,48 @@ class Recovery(MedianAndMax):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellStatistics:
+class WhyLost:
+    """Why writes were lost: how many for each cause, how many that nothing explains, and how many
+    electing the longest log would have kept; of runs that were asked."""
+
+    causes: Mapping[str, int]
+    unexplained: int | None
+    survivable: int | None
+    survivable_rate: float | None
+
+    @property
+    def why_known(self) -> int:
+        """The lost writes of the runs that were asked."""
+        return sum(self.causes.values()) + (self.unexplained or 0)
+
+    @property
+    def why_in_words(self) -> str:
+        """`1,667 unclean-election, 2 unexplained`, the most frequent first; empty where none was
+        lost."""
+        counts = Counter(self.causes) + Counter({UNEXPLAINED: self.unexplained or 0})
+        return ", ".join(f"{number:,} {cause}" for cause, number in counts.most_common())
+
+
+def why_lost(results: Iterable[RunResult | CellResult]) -> WhyLost:
+    """Over these results; `None` where none was asked."""
+    asked = [result for result in results if result.unexplained is not None]
+    causes: Counter[str] = Counter()
+    for result in asked:
+        causes.update(result.causes)
+    unexplained = sum(each.unexplained or 0 for each in asked)
+    lost = causes.total() + unexplained
+    survivable = sum(each.survivable or 0 for each in asked)
+    is_known = any(each.survivable is not None for each in asked)
+    return WhyLost(
+        causes=dict(causes.most_common()),
+        unexplained=unexplained if asked else None,
+        survivable=survivable if is_known else None,
+        survivable_rate=survivable / lost if is_known and lost else None,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellStatistics(WhyLost):
     """The statistics of a cell. `verdicts` counts the classes of all runs, `conclusive` the runs
     that count, `..._lossy` the runs among them that lost acknowledged writes, `measures` what their
     first check counts besides."""
@@ -375,7 +417,8 @@ class CellStatistics:
 
 def cell_of(key: Key, outcomes: Iterable[Outcome]) -> CellStatistics:
     """The statistics of these runs."""
-    sample = sample_of(outcomes)
+    every = list(outcomes)
+    sample = sample_of(every)
     none = sample.why_no_rate
     return CellStatistics(
         key=dict(key),
@@ -394,6 +437,9 @@ def cell_of(key: Key, outcomes: Iterable[Outcome]) -> CellStatistics:
         refused=median_and_max(sample.refused),
         recovery_s=_recovery(sample.recovery_s),
         measures=measure_statistics(sample.measured),
+        **vars(
+            why_lost(each for each in every if isinstance(each, RunResult) and is_conclusive(each))
+        ),
     )
 
 

@@ -123,8 +123,9 @@ def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
         document["cautions"] = [*document.get("cautions", ()), *_of_clients(facts, examined)]
         why = explained(rundir, examined.results.values())
         # Also what was not listed one by one, and the lost of a model that nobody explains.
-        rest = (document["counts"].get("lost") or 0) - sum(why.causes.values())
-        document |= {"causes": dict(why.causes), "unexplained": rest}
+        lost = document["counts"].get("lost") or 0
+        document |= {"causes": dict(why.causes), "unexplained": lost - sum(why.causes.values())}
+        document["survivable"] = why.survivable
     except AcklossError as error:
         source = rundir.plan if isinstance(error, PlanError) else rundir.path
         error.file = error.file or str(source)
@@ -360,6 +361,7 @@ def _document(
         "cautions": [],
         "causes": {},
         "unexplained": 0,
+        "survivable": 0,
     }
 
 
@@ -375,9 +377,10 @@ def _timings(known: Mapping[str, Any], begun_s: float) -> Document:
 
 
 _NOTHING = {"attempted": 0, "acknowledged": 0, "lost": 0}
+_EXPLAINED = ("unexplained", "survivable")
 _OF_A_CELL = (
     *("verdict", "reason", "counter_examples", "doubts", "eligible", "complete"),
-    *("counts", "rates"),
+    *("counts", "rates", "causes", "unexplained", "survivable"),
 )
 
 
@@ -456,7 +459,7 @@ def _by_cells(
         },
         "faults": _faults(faults, known),
         "causes": _sum(each.get("causes", {}) for each in known),
-        "unexplained": sum(each.get("unexplained", 0) for each in known),
+        **{name: sum(each.get(name) or 0 for each in known) for name in _EXPLAINED},
         "cells": cells,
         "timings": _timings(run["timings"], begun_s),
     }

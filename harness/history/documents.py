@@ -226,6 +226,9 @@ class CellResult:
     eligible: bool | None = None
     complete: bool | None = None
     rates: Rates = Rates()
+    causes: Mapping[str, Count] = field(default_factory=dict)
+    unexplained: Count | None = None
+    survivable: Count | None = None
     leaders: tuple[MetLeader, ...] = ()
 
     @property
@@ -264,7 +267,8 @@ class RunResult:
     fault; `None` for a run that holds cells, which have their own, and where it was not recorded.
     `cautions`: what the verdict does not say, though a reader may take it to. `causes`: why writes
     were lost, each with how many; `unexplained`: the lost ones that nothing explains, `None` where
-    it was not asked.
+    it was not asked; `survivable`: those that a node had which was up and was not elected, so that
+    electing the longest log would have kept them.
     """
 
     verdict: VerdictName
@@ -294,6 +298,7 @@ class RunResult:
     cautions: tuple[str, ...] = ()
     causes: Mapping[str, Count] = field(default_factory=dict)
     unexplained: Count | None = None
+    survivable: Count | None = None
 
     def __repr__(self) -> str:
         return f"<RunResult {self.run_id}: {self.plan}, {self.verdict}: {self.reason}>"

@@ -36,10 +36,12 @@ _NEEDS: Final = frozenset({"kind", "value", "invoke_ns", "complete_ns"})
 
 @dataclass(frozen=True)
 class Explained:
-    """`causes`: how many lost writes have each, without the unexplained; `files`: what the run's
-    folder holds of it, by name."""
+    """`causes`: how many lost writes have each, without the unexplained; `survivable`: how many a
+    node still had that was up and was not elected; `files`: what the run's folder holds of it, by
+    name."""
 
     causes: Mapping[str, int] = field(default_factory=dict)
+    survivable: int = 0
     files: Mapping[str, bytes] = field(default_factory=dict)
 
 
@@ -59,7 +61,8 @@ def explained(rundir: RunDir, results: Iterable[CheckResult]) -> Explained:
         rundir.explanations.name: packed(rows_of(explanations)),
         rundir.chains.name: chains_document(explanations, target.causes, target.defects),
     }
-    return Explained(dict(causes.most_common()), files)
+    survivable = sum(min(each.survivors or 0, len(each.values)) for each in explanations)
+    return Explained(dict(causes.most_common()), survivable, files)
 
 
 def _lost(results: Iterable[CheckResult]) -> pa.Table | None:

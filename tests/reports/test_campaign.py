@@ -353,6 +353,37 @@ def test_unacknowledged_success_has_a_table_with_intervals_where_there_is_any(
     assert words.count(" of 120 ") == 2, "found, of those without acknowledgement, by cell"
 
 
+def test_why_writes_were_lost_is_summed_up_by_setting(tmp_path: Path) -> None:
+    """Of the conclusive runs that were asked: one of an earlier ackloss, and one that does not
+    count, are in no sum."""
+    why = {"causes": {"unclean-election": 60, "deleted": 30}, "unexplained": 10, "survivable": 25}
+    asked = result_documents.lossy(100) | why
+    starved = result_documents.lossy(100, doubts=("starved",)) | why
+    nothing = result_documents.run() | {"causes": {}, "unexplained": 0, "survivable": 0}
+    on = [asked, asked | {"unexplained": 0, "counts": {"lost": 90, "acknowledged": 1000}}, starved]
+    runs = {campaign_folder.ON: [*on, result_documents.lossy(7)], campaign_folder.OFF: [nothing]}
+    folder = campaign_folder.build(tmp_path / "c", runs)
+    page = Parsed(write_campaign(folder).read_text(encoding="utf-8"))
+    words = page.words[page.words.index("Why writes were lost") :]
+    row = "190 120 A replica from outside the ISR was elected, which never had them 60 The log's"
+    assert row in words
+    assert "deleted them ✕ 10 unexplained 50 (26.3 %)" in words
+    on_cell, off_cell = json.loads(folder.result.read_text())["cells"]
+    assert on_cell["causes"] == {"unclean-election": 120, "deleted": 60}
+    assert (on_cell["unexplained"], on_cell["survivable"]) == (10, 50)
+    assert on_cell["survivable_rate"] == pytest.approx(50 / 190)
+    assert (off_cell["causes"], off_cell["unexplained"]) == ({}, 0)
+    with (folder.tables / "runs.csv").open(newline="") as file:
+        first, _, _, earlier, none = csv.DictReader(file)
+    assert (first["causes.unclean-election"], first["unexplained"]) == ("60", "10")
+    assert (first["survivable"], first["survivable_rate"]) == ("25", "0.25")
+    assert (earlier["causes.deleted"], earlier["unexplained"]) == ("", "")
+    assert (none["unexplained"], none["survivable_rate"]) == ("0", "")
+    Junit(folder, folder.campaign()).write()
+    words = "why lost: 120 unclean-election, 60 deleted, 10 unexplained"
+    assert folder.junit.read_text().count(words) == 2, "the failure, and the output"
+
+
 def test_the_page_of_36_cells_is_well_below_a_megabyte(
     matrix36: tuple[Parsed, Truth, CampaignDir],
 ) -> None:

@@ -43,6 +43,21 @@ def test_what_differs_comes_first(runs: dict[str, RunDir], tmp_path: Path) -> No
     assert {d["key"] for d in topic} == {"min.insync.replicas", "unclean.leader.election.enable"}
 
 
+def test_the_causes_of_both_are_side_by_side(runs: dict[str, RunDir], tmp_path: Path) -> None:
+    shutil.copytree(runs["unclean"].path, tmp_path / "a")
+    result = json.loads((tmp_path / "a" / "result.json").read_text())
+    causes = {"unclean-election": 840}
+    result |= {"causes": causes, "unexplained": 2, "survivable": 30}
+    (tmp_path / "a" / "result.json").write_text(json.dumps(result))
+    _, document = compared(RunDir(tmp_path / "a"), runs["safe"], tmp_path / "compare.html")
+    why = {d["key"]: (d["a"], d["b"]) for d in document["differences"] if d["group"] == "why lost"}
+    assert why == {
+        "unclean-election": ("840", None),
+        "unexplained": ("2", None),
+        "would have survived with the longest log": ("30", None),
+    }
+
+
 def test_losses_of_an_unknown_run_are_unknown(runs: dict[str, RunDir], tmp_path: Path) -> None:
     page, document = compared(runs["unknown"], runs["unclean"], tmp_path / "compare.html")
     assert "loss unknown 21.1 %" in page.words

@@ -63,6 +63,19 @@ def test_a_row_says_what_the_run_says_and_no_more(tmp_path: Path) -> None:
     assert set(lake.read(FAULTS)["fault"]) == {"cut"}
 
 
+def test_why_writes_were_lost_is_in_both_tables_and_null_where_nobody_asked(tmp_path: Path) -> None:
+    why = {"causes": {"deleted": 98}, "unexplained": 2, "survivable": 5}
+    runs = {ON: [lossy() | why], OFF: [lossy(7)]}
+    lake = lake_of(tmp_path / "lake", campaign(tmp_path / "c", runs))
+    for table in (RUNS, CELLS):
+        rows = lake.read(table).set_index("cell")
+        asked, earlier = rows.loc[ON], rows.loc[OFF]
+        assert dict(asked["causes"]) == {"deleted": 98}
+        assert (asked["unexplained"], asked["survivable"]) == (2, 5)
+        assert dict(earlier["causes"]) == {}
+        assert earlier[["unexplained", "survivable"]].isna().all()
+
+
 def test_a_count_that_was_not_made_is_null_and_not_0(tmp_path: Path) -> None:
     """By an earlier ackloss, or by a checker that broke."""
     zeros = {"counts": {"attempted": 0, "acknowledged": 0, "lost": 0, "failed": 0}, "checks": []}
