@@ -407,7 +407,12 @@ def run_of(folder: Path, day: str, more: Mapping[str, float] = {}) -> Run:
         reason=result["reason"],
         eligible=bool(result.get("eligible")) or bool(cells),
         doubts=tuple(result["doubts"]),
-        figures={**_figures(result), **_smallest_isr(folder), **more},
+        figures={
+            **_figures(result),
+            **_smallest_isr(folder),
+            **_smallest_isr_of_lost(folder, result),
+            **more,
+        },
         cells={name: run_of(folder / "cells" / name, day) for name in cells},
     )
 
@@ -449,11 +454,27 @@ def _figures(result: Mapping[str, Any]) -> dict[str, float]:
         }
     for outcome, errors in result.get("errors", {}).items():
         found |= {f"errors.{outcome}.{name}": n for name, n in errors.items()}
+    found |= {f"causes.{name}": n for name, n in result.get("causes", {}).items()}
     return {
         name: round(number, 6)
         for name, number in found.items()
         if isinstance(number, int | float) and not isinstance(number, bool)
     }
+
+
+def _smallest_isr_of_lost(folder: Path, result: Mapping[str, Any]) -> dict[str, float]:
+    """How many replicas were in sync, at least, when lost writes were acknowledged; nothing where
+    that is not known of each of them."""
+    if not result.get("causes") or result.get("unexplained"):
+        return {}
+    sizes = []
+    for chain in orjson.loads((folder / "explanations.json").read_bytes())["chains"]:
+        said = next(fact["text"] for fact in chain["facts"] if fact["kind"] == "acknowledged")
+        isrs = re.findall(r"{([^}]+)}(?: for ([\d,]+))?", said)
+        if sum(int(n.replace(",", "") or chain["writes"]) for _, n in isrs) < chain["writes"]:
+            return {}
+        sizes += [len(isr.split(", ")) for isr, _ in isrs]
+    return {"lost.smallest_isr": min(sizes)}
 
 
 def _smallest_isr(folder: Path) -> dict[str, float]:

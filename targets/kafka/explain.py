@@ -344,7 +344,7 @@ class Autopsy:
             text += f", in epoch {loss.epoch}"
         if sizes := self._isrs(loss, writes):
             text += "; the ISR was " + ", ".join(
-                f"{_set(isr)} for {count:,}" if len(sizes) > 1 else _set(isr)
+                f"{_set(isr)} for {count:,}" if count < len(writes) else _set(isr)
                 for isr, count in sizes.most_common(4)
             )
         return Fact(kind="acknowledged", at_s=begun_s, node=leader, text=text, source="history")

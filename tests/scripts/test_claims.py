@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -250,3 +251,22 @@ def test_three_claims_on_real_clusters(name: str) -> None:
     runs = {" ".join(part.command): [claims.run_once(part)] for part in claim.parts}
     answers = claims.answers_of(claim, runs)
     assert claims.verdict(claim, answers) == "holds", runs
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("the ISR was {b1, b2}", {"lost.smallest_isr": 2}),
+        ("the ISR was {b1, b2} for 3, {b2} for 1", {"lost.smallest_isr": 1}),
+        ("the ISR was {b1, b2} for 3", {}),
+        ("acks=all", {}),
+    ],
+)
+def test_who_was_in_sync_counts_if_it_is_known_of_every_lost_write(
+    said: str, found: dict[str, int], tmp_path: Path
+) -> None:
+    fact = {"kind": "acknowledged", "text": said}
+    chains = {"chains": [{"writes": 4, "facts": [fact]}]}
+    (tmp_path / "explanations.json").write_text(json.dumps(chains))
+    assert claims._smallest_isr_of_lost(tmp_path, {"causes": {"any": 4}}) == found
+    assert claims._smallest_isr_of_lost(tmp_path, {"causes": {"any": 4}, "unexplained": 1}) == {}
