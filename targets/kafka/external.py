@@ -416,7 +416,7 @@ def in_words(topic: str) -> str:
 
 _IGNORED: Final[Mapping[str, tuple[str, ...]]] = {
     "target": ("version", "image", "metadata", "controllers", "zookeepers", "racks", "combined",
-               "coordinator", "features", "memory_mb"),
+               "founders", "coordinator", "features", "memory_mb"),
     "topic": ("leaders", "first_leader"),
 }  # fmt: skip
 """Keys of a plan that are for a cluster of our own."""

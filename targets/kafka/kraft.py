@@ -17,6 +17,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, Final
 
 import orjson
@@ -92,11 +93,12 @@ def levels(plan: KafkaPlan) -> dict[str, int]:
     return {name: level for name, level in plan.target.features.items() if name != FEATURE}
 
 
-def quorum(plan: KafkaPlan, controllers: Mapping[int, str]) -> dict[str, str]:
-    """The settings that say who the controllers are: `controllers` are addresses by id."""
+def quorum(plan: KafkaPlan, addresses: Mapping[str, str], name: str) -> dict[str, str]:
+    """The settings that tell a node who the controllers are."""
+    at = {node: f"{addresses[node]}:{CONTROLLER_PORT}" for node in known_to(name, plan)}
     if can_change(plan):
-        return {"controller.quorum.bootstrap.servers": _servers(controllers)}
-    voters = (f"{number}@{address}:{CONTROLLER_PORT}" for number, address in controllers.items())
+        return {"controller.quorum.bootstrap.servers": ",".join(at.values())}
+    voters = (f"{node_ids(plan)[node]}@{where}" for node, where in at.items())
     return {"controller.quorum.voters": ",".join(voters)}
 
 
@@ -145,7 +147,11 @@ def specs(plan: KafkaPlan, made: Ingredients, addresses: Mapping[str, str]) -> l
     directories = {name: new_cluster_id() for name in node_ids(plan)}
     bootstrap = {f"{STORED}/{release.bootstrap}": made.files.get(BOOTSTRAP, b"")}
     only_controllers = release.bootstrap == FIRST_SNAPSHOT
-    snapshot = _first_snapshot(plan, made.image, release, cluster_id, directories, addresses)
+    snapshot = cache(
+        lambda known: _first_snapshot(
+            plan, made.image, release, cluster_id, directories, addresses, known
+        )
+    )
     return [
         node_spec(
             name,
@@ -157,7 +163,7 @@ def specs(plan: KafkaPlan, made: Ingredients, addresses: Mapping[str, str]) -> l
                 "server.properties": server_properties(name, plan, addresses),
                 f"{STORED}/meta.properties": meta(cluster_id, number, directories[name]),
                 **({} if only_controllers and not is_controller(name, plan) else bootstrap),
-                **(snapshot if is_controller(name, plan) else {}),
+                **(snapshot(known_to(name, plan)) if is_controller(name, plan) else {}),
             },
             ports=[_PORTS[role] for role in sorted(roles(name, plan))],
         )
@@ -190,7 +196,7 @@ def server_properties(name: str, plan: KafkaPlan, addresses: Mapping[str, str]) 
     owned: dict[str, Any] = {
         "process.roles": ",".join(sorted(own_roles)),
         "node.id": node_ids(plan)[name],
-        **quorum(plan, controllers_of(plan, addresses)),
+        **quorum(plan, addresses, name),
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "log.dirs": DATA,
@@ -209,10 +215,11 @@ def defaults(plan: KafkaPlan) -> dict[str, Any]:
     return {**DEFAULTS, "offsets.topic.replication.factor": min(3, plan.target.brokers)}
 
 
-def controllers_of(plan: KafkaPlan, addresses: Mapping[str, str]) -> dict[int, str]:
-    """The addresses of its controllers by id."""
-    ids = node_ids(plan)
-    return {ids[n]: addresses[n] for n in ids if is_controller(n, plan)}
+def known_to(name: str, plan: KafkaPlan) -> tuple[str, ...]:
+    """The controllers that a node takes for the voters: founders know only each other."""
+    every = tuple(node for node in node_ids(plan) if is_controller(node, plan))
+    founders = every[: plan.target.founders]
+    return founders if name in founders else every
 
 
 def _first_snapshot(
@@ -222,6 +229,7 @@ def _first_snapshot(
     cluster_id: str,
     directories: Mapping[str, str],
     addresses: Mapping[str, str],
+    known: tuple[str, ...],
 ) -> dict[str, bytes]:
     """What a controller begins with where the quorum's voters can change, by its file's name: the
     first snapshot of the metadata log, with its voters, and from 4.4 on the levels of features.
@@ -232,23 +240,16 @@ def _first_snapshot(
         return {}
     from targets.kafka import images  # imports Docker's client
 
-    by_id = {number: directories[name] for name, number in node_ids(plan).items()}
-    controllers = controllers_of(plan, addresses)
     initial = ",".join(
-        f"{number}@{address}:{CONTROLLER_PORT}:{by_id[number]}"
-        for number, address in controllers.items()
+        f"{node_ids(plan)[name]}@{addresses[name]}:{CONTROLLER_PORT}:{directories[name]}"
+        for name in known
     )
-    first = next(name for name in node_ids(plan) if is_controller(name, plan))
-    config = server_properties(first, plan, addresses).decode().replace(DATA, f"{FILES}/data")
+    config = server_properties(known[-1], plan, addresses).decode().replace(DATA, f"{FILES}/data")
     options = ["--initial-controllers", initial, *images.feature_options(levels(plan))]
     made = images.formatted(
         image, release, config, options, cluster_id=cluster_id, read=[FIRST_SNAPSHOT]
     )
     return {f"{STORED}/{name}": content for name, content in made.items()}
-
-
-def _servers(controllers: Mapping[int, str]) -> str:
-    return ",".join(f"{address}:{CONTROLLER_PORT}" for address in controllers.values())
 
 
 def new_cluster_id() -> str:

@@ -154,6 +154,8 @@ LIMITS: Final[tuple[Limit, ...]] = (
     Limit("combined", "target", "absent", "KIP-500",
           "there are no separate controllers, one of the brokers is the controller", values=ON,
           metadata=ZOOKEEPER),
+    Limit("founders", "target", "absent", "KIP-500", "there are no controllers that vote",
+          values=_more_than(0), metadata=ZOOKEEPER),
     Limit(_OF_KRAFT, "broker", "absent", "KIP-595, KIP-631",
           "ZooKeeper keeps the brokers' sessions (zookeeper.session.timeout.ms)", before="2.8",
           metadata=ZOOKEEPER),
@@ -274,7 +276,7 @@ def _asked(plan: KafkaPlan) -> Iterator[_Asked]:
     """What the plan requests, with the limits of its version that name it, whatever the value."""
     version, target, limits = version_of(plan), plan.target, limits_of(plan)
     given: Mapping[Place, Mapping[str, Scalar]] = {
-        "target": {"metadata": target.metadata or "", "combined": target.combined},
+        "target": {key: getattr(target, key) or 0 for key in ("metadata", "combined", "founders")},
         "feature": target.features,
         "broker": target.settings,
         "topic": plan.topic.settings,

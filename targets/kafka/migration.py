@@ -156,7 +156,7 @@ def _broker(spec: NodeSpec, plan: KafkaPlan, addresses: Mapping[str, str]) -> No
                 **{key: n for key, n in kraft.DEFAULTS.items() if key.startswith(of_kraft)},
                 "controller.listener.names": "CONTROLLER",
                 "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-                **kraft.quorum(plan, kraft.controllers_of(plan, addresses)),
+                **kraft.quorum(plan, addresses, spec.name),
             }
         )
     return replace(spec, files={**spec.files, "server.properties": config})

@@ -79,6 +79,9 @@ class KafkaTargetPlan(TargetPlan):
         False,
         description="true: the first brokers are also the controllers, without separate nodes.",
     )
+    founders: int | None = Field(
+        None, ge=1, le=3, description="So many controllers know only each other, the others all."
+    )
     coordinator: int | None = Field(
         None,
         ge=1,
@@ -106,6 +109,8 @@ class KafkaTargetPlan(TargetPlan):
             raise ValueError(
                 f"asks for {self.controllers} combined controllers with {self.brokers} brokers"
             )
+        if self.founders is not None and self.founders >= self.controllers:
+            raise ValueError(f"founders: {self.founders} are all {self.controllers} controllers")
         return self
 
 

@@ -64,6 +64,7 @@ ROWS: list[tuple[str, str, Any, str, tuple[str, ...]]] = [
     ("target", "metadata", KRAFT, "3.2.3", ("3.3.2",)),
     ("target", "metadata", ZOOKEEPER, "4.0.1", ("3.9.2",)),
     ("target", "combined", True, "2.8.2", ("3.9.2 kraft",)),
+    ("target", "founders", 1, "3.9.2 zookeeper", ("3.9.2 kraft",)),
     ("broker", SESSION, 1500, "2.7.2", ("3.9.2 kraft",)),
     ("broker", QUORUM, 1500, "0.8.0", ("3.3.2",)),
     ("broker", SESSION, 1500, "3.9.2 zookeeper", ("3.9.2 kraft",)),

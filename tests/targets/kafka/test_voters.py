@@ -38,6 +38,20 @@ def test_static_voters_stand_in_every_nodes_file() -> None:
         assert _SNAPSHOT not in files
 
 
+def test_founders_know_each_other_alone_and_the_others_know_all() -> None:
+    asked = parse_plan({"schema": 1, "name": "p", "target": {"founders": 1}})
+    found = files_of(asked, ImageRef(reference="kafka", id="x", version="4.3.1"))
+    voters = {
+        name: next(
+            line.count("@")
+            for line in files["server.properties"].decode().splitlines()
+            if line.startswith("controller.quorum.voters=")
+        )
+        for name, files in found.items()
+    }
+    assert voters == {"b1": 3, "b2": 3, "b3": 3, "c1": 1, "c2": 3, "c3": 3}
+
+
 def test_features_stand_in_every_nodes_checkpoint_and_since_4_4_in_the_controllers_snapshot() -> (
     None
 ):
