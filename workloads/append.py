@@ -36,7 +36,7 @@ class Append(Workload):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Consume(GroupSettings, Workload):
+class Consume(GroupSettings, Append):
     """Each process appends increasing integers, unique in the run, to every partition in turn, and
     one group of consumers reads them meanwhile.
 
@@ -56,8 +56,3 @@ class Consume(GroupSettings, Workload):
 
     plugin: ClassVar[str] = "consume"
     model: ClassVar[str] = GROUP.name
-
-    def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
-        """See `increasing`."""
-        del seed  # nothing is drawn
-        return increasing(process, processes, partitions)

@@ -530,10 +530,6 @@ def _observations(folder: RunDir) -> pa.Table:
     return _arrow(schema.OBSERVATIONS, rows)
 
 
-def _operations(folder: RunDir) -> pa.Table:
-    return _arrow(schema.OPS, frames.history(folder))
-
-
 def _of_folders(
     table: schema.Table, source: Source, read: Callable[[RunDir], pa.Table]
 ) -> pa.Table:
@@ -564,6 +560,6 @@ def _arrow(table: schema.Table, rows: pd.DataFrame) -> pa.Table:
 _READ: Final[Mapping[schema.Table, Callable[[RunDir], pa.Table]]] = {
     schema.FINDINGS: findings,
     schema.OBSERVATIONS: _observations,
-    schema.OPS: _operations,
+    schema.OPS: lambda folder: _arrow(schema.OPS, frames.history(folder)),
 }
 """How the folder of a judged cell is read, for tables of which it holds many rows."""

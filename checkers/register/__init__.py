@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
@@ -364,15 +365,19 @@ class Register(OneShard[Paired]):
         operations, names = gathered.operations, gathered.keys
         final = _final(operations, run.facts.final_from_ns)
         eventual = self.consistency == EVENTUAL
-        found = judge(
-            _relaxed(operations, final) if eventual else operations,
+        judged = partial(
+            judge,
             dated=operations,
             consistency=LINEARIZABLE if eventual else self.consistency,
             max_states=self.states_count,
         )
+        found, late = judged(_relaxed(operations, final) if eventual else operations), set[int]()
+        if eventual and found.invalid:
+            strict, found = found, judged(_changing(_relaxed(operations, final), final))
+            late = {*strict.invalid} - {*found.invalid}
         ended = _ended(operations)
         rows = [(f"not_{self.consistency}", code) for code in found.invalid]
-        rows += [(DOUBTS.undecided, code) for code in found.undecided]
+        rows += [(DOUBTS.undecided, code) for code in {*found.undecided, *late}]
         keys = found.counts["keys"]
         return CheckResult(
             counts={
@@ -393,6 +398,7 @@ class Register(OneShard[Paired]):
             doubts=(
                 *_doubts(found, ended, tested=_tested(operations)),
                 *(_unread(gathered, final) if eventual else ()),
+                *([Statement(DOUBTS.undecided, counted(len(late), _LATE))] if late else []),
             ),
             all_well=counted(keys, f"{{n}} [key is|keys are] {_ADJECTIVE[self.consistency]}"),
             details={
@@ -419,6 +425,7 @@ _ADJECTIVE = {
     "eventual": "as it was last written",
 }
 EVENTUAL: Final = "eventual"
+_LATE: Final = "{n} [register|registers] may have changed while read at the end, by unknown writes"
 
 
 def _final(operations: Operations, from_ns: int | None) -> Bools:
@@ -432,6 +439,15 @@ def _relaxed(operations: Operations, final: Bools) -> Operations:
     of any time until it ended."""
     early = (operations.f == READ) & ~final
     return operations.changed(invoke_ns=np.where(early, NULL + 1, operations.invoke_ns))
+
+
+def _changing(operations: Operations, final: Bools) -> Operations:
+    """With final reads of registers with an unknown write as if all had begun together: what takes
+    effect as late as that is read on one node before, on another after."""
+    unsure = operations.key[(operations.f != READ) & (operations.type == INFO)]
+    first = operations.invoke_ns[final].min(initial=NEVER)
+    late = final & np.isin(operations.key, unsure)
+    return operations.changed(invoke_ns=np.where(late, first, operations.invoke_ns))
 
 
 def _unread(gathered: Paired, final: Bools) -> Iterator[Statement]:

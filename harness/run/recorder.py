@@ -101,11 +101,6 @@ def in_order_of_time(parts: Sequence[Columns], notes: Sequence[tuple[int, ...]])
     return {name: column[order] for name, column in columns.items()}
 
 
-def rows_in(parts: Sequence[Columns]) -> int:
-    """How many rows these are."""
-    return sum(len(part["type"]) for part in parts)
-
-
 def history_table(
     columns: Columns,
     *,
@@ -342,7 +337,7 @@ class Recorder:
             try:
                 with self._draining:
                     self._drain()
-                    rows = rows_in(self._unwritten)
+                    rows = sum(len(part["type"]) for part in self._unwritten)
                     if rows >= _PART_ROWS or time.monotonic() - written_at >= self._period_s:
                         self._flush()
                         written_at = time.monotonic()

@@ -15,7 +15,7 @@ import re
 import struct
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, Final
@@ -591,7 +591,7 @@ def states(log: str, number: int, directory: str | None = None) -> Iterator[Quor
     it, it is none of them."""
     now: QuorumState | None = None
     own, foreign = re.compile(rf"ReplicaKey\(id={number}, directoryId={_DIRECTORY}"), False
-    for line in _of_quorum(log):
+    for line in (each for each in log.splitlines() if "[RaftManager " in each):
         if "] Starting voters are " in line:
             found = own.search(line)
             foreign = found is not None and directory is not None and found[1] != directory
@@ -608,10 +608,6 @@ def states(log: str, number: int, directory: str | None = None) -> Iterator[Quor
             )
         elif now is not None and (cut := _CUT.search(line)):
             yield QuorumState(name=now.name, epoch=now.epoch, cut=int(cut[1]))
-
-
-def _of_quorum(log: str) -> Iterable[str]:
-    return (line for line in log.splitlines() if "[RaftManager " in line)
 
 
 def _state(text: str, number: int) -> QuorumState | None:

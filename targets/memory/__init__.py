@@ -349,12 +349,6 @@ class Memory(
             authority=authority,
         )
 
-    def observe_cells(
-        self, node: Node, plans: Sequence[MemoryPlan], *, timeout_s: float
-    ) -> list[NodeView | None]:
-        """A node's own view of the partitions of each plan."""
-        return [self.observe(node, plan, timeout_s=timeout_s) for plan in plans]
-
     def _replicated(self, cluster: Cluster, timeout_s: float) -> bool:
         """Wait until every replica has everything; whether they have."""
         system, clock = _system(cluster), simulated_of(cluster).clock

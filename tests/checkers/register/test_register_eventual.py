@@ -76,6 +76,23 @@ def test_what_was_shown_and_is_gone_again_is_a_counter_example_though_never_ackn
     assert (result.counter_examples, result.counts["unacknowledged_found"]) == ((), 0)
 
 
+def test_an_unknown_write_that_takes_effect_while_the_end_is_read_is_a_doubt() -> None:
+    """As a deletion that was forwarded before all controllers lost power: done half a minute after,
+    on one broker before on the next one. What was acknowledged has to be there all the same."""
+    load = rows(("write", 1, "ok", "b1"), ("write", 2, "ok", "b1"), ("write", 3, "info", None))
+    result = found(load, rows(("read", 3, "ok", "b1"), ("read", 2, "ok", "b1")))
+    assert result.counter_examples == ()
+    assert [(each.name, each.sentence) for each in result.doubts] == [
+        ("undecided", "1 register may have changed while read at the end, by unknown writes")
+    ]
+    assert result.findings.column("kind").to_pylist() == ["undecided"]
+    result = found(load, rows(("read", 3, "ok", "b1"), ("read", 1, "ok", "b1")))
+    assert ([each.name for each in result.counter_examples], result.doubts) == (
+        ["not_eventual"],
+        (),
+    )
+
+
 def test_a_value_that_nobody_wrote_or_whose_write_failed_is_a_counter_example_at_any_time() -> None:
     final = rows(("read", 1, "ok", "b1"))
     for write in (("write", 5, "fail", "b1"), ("write", 6, "ok", "b1")):
