@@ -11,9 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from harness import registry
 from harness.history.documents import Availability, Counts, Rates
-from harness.models import LOG, SET
 
 CAMPAIGN: Final = "campaign"
 
@@ -56,7 +54,7 @@ def seen(name: str) -> str:
 
 
 _RATES: Final = {
-    "ack": "acknowledged / attempted",
+    "ack": "acknowledged / attempted; null where that is 0, as all of these",
     "loss": "lost and acknowledged / acknowledged",
     "unacknowledged_success": "unacknowledged_found / acknowledged",
     "failed_success": "failed_found / acknowledged",
@@ -78,14 +76,11 @@ _SEEN: Final = {
 
 def _measured() -> Iterator[Column]:
     """Counts, rates, why writes were lost, and availability, by the fields of the documents that
-    hold them; what counts mean is what the checkers of logs and sets declare."""
-    checkers = registry.plugins("checkers")
-    declared = [each for model in (SET, LOG) for each in checkers[model.check].counts]
-    meanings = {count.name: count.meaning or count.label for count in declared}
+    hold them."""
     for field in fields(Counts):
-        yield Column(field.name, NUMBER, meanings[field.name])
+        yield Column(field.name, NUMBER, "counts of writes, as in its result")
     for field in fields(Rates):
-        yield Column(rate(field.name), REAL, f"{_RATES[field.name]}; null where that is 0")
+        yield Column(rate(field.name), REAL, _RATES[field.name])
     yield Column("causes", NUMBER_BY_TEXT, "of how many lost writes each cause is why")
     yield Column("unexplained", NUMBER, "lost writes that nothing explains; null: not asked")
     about = "lost writes that a node had which was up and was not elected; null: not asked"

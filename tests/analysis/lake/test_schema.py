@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import groupby
 
 import pyarrow as pa
 import pytest
@@ -43,7 +44,7 @@ def test_no_table_has_a_column_twice() -> None:
 
 def as_markdown(table: Table) -> str:
     """The columns of a table as documents list them: those that an earlier table has too are only
-    named."""
+    named, and neighbours with one meaning share a line."""
     tables = [CAMPAIGNS, *TABLES.values()]
     earlier = [column for each in tables[: tables.index(table)] for column in each.columns]
     same = [column for column in table.columns if column in earlier]
@@ -51,10 +52,10 @@ def as_markdown(table: Table) -> str:
     named = ", ".join(f"`{column.name}`" for column in same)
     if len(same) > len(others):
         named = f"all but {', '.join(others)}"
+    own = [column for column in table.columns if column not in earlier]
     lines = [
-        f"- `{column.name}` ({_type_in_words(column.type)}): {column.about}"
-        for column in table.columns
-        if column not in earlier
+        f"- {', '.join(f'`{column.name}`' for column in alike)} ({_type_in_words(kind)}): {about}"
+        for (kind, about), alike in groupby(own, key=lambda column: (column.type, column.about))
     ]
     return "\n".join([*([f"- as above: {named}"] if same else []), *lines]) + "\n"
 
