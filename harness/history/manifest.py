@@ -12,11 +12,11 @@ manifest of a run with cells names their manifests.
 
 Nothing counts as lost because our own files are missing: a run with gaps is never `valid`, and if
 reads are missing, nothing counts as lost by the rest. A folder holds exactly the files that its
-manifest names, with their sizes and, but for node logs and observations, their digests. A run that
-is done and has no manifest was killed, or not copied to its end. What a manifest cannot show is
-that the run itself recorded too little: so operations are numbered without a gap, and there are
-records for the positions of the final reads. Statistics in the Parquet files answer most of this
-without reading a row.
+manifest names, with their sizes and, but for what nodes say, their digests. A run that is done and
+has no manifest was killed, or not copied to its end. What a manifest cannot show is that the run
+itself recorded too little: so operations are numbered without a gap, and there are records for the
+positions of the final reads. Statistics in the Parquet files answer most of this without reading a
+row.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from harness.history.run_folder import SCHEMA_VERSION, RunDir
 from harness.models import APPEND
 from harness.protocols import DONE, NULL, Gaps
 
-FILES: Final = ("plan.json", "run.json", "faults.jsonl")
+FILES: Final = ("plan.json", "run.json", "faults.jsonl", "metrics.parquet")
 FOLDERS: Final = ("history", "reads", "observations", "ballast", "deliveries", "nodes", "clients")
 _CELLS: Final = "cells"
 
@@ -438,7 +438,7 @@ def _load(run: Mapping[str, Any]) -> Found:
 def _field(path: str) -> str:
     """The field of Gaps to which a path below the run folder belongs."""
     place = path.split("/")[0]
-    if place in ("nodes", "observations", "ballast", "clients"):
+    if place in ("nodes", "observations", "ballast", "clients", "metrics.parquet"):
         return "aside"
     if place == "deliveries":
         return "history"

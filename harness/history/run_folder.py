@@ -4,7 +4,7 @@
     result.json  report.html  lost.csv  timeline.png
     history/part-*.parquet  reads/part-*.parquet  reads/ends.parquet
     observations/part-*.parquet  ballast/part-*.parquet  deliveries/part-*.parquet
-    findings/*.parquet
+    findings/*.parquet  metrics.parquet
     explanations.parquet  explanations.json
     nodes/<node>/*.log  clients/client-<n>.log
 
@@ -97,6 +97,8 @@ class RunDir:
     ballast = Inside("ballast")
     """Who led the partitions that only weigh on the cluster, as observations; absent if there are
     none. Each row is a change since the node's answer before, one without a partition an answer."""
+    metrics = Inside("metrics.parquet")
+    """What nodes reported of themselves (`harness.history.metrics`); absent if they did not."""
     deliveries = Inside("deliveries")
     """What the consumers of a group did; absent if there are none."""
     findings = Inside("findings")

@@ -146,6 +146,9 @@ class Target(ABC, Generic[PlanOf]):
     files in the system's own format, each with its help."""
     settings_places: ClassVar[Mapping[str, str]] = {}
     """The table of a plan that each group of settings is in (`requested`)."""
+    sampler: ClassVar[str] = ""
+    """The log, among `logs`, to which a sampler of the target's own writes the node's metrics
+    (`harness.history.metrics`)."""
     causes: ClassVar[Mapping[str, str]] = {}
     """Why it may lose writes: the causes of `explain`, each with a sentence for its page."""
     defects: ClassVar[frozenset[str]] = frozenset()
@@ -273,6 +276,11 @@ class Target(ABC, Generic[PlanOf]):
         """How this node is queried for who leads each of the partitions that only weigh on the
         cluster, which may be very many; `None`: there are none, or it does not know them."""
         return None
+
+    def metrics(self, node: Node, plan: PlanOf, *, timeout_s: float) -> Mapping[str, float]:
+        """What the node reports of itself, by the names of Prometheus' series; it is queried twice
+        a second. Raises whatever it likes when the node does not answer."""
+        raise NotImplementedError
 
     def logs(self, node: Node) -> dict[str, bytes]:
         """The node's log files worth keeping, by name."""

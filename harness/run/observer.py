@@ -19,12 +19,14 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from harness.failures import validated, what
 from harness.faults.own_traffic import own_traffic
+from harness.history.metrics import PERIOD_S, Sample
 from harness.plan import Plan
 from harness.protocols import Node, NodeView, PartitionView, Situation, Target
 from harness.protocols.clock import Clock, Task
@@ -67,6 +69,8 @@ class Observer:
     """By node, what was last wrong with a query to it or with its answer; the observer continues to
     query."""
     _reported: set[str] = field(default_factory=set)
+    samples: dict[str, list[Sample]] = field(default_factory=dict)
+    """By node, what it reported of itself; empty where the target has no `metrics`."""
 
     def __enter__(self) -> Observer:
         for node in self.nodes.values() if self.observes else ():
@@ -75,6 +79,9 @@ class Observer:
             if changes := self.target.ballast(node, self.cells[0].plan):
                 watch = partial(self._watch_ballast, node.name, changes)
                 self._tasks.append(self.clock.spawn(f"ballast-{node.name}", watch))
+        for node in self.nodes.values() if self.target.does("metrics") else ():
+            sample = partial(self._sample, node, self.samples.setdefault(node.name, []))
+            self._tasks.append(self.clock.spawn(f"metrics-{node.name}", sample))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -139,6 +146,14 @@ class Observer:
                 self.cells[0].ballast([*_rows(now_ns, view), answered])
             pause_s = _PAUSE * (now_ns - begun_ns) / 1e9
             self.clock.wait(self._stop, min(max(_PERIOD_S, pause_s), _LONGEST_S))
+
+    def _sample(self, node: Node, samples: list[Sample]) -> None:
+        while not self._stop.is_set():
+            with suppress(Exception), own_traffic():  # a node that is down reports nothing
+                given = self.target.metrics(node, self.cells[0].plan, timeout_s=_TIMEOUT_S)
+                values = validated("metrics()", given, Mapping[str, float])
+                samples.append(Sample(self.clock.now_ns(), values))
+            self.clock.wait(self._stop, PERIOD_S)
 
     def _look(self, node: Node) -> None:
         """Query a node once, about every cell."""

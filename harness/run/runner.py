@@ -14,7 +14,8 @@ files that are left here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
@@ -28,6 +29,7 @@ from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
 from harness.failures import validated
 from harness.faults.injection import Faults, unavailable
 from harness.faults.journal import Journal, known_types
+from harness.history.metrics import Sample, samples_of, write_metrics
 from harness.history.run_folder import RunDir, write_atomically
 from harness.levers.client import ClientLever, ConsumerLever
 from harness.levers.manual import ManualLever
@@ -292,6 +294,7 @@ class _Run:
     record: RunMetadata
     how: RunOptions
     cells: Sequence[CellRun]
+    observed: tuple[RunClock, Observer] | None = None
 
     def come_up(self) -> None:
         """Wait until the cluster is fully replicated and has what the workload writes to; write
@@ -346,6 +349,7 @@ class _Run:
             journal = stack.enter_context(closing(Journal(record.rundir.faults, clock.now_ns)))
             watched = [stack.enter_context(cell.recording(clock)) for cell in cells]
             observer = stack.enter_context(Observer(resolved.target, cluster.nodes, watched, clock))
+            self.observed = clock, observer
 
             def note(kind: str, nemesis: str, fault: str, nodes: str, what: str) -> None:
                 """A row of the nemesis in every cell's history."""
@@ -420,13 +424,21 @@ class _Run:
             cell.record.update(in_sync=[asdict(each) for each in noted])
 
     def keep_logs(self) -> None:
-        """Copy every node's logs, and what its process printed, into the run folder. No verdict
-        depends on them, so what cannot be had of them is a warning."""
+        """Copy every node's logs, and what its process printed, into the run folder, and what nodes
+        reported of themselves. No verdict depends on them, so what cannot be had of them is a
+        warning."""
+        clock, observer = self.observed or (None, None)
+        now_ns, sampler = clock.now_ns() if clock else 0, self.resolved.target.sampler
+        zero_ns = time.monotonic_ns() - now_ns
+        samples = dict[str, Iterable[Sample]](observer.samples if observer else {})
 
         def keep(node: Node) -> list[str]:
             folder = self.record.rundir.node(node.name)
             folder.mkdir(parents=True, exist_ok=True)
             logs, missing = logs_of(node, self.resolved.target, self.cluster)
+            if sampled := logs.pop(sampler, b""):
+                each = samples_of(sampled)
+                samples[node.name] = [s._replace(time_ns=s.time_ns - zero_ns) for s in each]
             for name, content in logs.items():
                 write_atomically(folder / name, content)
             return missing
@@ -434,6 +446,8 @@ class _Run:
         with ThreadPoolExecutor(max_workers=6) as pool:
             kept = pool.map(keep, self.cluster.nodes.values())
             self.record.warn(*chain.from_iterable(kept))
+        if clock:
+            write_metrics(self.record.rundir, samples, now_ns)
 
 
 def logs_of(

@@ -18,6 +18,9 @@ CONTROLLER_PORT = 9093
 DATA = f"{NODE_DATA}/{STORED}"
 LOGS = "log"
 OFFSETS_TOPIC = "__consumer_offsets"
+AGENT: Final = "metrics.jar"
+METRICS: Final = "metrics.tsv"
+"""What the agent in a broker's JVM writes, in the folder of its log."""
 
 
 def check_settings(settings: Mapping[str, Any], *, where: str, level: Level = "broker") -> None:
@@ -74,6 +77,10 @@ def node_spec(
     its files; its rack is one of its roles."""
     release = release_line(made.image.version or plan.target.version or DEFAULT_VERSION)
     rack = rack_of(name, plan)
+    if AGENT in made.files and main == release.broker_class:
+        files = {**files, AGENT: made.files[AGENT]}
+        agent = f"-javaagent:{NODE_DATA}/{AGENT}={NODE_DATA}/{LOGS}/{METRICS}"
+        flags = (*flags, agent)
     return NodeSpec(
         name=name,
         roles=roles | {f"rack:{rack}"} if rack else roles,

@@ -18,7 +18,9 @@ from harness.images.java import jar, java_here
 from harness.images.keeping import Say
 from harness.images.recipe import FILES
 from harness.machine.files import scratch
+from harness.plan import number_of
 from harness.protocols import Distribution, ImageRef
+from targets.kafka.configuration import AGENT
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import (
     DEFAULT_VERSION,
@@ -65,6 +67,23 @@ def compiled(
     """See `harness.images.java.jar`: against Kafka's own jars, in the image or on this machine."""
     here = _kept(image) if is_jars(image) else None
     return jar(image, name, sources, say, against=JAR_FOLDER, here=here, needed_by=needed_by)
+
+
+_AGENT: Final = Path(__file__).parent / "java" / "agent"
+_NAMED_SINCE: Final = "0.8.2"
+"""MBeans have other names before."""
+
+
+def agent_files(image: ImageRef, say: Say) -> dict[str, bytes]:
+    """The agent that writes what a broker reports of itself, for the target's ingredients; none
+    where it cannot be had: a run then has no metrics."""
+    if number_of(image.version or DEFAULT_VERSION) < number_of(_NAMED_SINCE):
+        return {}
+    try:
+        return {AGENT: compiled(image, AGENT, sorted(_AGENT.iterdir()), say, needed_by="metrics")}
+    except PlanError as error:
+        say(f"no metrics: {error.what}")
+        return {}
 
 
 def run_here(

@@ -62,7 +62,7 @@ from targets.kafka import (
 )
 from targets.kafka.clients import LIBRARIES, library_of
 from targets.kafka.clients.library import bootstrap
-from targets.kafka.configuration import LOGS, OFFSETS_TOPIC, node_ids, text
+from targets.kafka.configuration import LOGS, METRICS, OFFSETS_TOPIC, node_ids, text
 from targets.kafka.definitions import PLACES, canonical
 from targets.kafka.external import KafkaGuest
 from targets.kafka.groups import group
@@ -74,6 +74,7 @@ from targets.kafka.groups.settings import (
     member_specs,
     node_names,
 )
+from targets.kafka.jars import agent_files
 from targets.kafka.kraft import with_quorum
 from targets.kafka.levers import (
     LeadershipLever,
@@ -132,6 +133,7 @@ class Kafka(KafkaLog):
     settings_places: ClassVar[Mapping[str, str]] = {
         **{str(level): table for level, table in PLACES.items()}
     }
+    sampler: ClassVar[str] = METRICS
     own_levers: ClassVar[frozenset[str]] = frozenset(
         {
             LeadershipLever.name,
@@ -261,7 +263,8 @@ class Kafka(KafkaLog):
         clients = library_of(plan).files(plan, image, say)
         if any(node_names(each) for each in self._groups(plan)):
             clients = {**clients, MEMBER_JAR: member_jar(image, say)}
-        return replace(made, files={**made.files, **clients, **proxy_files(plan, image, say)})
+        ours = {**proxy_files(plan, image, say), **agent_files(image, say)}
+        return replace(made, files={**made.files, **clients, **ours})
 
     def for_hosts(self, plan: KafkaPlan, say: Callable[[str], None]) -> Ingredients:
         from targets.kafka import jars
