@@ -25,6 +25,7 @@ from harness.history.rows import target_of
 from harness.history.run_folder import RunDir
 from harness.models import LOG, MODELS, REGISTER
 from reports import checks, formatting
+from reports.alarms import Drawn, drawn, summary
 from reports.cells import Cells
 from reports.checks import CheckView, Examples, examples
 from reports.references import Reference, references
@@ -395,6 +396,18 @@ class RunView:
     def why(self) -> Why | None:
         """Why its lost writes were lost."""
         return why(self.run) if self.result else None
+
+    @property
+    def alarms(self) -> str:
+        """Which published alarm rules would have fired; empty where none was evaluated."""
+        if self.result is None or not self.result.alarms:
+            return ""
+        return summary(self.result.alarms, lost=bool(self.result.counts.lost))
+
+    @cached_property
+    def metrics(self) -> list[Drawn]:
+        """The metrics of its nodes that changed."""
+        return drawn(self.run)
 
     @property
     def references(self) -> list[Reference]:

@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from checkers.judging.alarms import alarms_of, published
 from checkers.judging.availability import Availability, ErrorCodes, WatchedRows, leaders_of_run
 from checkers.judging.outside import convert, model_outside
 from checkers.judging.results import (
@@ -36,11 +37,12 @@ from harness import registry
 from harness.errors import AcklossError, HistoryError, PlanError, TooNewError
 from harness.faults.journal import windows
 from harness.history.documents import result_of
-from harness.history.explanations import explained
+from harness.history.explanations import explained, lost_rows
 from harness.history.manifest import gaps_of_files
+from harness.history.metrics import read_metrics
 from harness.history.outside import run_id_of
 from harness.history.parquet_writer import packed
-from harness.history.rows import Rows, as_written, facts_of
+from harness.history.rows import Rows, as_written, facts_of, stored_target
 from harness.history.run_folder import SCHEMA_VERSION, RunDir, cell_id
 from harness.machine.files import scratch
 from harness.models import LOG, MODELS
@@ -126,6 +128,7 @@ def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
         lost = document["counts"].get("lost") or 0
         document |= {"causes": dict(why.causes), "unexplained": lost - sum(why.causes.values())}
         document["survivable"] = why.survivable
+        document |= _alarms(rundir, examined)
     except AcklossError as error:
         source = rundir.plan if isinstance(error, PlanError) else rundir.path
         error.file = error.file or str(source)
@@ -133,6 +136,21 @@ def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
     except (Exception, SystemExit) as error:
         return broken_run(rundir, raised(error))
     return Judged(document, found, why.files)
+
+
+def _alarms(rundir: RunDir, examined: Examined) -> Document:
+    """What became of the published alarm rules. Metrics that cannot be read leave the verdict."""
+    if (target := stored_target(rundir)) is None or target.alarms is None:
+        return {}
+    try:
+        if (metrics := read_metrics(rundir)) is None:
+            return {"no_alarms": "no node has written down what it reports of itself"}
+        lost = lost_rows(examined.results.values())
+        known = [] if lost is None else lost["complete_ns"].drop_null().to_pylist()
+        first_s = min(known) / 1e9 if known else None
+        return {"alarms": alarms_of(published(target.alarms), metrics, first_s)}
+    except HistoryError as error:
+        return {"no_alarms": str(error)}
 
 
 def _of_clients(facts: Facts, examined: Examined) -> Iterator[str]:
@@ -362,6 +380,8 @@ def _document(
         "causes": {},
         "unexplained": 0,
         "survivable": 0,
+        "alarms": [],
+        "no_alarms": None,
     }
 
 

@@ -257,6 +257,32 @@ class CheckRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Alarm:
+    """What became of an alarm rule in a run, in seconds from its start; `why_not`: why it was not
+    evaluated.
+
+    held_s   when its condition first held
+    fired_s  when it fires: the median over the phases of the scrape in which it does
+    chance   the share of phases in which it does
+    before_first_loss_s  how long before the first write that is lost was acknowledged; negative:
+             after it
+    """
+
+    rule: str
+    source: str
+    held_s: float | None = None
+    fired_s: float | None = None
+    chance: float | None = None
+    before_first_loss_s: float | None = None
+    why_not: str | None = None
+
+    @property
+    def fires(self) -> bool:
+        """In at least half of the phases."""
+        return (self.chance or 0.0) >= 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunResult:
     """result.json: the verdict of one run and the numbers that it depends on.
 
@@ -268,7 +294,8 @@ class RunResult:
     `cautions`: what the verdict does not say, though a reader may take it to. `causes`: why writes
     were lost, each with how many; `unexplained`: the lost ones that nothing explains, `None` where
     it was not asked; `survivable`: those that a node had which was up and was not elected, so that
-    electing the longest log would have kept them.
+    electing the longest log would have kept them. `alarms`: which published
+    rules would have fired; `no_alarms`: why that is not known.
     """
 
     verdict: VerdictName
@@ -299,6 +326,8 @@ class RunResult:
     causes: Mapping[str, Count] = field(default_factory=dict)
     unexplained: Count | None = None
     survivable: Count | None = None
+    alarms: tuple[Alarm, ...] = ()
+    no_alarms: str | None = None
 
     def __repr__(self) -> str:
         return f"<RunResult {self.run_id}: {self.plan}, {self.verdict}: {self.reason}>"

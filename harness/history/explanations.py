@@ -47,7 +47,7 @@ class Explained:
 
 def explained(rundir: RunDir, results: Iterable[CheckResult]) -> Explained:
     """The causes of what the checkers of a run report as lost."""
-    lost = _lost(results)
+    lost = lost_rows(results)
     if lost is None or not lost.num_rows:
         return Explained()
     if (target := stored_target(rundir)) is None:
@@ -65,7 +65,7 @@ def explained(rundir: RunDir, results: Iterable[CheckResult]) -> Explained:
     return Explained(dict(causes.most_common()), survivable, files)
 
 
-def _lost(results: Iterable[CheckResult]) -> pa.Table | None:
+def lost_rows(results: Iterable[CheckResult]) -> pa.Table | None:
     """The rows of the first check that reports lost writes one by one."""
     for result in results:
         found = result.findings

@@ -125,6 +125,7 @@ Floats = npt.NDArray[np.float64]
 class Series:
     """One metric of one node: what it was from each of these times on (NaN: nothing)."""
 
+    name: str
     node: str
     labels: Mapping[str, str]
     times_s: Floats
@@ -180,6 +181,6 @@ def read_metrics(rundir: RunDir) -> Metrics | None:
         plain, _, rest = name.partition("{")
         labels = {"instance": node, **dict(_LABEL.findall(rest))}
         seconds = np.array(times, np.float64) / 1e9
-        series = Series(node, labels, seconds, np.array(values, np.float64))
+        series = Series(name, node, labels, seconds, np.array(values, np.float64))
         found.setdefault(canonical(plain), []).append(series)
     return Metrics({name: tuple(each) for name, each in found.items()})

@@ -149,6 +149,8 @@ class Target(ABC, Generic[PlanOf]):
     sampler: ClassVar[str] = ""
     """The log, among `logs`, to which a sampler of the target's own writes the node's metrics
     (`harness.history.metrics`)."""
+    alarms: ClassVar[Path | None] = None
+    """The published alarm rules about these metrics, a TOML file (`checkers.judging.alarms`)."""
     causes: ClassVar[Mapping[str, str]] = {}
     """Why it may lose writes: the causes of `explain`, each with a sentence for its page."""
     defects: ClassVar[frozenset[str]] = frozenset()

@@ -134,6 +134,7 @@ class Kafka(KafkaLog):
         **{str(level): table for level, table in PLACES.items()}
     }
     sampler: ClassVar[str] = METRICS
+    alarms: ClassVar[Path | None] = Path(__file__).parent / "alarms.toml"
     own_levers: ClassVar[frozenset[str]] = frozenset(
         {
             LeadershipLever.name,

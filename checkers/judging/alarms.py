@@ -1,0 +1,273 @@
+"""Would an alarm have fired in a run, and when? Pure, over the metrics that its nodes reported.
+
+A monitoring system looks once in every period of its scrape, and nobody knows at which moment of
+it a fault begins: a rule is evaluated for sixty phases of the period. `chance` is the share of them
+in which it fires, `fired_s` when it does: the median over these. `held_s` is when its condition
+first held, looked at twice a second. As Prometheus does it, each series that a rule is about waits
+for itself (`for`), and a node that does not answer has no value at all. What held before the run's
+first operation is not counted. A rule about what has happened in a range of time is followed beyond
+the end of the run, after which nothing more happens.
+
+That nothing of a fault keeps the monitoring system from a node that lives is assumed.
+"""
+
+from __future__ import annotations
+
+import operator
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
+
+from harness.history.documents import Alarm
+from harness.history.metrics import PERIOD_S, Floats, Metrics, canonical
+
+PHASES: Final = 60
+Bools = npt.NDArray[np.bool_]
+Labels = Mapping[str, str]
+
+
+class Row(NamedTuple):
+    """One series at the times of a look: phases of the scrape, times in each."""
+
+    labels: Labels
+    values: Floats
+
+
+Vector = list[Row]
+
+
+@dataclass(frozen=True)
+class Look:
+    """The metrics of a run as a scrape of this period sees them, with a row of times a phase."""
+
+    metrics: Metrics
+    times_s: Floats
+    step_s: float
+    end_s: float
+
+    @classmethod
+    def every(cls, metrics: Metrics, step_s: float, phases: int, beyond_s: float = 0.0) -> Look:
+        first_s = min(each.times_s[0] for series in metrics.series.values() for each in series)
+        before = np.ceil(max(0.0, -first_s) / step_s)
+        number = int(before + (metrics.end_s + beyond_s) // step_s) + 1
+        starts = (np.arange(phases) / phases - before) * step_s
+        times_s = starts[:, None] + np.arange(number) * step_s
+        return cls(metrics, times_s, step_s, metrics.end_s + beyond_s)
+
+    def select(self, name: str, fits: Callable[[Labels], bool] = lambda _: True) -> Vector:
+        """The series of a metric. Raises Absent where no node ever had it."""
+        series = self.metrics.series.get(canonical(name), ())
+        if not series:
+            raise Absent(f"no node reports {name}")
+        return [
+            Row(each.labels, np.where(self.times_s <= self.end_s, each.at(self.times_s), np.nan))
+            for each in series
+            if fits(each.labels)
+        ]
+
+    def over(self, vector: Vector, range_s: float, function: str) -> Vector:
+        """A function of the samples in the last `range_s` seconds, as Prometheus has it."""
+        k = max(1, int(np.ceil(range_s / self.step_s)))
+        made = []
+        for labels, values in vector:
+            before = np.full((len(values), k - 1), np.nan)
+            window = sliding_window_view(np.concatenate([before, values], 1), k, axis=1)
+            made.append(Row(labels, RANGES[function](window, range_s, self.step_s)))
+        return made
+
+
+class Absent(Exception):
+    """What a rule is about is not among the metrics of a run; its text says what."""
+
+
+def _count(window: Floats, *_: float) -> Floats:
+    return _some(window, np.sum(~np.isnan(window), -1).astype(np.float64))
+
+
+def _some(window: Floats, values: Floats, at_least: int = 1) -> Floats:
+    return np.where(np.sum(~np.isnan(window), -1) >= at_least, values, np.nan)
+
+
+def _steps(window: Floats) -> Floats:
+    """By how much each sample differs from the one before it; 0 where there is none."""
+    places = np.where(np.isnan(window), -1, np.arange(window.shape[-1]))
+    last = np.maximum.accumulate(places, -1)
+    filled = np.where(last < 0, np.nan, np.take_along_axis(window, np.maximum(last, 0), -1))
+    return np.nan_to_num(np.diff(filled, axis=-1, prepend=np.nan))
+
+
+def _delta(window: Floats, range_s: float, step_s: float, *, counter: bool = False) -> Floats:
+    """Prometheus' `delta` and `increase`: extrapolated to the range, or half a step beyond what it
+    holds; a counter that falls has begun again, and does not reach below 0."""
+    valid, k = ~np.isnan(window), window.shape[-1]
+    first, last = valid.argmax(-1), k - 1 - valid[..., ::-1].argmax(-1)
+    steps = _steps(window)
+    with np.errstate(all="ignore"):
+        if counter:
+            steps = np.where(steps < 0, np.nan_to_num(window), steps)
+        total = steps.sum(-1)
+        span = (last - first) * step_s
+        mean = span / (valid.sum(-1) - 1)
+        begin = range_s - (k - 1 - first) * step_s
+        begin = np.where(begin >= 1.1 * mean, mean / 2, begin)
+        if counter:
+            start = np.take_along_axis(window, first[..., None], -1)[..., 0]
+            begin = np.where(total > 0, np.minimum(begin, span * start / total), begin)
+        end = (k - 1 - last) * step_s
+        end = np.where(end >= 1.1 * mean, mean / 2, end)
+        return _some(window, total * (span + begin + end) / span, 2)
+
+
+def _increase(window: Floats, range_s: float, step_s: float) -> Floats:
+    return _delta(window, range_s, step_s, counter=True)
+
+
+RANGES: Final[Mapping[str, Callable[[Floats, float, float], Floats]]] = {
+    "increase": _increase,
+    "rate": lambda window, range_s, step_s: _increase(window, range_s, step_s) / range_s,
+    "delta": _delta,
+    "changes": lambda window, *_: _some(window, (_steps(window) != 0).sum(-1) * 1.0),
+    "resets": lambda window, *_: _some(window, (_steps(window) < 0).sum(-1) * 1.0),
+    "max_over_time": lambda window, *_: np.fmax.reduce(window, -1),
+    "min_over_time": lambda window, *_: np.fmin.reduce(window, -1),
+    "sum_over_time": lambda window, *_: _some(window, np.nan_to_num(window).sum(-1)),
+    "avg_over_time": lambda window, *_: np.nan_to_num(window).sum(-1) / _count(window),
+    "count_over_time": _count,
+}
+
+
+def aggregated(vector: Vector, how: str, by: Callable[[Labels], Labels]) -> Vector:
+    """One series for each group of labels."""
+    groups: dict[tuple[tuple[str, str], ...], list[Floats]] = {}
+    for labels, values in vector:
+        groups.setdefault(tuple(sorted(by(labels).items())), []).append(values)
+    made = []
+    for key, each in groups.items():
+        values = np.stack(each, -1)
+        kind = RANGES[f"{how}_over_time"]
+        made.append(Row(dict(key), kind(values, 0.0, 0.0)))
+    return made
+
+
+COMPARISONS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    ">": operator.gt,
+    "<": operator.lt,
+    ">=": operator.ge,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+
+
+def compared(values: Floats, sign: str, other: Floats | float) -> Floats:
+    """The values for which a comparison holds; those for which it does not are none."""
+    holds = COMPARISONS[sign](values, other) & ~np.isnan(values) & ~np.isnan(other)
+    return np.where(holds, values, np.nan)
+
+
+Condition = Callable[[Look], Vector]
+"""What a rule says: wherever there is a value, it holds. Raises Absent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """An alarm rule. Its condition must hold for `for_s`, and is looked at every `scrape_s`;
+    `range_s` is the longest time that it looks back."""
+
+    name: str
+    source: str
+    condition: Condition
+    for_s: float = 0.0
+    scrape_s: float = 15.0
+    range_s: float = 0.0
+
+
+def alarm(rule: Rule, metrics: Metrics, first_loss_s: float | None) -> Alarm:
+    """What becomes of a rule. `first_loss_s`: when a write that is lost was first acknowledged."""
+    known = Alarm(rule=rule.name, source=rule.source)
+    try:
+        held = _fired(replace(rule, for_s=0.0), Look.every(metrics, PERIOD_S, 1))
+        beyond_s = rule.range_s and rule.range_s + rule.for_s + 2 * rule.scrape_s
+        fires = _fired(rule, Look.every(metrics, rule.scrape_s, PHASES, beyond_s))
+    except Absent as error:
+        return replace(known, why_not=str(error))
+    some = np.sort(fires[np.isfinite(fires)])
+    fired_s = round(float(some[(len(some) - 1) // 2]), 3) if len(some) else None
+    before = None if fired_s is None or first_loss_s is None else round(first_loss_s - fired_s, 3)
+    return replace(
+        known,
+        held_s=None if np.isinf(held[0]) else round(float(held[0]), 3),
+        fired_s=fired_s,
+        chance=round(len(some) / PHASES, 3),
+        before_first_loss_s=before,
+    )
+
+
+def _fired(rule: Rule, look: Look) -> Floats:
+    """When it first fires, in each phase; infinite where it does not."""
+    first, place = np.full(len(look.times_s), np.inf), np.arange(look.times_s.shape[1])
+    for _, values in rule.condition(look):
+        holds = ~np.isnan(values) & (look.times_s >= 0)
+        since = np.maximum.accumulate(np.where(holds, -1, place), 1) + 1
+        began = np.take_along_axis(look.times_s, np.minimum(since, place[-1]), 1)
+        fires = holds & (look.times_s - began >= rule.for_s - 1e-9)
+        first = np.minimum(first, np.where(fires, look.times_s, np.inf).min(1))
+    return first
+
+
+def published(file: Path) -> list[Rule]:
+    """The rules of a target's file. It is ours: what is wrong with it raises KeyError."""
+    document = tomllib.loads(file.read_text(encoding="utf-8"))
+    default = document["scrape_s"]
+    return [
+        Rule(
+            name=each["name"],
+            source=each["source"],
+            condition=_condition(each),
+            for_s=each.get("for_s", 0.0),
+            range_s=each.get("over_s", 0.0),
+            scrape_s=each.get("scrape_s", default),
+        )
+        for each in document["rules"]
+    ]
+
+
+_SCOPES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "max": ("max", ()),
+    "min": ("min", ()),
+    "sum": ("sum", ()),
+    "per partition": ("min", ("topic", "partition")),
+}
+
+
+def _condition(given: Mapping[str, Any]) -> Condition:
+    def condition(look: Look) -> Vector:
+        vector = look.select(given["metric"])
+        if over_s := given.get("over_s"):
+            vector = look.over(vector, over_s, "increase")
+        if only := given.get("only"):
+            vector = [Row(each, _held(values, only)) for each, values in vector]
+        if (scope := given.get("scope", "any node")) != "any node":
+            how, by = _SCOPES[scope]
+            vector = aggregated(vector, how, lambda labels: {name: labels[name] for name in by})
+        return [Row(each, _held(values, given["when"])) for each, values in vector]
+
+    return condition
+
+
+def _held(values: Floats, comparison: str) -> Floats:
+    sign, number = comparison.split()
+    return compared(values, sign, float(number))
+
+
+def alarms_of(
+    rules: Sequence[Rule], metrics: Metrics, first_loss_s: float | None
+) -> list[dict[str, Any]]:
+    """As result.json holds them."""
+    return [asdict(alarm(rule, metrics, first_loss_s)) for rule in rules]
