@@ -143,7 +143,8 @@ def value_text(value: object) -> str:
 
 FLAGS: Final = frozenset(
     {
-        *("--as-expected", "--compare", "--dry-run", "--force", "--json", "--keep-cluster"),
+        *("--and-prevention", "--as-expected", "--compare", "--dry-run", "--force", "--json"),
+        "--keep-cluster",
         *("--no-color", "--quiet", "--verbose", "-h", "--help", "-q", "-v"),
         *("--real-timeouts", "--strict"),
     }

@@ -10,9 +10,11 @@ from functools import cached_property
 from itertools import groupby, islice
 from typing import Final
 
+from harness.history.documents import CONCLUSIVE, RunResult, read_result
 from harness.history.explanations import Chain, chains_of
 from harness.history.run_folder import RunDir
 from harness.protocols import Fact, Prevention
+from reports import formatting
 
 _LINES_AT_MOST: Final = 12
 _OPEN_AT_MOST: Final = 3
@@ -166,6 +168,79 @@ def why(rundir: RunDir) -> Why | None:
     ]
     stories.sort(key=lambda story: -story.writes)
     return Why(tuple(stories)) if stories else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """What became of a run when it was run again with a prevention. `holds`: whether the sentence
+    did; `None`: that run says neither, and `why`."""
+
+    change: str
+    sentence: str
+    before: str
+    after: str = ""
+    holds: bool | None = None
+    why: str = ""
+    run_id: str | None = None
+    page: str | None = None
+
+    @property
+    def in_words(self) -> str:
+        how = "not conclusive" if self.holds is None else "holds" if self.holds else "DOES NOT HOLD"
+        return f"{how}: {self.why}" if self.why else how
+
+
+def tried(before: RunDir, prevention: Prevention, after: RunDir) -> Trial:
+    """Whether what is stated of a run that lost writes held in one of the same plan with the
+    change. It does not if writes are lost for the same cause, unless a stricter value is stated for
+    these: then they were acknowledged in another state than it is about. Raises HistoryError."""
+    was, told = read_result(before), why(before)
+    now, left = read_result(after), why(after)
+    assert told is not None, "nothing is stated of a run that lost nothing"
+    sentence = next(words for each, words in told.preventions if each.change == prevention.change)
+    about = {c.cause for c in told.chains if _states(c, prevention.key, prevention.value)}
+    found = list(left.chains) if left else []
+    wrong = [
+        chain
+        for chain in found
+        if chain.defect
+        or (
+            chain.cause in about and not _states(chain, prevention.key, other_than=prevention.value)
+        )
+    ]
+    lost = formatting.number(now.counts.lost)
+    if now.verdict not in CONCLUSIVE:
+        holds, reason = None, now.reason or ""
+    elif wrong:
+        holds = False
+        reason = f"{sum(c.writes for c in wrong):,} were lost all the same: {wrong[0].sentence}"
+    elif left and left.unexplained:
+        holds, reason = None, f"{left.unexplained:,} lost writes are unexplained"
+    else:
+        holds, reason = True, f"{lost} were lost otherwise" if now.counts.lost else ""
+    return Trial(
+        change=prevention.change,
+        sentence=sentence,
+        before=_lost_of(was),
+        after=_lost_of(now),
+        holds=holds,
+        why=reason,
+        run_id=after.run_id,
+    )
+
+
+def _states(
+    chain: Chain, key: str, value: str | None = None, *, other_than: str | None = None
+) -> bool:
+    """Whether it states a prevention by this key, of this value or of another one."""
+    return any(
+        each.key == key and each.value != other_than and value in (None, each.value)
+        for each in chain.preventions
+    )
+
+
+def _lost_of(result: RunResult) -> str:
+    return f"{formatting.lost(result)} of {result.counts.acknowledged:,}"
 
 
 def _merged(every: Sequence[Prevention]) -> Prevention:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -26,10 +26,13 @@ from analysis.wording import about
 from harness.errors import PlanError
 
 if TYPE_CHECKING:
+    from harness.history.run_folder import RunDir
     from harness.plan import Plan
     from harness.run.by_hand import Person
     from harness.run.resolving import ResolvedPlan
     from harness.run.runner import Status
+
+    Finished = tuple[RunDir, dict[str, Any]]
 
 
 @click.command(cls=CommandWithSettingsFiles)
@@ -44,6 +47,11 @@ if TYPE_CHECKING:
     "--keep-cluster", is_flag=True, help="Leave the cluster up; `clean --kept` removes it."
 )
 @click.option("--compare", is_flag=True, help="Write one page that compares two plans' runs.")
+@click.option(
+    "--and-prevention",
+    is_flag=True,
+    help="After a run that lost writes, run it once with each change that would have kept them.",
+)
 @click.option("--as-expected", is_flag=True, help="Exit 0 if each verdict is its plan's `expect`.")
 @with_client_option
 @click.option("--master", help="The Spark master that judges the runs; default: this process.")
@@ -65,6 +73,7 @@ def run(
     force: bool,
     keep_cluster: bool,
     compare: bool,
+    and_prevention: bool,
     as_expected: bool,
     client: str | None,
     master: str | None,
@@ -100,18 +109,29 @@ def run(
         say=partial(out.progress, style="yellow"),
         watching=partial(_watching, out),
     )
-    resolved = [session.resolve(path, changes, seed) for path in plans]
-    if not dry_run:
+
+    def ready(path: Path, changes: Sequence[str]) -> ResolvedPlan:
         from harness.run.by_hand import with_operator
 
-        operator = _operator(out, signals)
-        each = zip(resolved, plans, strict=True)
-        resolved = [with_operator(plan, operator, file=str(path)) for plan, path in each]
+        plan = session.resolve(path, changes, seed)
+        if dry_run:
+            return plan
+        return with_operator(plan, _operator(out, signals), file=str(path))
+
+    def finish(plan: ResolvedPlan, path: Path, changes: Sequence[str]) -> Finished:
+        command = session.command(path, changes, signals=signals)
+        rundir, result = session.run(plan, plan=path, command=command, page=True)
+        print_result(out, result_of(result), rundir)
+        return rundir, result
+
+    resolved = [ready(path, changes) for path in plans]
     print_own(out, *(each.plan.document() for each in resolved))
     if keep_cluster:
         require_clusters_to_keep(plans, resolved)
     if compare:
         require_comparable(plans, resolved)
+    if and_prevention:
+        require_no_cells(plans, resolved)
     if as_expected:
         require_expectations(plans, resolved)
     if dry_run:
@@ -119,20 +139,64 @@ def run(
         return
     finished = []
     for plan, path in zip(resolved, plans, strict=True):
-        command = session.command(path, changes, signals=signals)
-        rundir, result = session.run(plan, plan=path, command=command, page=True)
-        print_result(out, result_of(result), rundir)
+        rundir, result = finish(plan, path, changes)
+        if and_prevention:
+
+            def again(change: str, path: Path = path) -> RunDir:
+                more = (*changes, change)
+                return finish(ready(path, more), path, more)[0]
+
+            invalid = result["verdict"] == "invalid"
+            result["preventions"] = try_preventions(out, rundir, again) if invalid else []
         out.document(result)
         finished.append((rundir, result))
     if compare:
-        from reports.compare import write_comparison
-
         (first, _), (second, _) = finished
-        page = second.path.parent / f"compare-{first.run_id}-{second.run_id}.html"
-        write_comparison(first, second, page)
-        out.say(f"comparison: {page}", style="bold")
+        out.say(f"comparison: {compared(first, second)}", style="bold")
     results = [result for _, result in finished]
     sys.exit(_exit_code(results, resolved, as_expected, out))
+
+
+def compared(first: RunDir, second: RunDir) -> Path:
+    """Write the page that compares two runs, beside them; its path."""
+    from reports.compare import write_comparison
+
+    page = second.path.parent / f"compare-{first.run_id}-{second.run_id}.html"
+    write_comparison(first, second, page)
+    return page
+
+
+def try_preventions(
+    out: Output, run: RunDir, again: Callable[[str], RunDir]
+) -> list[dict[str, Any]]:
+    """Run the plan of a run `again` with each change that is stated to have kept writes of it from
+    being lost, and print what became of each sentence; as JSON."""
+    from dataclasses import asdict, replace
+
+    from harness.errors import HarnessFailure
+    from reports.why import Trial, tried, why
+
+    told = why(run)
+    trials = []
+    for prevention, sentence in told.preventions if told else ():
+        out.progress(f"again, with {prevention.change}", style="bold")
+        try:
+            other = again(prevention.change)
+            trial = replace(tried(run, prevention, other), page=str(compared(run, other)))
+        except (PlanError, HarnessFailure) as error:
+            trial = Trial(change=prevention.change, sentence=sentence, before="", why=str(error))
+        trials.append(trial)
+    if trials:
+        names = ("what is stated", "lost of acknowledged", "with it", "it")
+        out.table(names, ((t.sentence, t.before, t.after, t.in_words) for t in trials))
+    else:
+        out.say("nothing is stated that would have kept writes from being lost")
+    for trial in trials:
+        if trial.page:
+            out.say(f"comparison: {trial.page}")
+        if trial.holds is False:
+            out.say(f"A SENTENCE DOES NOT HOLD: {trial.sentence}: {trial.why}", style="bold red")
+    return [asdict(trial) for trial in trials]
 
 
 def _operator(out: Output, signals: Path | None) -> Person | None:
@@ -230,6 +294,18 @@ def _exit_code(
         out.say(sentence, style="red")
     out.say("every verdict matches the plan's `expect`" if not wrong else "NOT as expected")
     return 1 if wrong else 0
+
+
+def require_no_cells(files: Sequence[Path], plans: Sequence[ResolvedPlan]) -> None:
+    """Refuse a plan with cells, as each of them may state another change."""
+    for file, resolved in zip(files, plans, strict=True):
+        if resolved.plan.cells:
+            raise PlanError(
+                "--and-prevention runs a plan without cells: each may need another change",
+                file=str(file),
+                key="cells",
+                hint="leave out --and-prevention; `ackloss explain` prints the changes for each",
+            )
 
 
 def require_expectations(files: Sequence[Path], plans: Sequence[ResolvedPlan]) -> None:
