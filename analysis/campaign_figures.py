@@ -345,10 +345,7 @@ def _strip(
     """Points side by side within their row, in the order of the runs; nothing is random."""
     across, down = (np.arange(len(x)) * step % 1 - 0.5 for step in (0.754878, 0.569840))
     x, y = np.where(spread, x, x + across * 0.07), rows + down * 0.56
-    for chosen, tint, marker, size in (
-        (~lossy, "survived", "o", 5.0),
-        (lossy, "lost", "x", 7.0),
-    ):
+    for chosen, tint, marker, size in ((~lossy, "survived", "o", 5.0), (lossy, "lost", "x", 7.0)):
         panel.scatter(
             x[chosen], y[chosen], s=size, marker=marker,
             color=colours[tint], linewidths=0.7 if marker == "x" else 0, alpha=0.6,

@@ -15,15 +15,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from harness.models import MODELS
-from harness.protocols import (
-    DOUBTS,
-    CheckResult,
-    Count,
-    OneShard,
-    PrimaryFinding,
-    Run,
-    Statement,
-)
+from harness.protocols import DOUBTS, CheckResult, Count, OneShard, PrimaryFinding, Run, Statement
 from harness.protocols.checkers import counted, counter_examples
 from harness.protocols.runs import INVOKED, OK
 

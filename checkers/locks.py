@@ -19,15 +19,7 @@ from typing import ClassVar, Final, NamedTuple
 
 import pyarrow as pa
 
-from harness.protocols import (
-    DOUBTS,
-    CheckResult,
-    Count,
-    OneShard,
-    PrimaryFinding,
-    Run,
-    Statement,
-)
+from harness.protocols import DOUBTS, CheckResult, Count, OneShard, PrimaryFinding, Run, Statement
 from harness.protocols.runs import INVOKED, OK, Operations
 
 FINDINGS: Final = pa.schema(

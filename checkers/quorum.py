@@ -32,24 +32,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.errors import HistoryError
-from harness.history.quorum import (
-    QuorumBatch,
-    QuorumMember,
-    QuorumState,
-    quorum_of,
-    voters_of,
-)
+from harness.history.quorum import QuorumBatch, QuorumMember, QuorumState, quorum_of, voters_of
 from harness.history.run_folder import RunDir
 from harness.models import MODELS
-from harness.protocols import (
-    DOUBTS,
-    CheckResult,
-    Count,
-    OneShard,
-    PrimaryFinding,
-    Run,
-    Statement,
-)
+from harness.protocols import DOUBTS, CheckResult, Count, OneShard, PrimaryFinding, Run, Statement
 from harness.protocols.checkers import counter_examples
 from harness.protocols.runs import INVOKED, OK
 

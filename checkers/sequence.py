@@ -14,15 +14,7 @@ from typing import ClassVar, Final
 import numpy as np
 import pyarrow as pa
 
-from harness.protocols import (
-    DOUBTS,
-    CheckResult,
-    Count,
-    OneShard,
-    PrimaryFinding,
-    Run,
-    Statement,
-)
+from harness.protocols import DOUBTS, CheckResult, Count, OneShard, PrimaryFinding, Run, Statement
 from harness.protocols.checkers import counter_examples
 from harness.protocols.runs import INVOKED, NULL, OK, Ints, Operations
 

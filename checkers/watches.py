@@ -34,15 +34,7 @@ from typing import ClassVar, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from harness.protocols import (
-    DOUBTS,
-    CheckResult,
-    Count,
-    OneShard,
-    PrimaryFinding,
-    Run,
-    Statement,
-)
+from harness.protocols import DOUBTS, CheckResult, Count, OneShard, PrimaryFinding, Run, Statement
 from harness.protocols.checkers import counter_examples
 from harness.protocols.runs import FAIL, INVOKED, NULL, OK, Operations
 

@@ -34,12 +34,7 @@ class AcklossError(Exception):
     exit_code: ClassVar[int] = 6
 
     def __init__(
-        self,
-        what: str,
-        *,
-        file: str | None = None,
-        key: str | None = None,
-        hint: str | None = None,
+        self, what: str, *, file: str | None = None, key: str | None = None, hint: str | None = None
     ) -> None:
         super().__init__(what)
         self.what = what

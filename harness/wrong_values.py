@@ -217,11 +217,7 @@ def explain(
 
 
 def _explained(
-    findings: Sequence[Finding],
-    model: type[BaseModel],
-    file: str,
-    document: object,
-    others: Models,
+    findings: Sequence[Finding], model: type[BaseModel], file: str, document: object, others: Models
 ) -> PlanError:
     loc = place_of(findings[0]["loc"])
     key = dotted(_by_id(loc, document))

@@ -44,10 +44,7 @@ class Client(ClientNemesis):
         """One act per client that crashes."""
         at_once = self.replaced == "at-once"
         return [
-            Act(
-                "client",
-                ClientRecord(node=clients[number - 1], client=number, at_once=at_once),
-            )
+            Act("client", ClientRecord(node=clients[number - 1], client=number, at_once=at_once))
             for number in self._numbers(len(clients), draw)
         ]
 

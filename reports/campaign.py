@@ -32,14 +32,7 @@ from analysis.campaign import (
 )
 from analysis.campaign_figures import drawn
 from analysis.drawing import LIGHT
-from analysis.statistics.cells import (
-    HARNESS_FAILURE,
-    LOSS,
-    NONE,
-    UNKNOWN,
-    VACUOUS,
-    WRONG,
-)
+from analysis.statistics.cells import HARNESS_FAILURE, LOSS, NONE, UNKNOWN, VACUOUS, WRONG
 from analysis.statistics.comparisons import Comparison
 from analysis.statistics.contrasts import ALPHA, BARNARD, FISHER, MCNEMAR, POWER, WITHIN
 from analysis.tables import Matrix, matrix, write_tables

@@ -15,12 +15,7 @@ from analysis.statistics.cells import why_lost
 from analysis.tables import csv_of, frame
 from analysis.wording import counted
 from harness.errors import HistoryError, PlanError
-from harness.history.documents import (
-    CONCLUSIVE,
-    CellResult,
-    RunResult,
-    read_result,
-)
+from harness.history.documents import CONCLUSIVE, CellResult, RunResult, read_result
 from harness.history.run_folder import RunDir
 from harness.plan.parsing import dotted_parts
 from reports import ci, formatting

@@ -113,23 +113,14 @@ def as_markdown(overview: Overview) -> str:
     ]
     for view in _views(overview, pictures=False):
         noun, unit = view.finding.noun, view.group.unit
-        parts += [
-            f"## {ci.text(view.head)}",
-            f"### Share of {unit}s with {noun} by version",
-        ]
+        parts += [f"## {ci.text(view.head)}", f"### Share of {unit}s with {noun} by version"]
         heads = ("setting", *map(ci.text, view.group.versions))
         rates = (
             (row.name, *(at_version(row.at(version), view) for version in view.group.versions))
             for row in view.group.settings
         )
         parts += [ci.table(heads, rates), "### Trend"]
-        heads = (
-            "cell",
-            "campaign",
-            f"{unit}s with {noun}",
-            *measures(view),
-            "do not count",
-        )
+        heads = ("cell", "campaign", f"{unit}s with {noun}", *measures(view), "do not count")
         parts.append(ci.table(heads, _points(view)))
         parts += [ci.text(f"{view.shortened}.")] if view.first else []
     return "\n\n".join(parts) + "\n"

@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _VERDICTS = ("invalid", "valid", "unknown")
 _MARKS = {"invalid": "✕", "valid": "✓", "unknown": "?", "failed": "!", "begun": "▸"}
-_ALONG: Mapping[Along, str] = {
-    "all": "along",
-    "some": "in part along",
-    "none": "not along",
-}
+_ALONG: Mapping[Along, str] = {"all": "along", "some": "in part along", "none": "not along"}
 
 
 @dataclass(frozen=True, kw_only=True)

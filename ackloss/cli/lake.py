@@ -100,12 +100,7 @@ def _changes(added: int, replaced: int) -> str:
 @click.option("--conf", multiple=True, metavar="K=V", help="Any Spark setting (repeatable).")
 @with_output
 def query(
-    out: Output,
-    sql: str,
-    address: str,
-    as_csv: bool,
-    master: str | None,
-    conf: tuple[str, ...],
+    out: Output, sql: str, address: str, as_csv: bool, master: str | None, conf: tuple[str, ...]
 ) -> None:
     """Run SQL on Spark over the tables of a lake: campaigns, runs, cells, faults, findings,
     observations, ops.
@@ -140,11 +135,7 @@ def query(
 @click.option("--markdown", type=_FILE, help="Write it as Markdown.")
 @with_output
 def report(
-    out: Output,
-    campaigns: tuple[str, ...],
-    address: str,
-    html: Path | None,
-    markdown: Path | None,
+    out: Output, campaigns: tuple[str, ...], address: str, html: Path | None, markdown: Path | None
 ) -> None:
     """Report the rates of each setting across versions, and the trend of each cell, from a lake
     alone: over all its campaigns, or those named CAMPAIGNS in the lake.

@@ -72,11 +72,7 @@ _STYLES = {"ok": "green", "warn": "yellow", "missing": "red", "old": "red"}
 @with_cluster
 @with_output
 def doctor(
-    out: Output,
-    kinds: tuple[str, ...],
-    runs: Path,
-    inventory: Path | None,
-    cluster: Path | None,
+    out: Output, kinds: tuple[str, ...], runs: Path, inventory: Path | None, cluster: Path | None
 ) -> None:
     """Report what this machine lacks for runs on each kind of cluster, or on each KIND such as
     docker, and the command that fixes it. Changes nothing.

@@ -44,14 +44,10 @@ def key_and_value(name: str, text: str) -> tuple[str, str]:
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 with_inventory = click.option(
-    "--inventory",
-    type=_FILE,
-    help="Your hosts, over SSH: see docs/how-to/ssh.md.",
+    "--inventory", type=_FILE, help="Your hosts, over SSH: see docs/how-to/ssh.md."
 )
 with_cluster = click.option(
-    "--cluster",
-    type=_FILE,
-    help="A cluster that you run: see docs/how-to/external.md.",
+    "--cluster", type=_FILE, help="A cluster that you run: see docs/how-to/external.md."
 )
 
 

@@ -46,11 +46,7 @@ _DAY, _MICROSECOND = timedelta(days=1), timedelta(microseconds=1)
 
 
 def query(
-    lake: StoredLake,
-    sql: str,
-    *,
-    master: str | None = None,
-    conf: Mapping[str, str] | None = None,
+    lake: StoredLake, sql: str, *, master: str | None = None, conf: Mapping[str, str] | None = None
 ) -> pa.Table:
     """The answer of a query as a table, in UTC; the tables of the lake are its temporary views. The
     first use of Spark in a process decides its `master` and `conf`. Raises QueryError for a query

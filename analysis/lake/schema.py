@@ -240,9 +240,7 @@ FAULTS: Final = Table(
         Column("ops_begun", NUMBER, "operations begun while it was in force"),
         Column("ops_acknowledged", NUMBER, "operations acknowledged meanwhile"),
         Column(
-            "leader_met",
-            FLAG,
-            "whether it met a leader; null: no leader is known, or not recorded",
+            "leader_met", FLAG, "whether it met a leader; null: no leader is known, or not recorded"
         ),
     ),
 )

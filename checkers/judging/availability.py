@@ -438,10 +438,7 @@ class Timeline:
         return times_ns, times_ns - np.compress(chosen, rows.intended_ns)
 
     def _longest_gap_s(
-        self,
-        load: _Load,
-        acknowledged: Ints,
-        again: Callable[[], Iterable[Writes | Operations]],
+        self, load: _Load, acknowledged: Ints, again: Callable[[], Iterable[Writes | Operations]]
     ) -> float:
         """The longest time without an acknowledgement between the first and the last attempt."""
         gap_ns = int(_gaps_ns([load.from_ns], acknowledged, [load.to_ns]).max())

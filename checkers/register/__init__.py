@@ -340,9 +340,7 @@ class Register(OneShard[Paired]):
             "lost", "registers lost", "a read at the end returned a value that had been replaced"
         ),
         Count(
-            "unacknowledged_found",
-            "writes without acknowledgement that were read",
-            of="attempted",
+            "unacknowledged_found", "writes without acknowledgement that were read", of="attempted"
         ),
         Count("searched_keys", "registers that needed a search"),
         Count("states", "configurations searched"),

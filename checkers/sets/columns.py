@@ -19,16 +19,7 @@ import numpy as np
 
 from harness.errors import HistoryError
 from harness.history.parquet_reader import some
-from harness.protocols.runs import (
-    INFO,
-    INVOKED,
-    NULL,
-    OK,
-    Bits,
-    Bools,
-    Ints,
-    Operations,
-)
+from harness.protocols.runs import INFO, INVOKED, NULL, OK, Bits, Bools, Ints, Operations
 
 ABSENT: Final = -1
 """The index of an invocation or completion that the history does not hold."""

@@ -162,10 +162,7 @@ def shared_plan(cells: Sequence[Cell]) -> tuple[Document, tuple[str, ...]]:
     names = tuple(f"cell-{number}" for number in range(1, len(cells) + 1))
     named = [{"name": name, **own} for name, (_, own) in zip(names, halves, strict=True)]
     common, load = halves[0][0], cells[0].resolved.plan.workload
-    of_all = {
-        "rate_per_s": load.rate_per_s * len(cells),
-        "processes": load.processes * len(cells),
-    }
+    of_all = {"rate_per_s": load.rate_per_s * len(cells), "processes": load.processes * len(cells)}
     every = _in_all([own for _, own in halves])
     for key in _OF_ANY_CELL:
         every.pop(key, None)

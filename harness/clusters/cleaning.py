@@ -88,12 +88,7 @@ def clean_all(*, dry_run: bool, kept: bool, only: Provider | None = None) -> Cle
 
 
 def _clean(
-    run: state.Registered,
-    cleaned: Cleaned,
-    only: Provider | None,
-    *,
-    dry_run: bool,
-    kept: bool,
+    run: state.Registered, cleaned: Cleaned, only: Provider | None, *, dry_run: bool, kept: bool
 ) -> None:
     with state.claimed(run.run_id) as dead:
         if not dead:

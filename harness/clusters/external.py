@@ -25,13 +25,7 @@ from pydantic import (
 )
 
 from harness import failures, registry
-from harness.errors import (
-    AcklossError,
-    EnvironmentFailure,
-    HarnessFailure,
-    HistoryError,
-    PlanError,
-)
+from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure, HistoryError, PlanError
 from harness.faults.journal import OpenAct, open_acts
 from harness.history.run_folder import RunDir
 from harness.levers.client import ClientLever, ConsumerLever

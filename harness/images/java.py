@@ -97,8 +97,7 @@ def _failure(recipe: Recipe, output: str) -> PlanError | EnvironmentFailure:
             hint="name a released version, such as 4.3.1",
         )
     return EnvironmentFailure(
-        f"the jars of {recipe.name} {recipe.version or ''} could not be fetched",
-        hint=cause(output),
+        f"the jars of {recipe.name} {recipe.version or ''} could not be fetched", hint=cause(output)
     )
 
 

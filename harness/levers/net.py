@@ -520,10 +520,7 @@ class NetLever(Lever[NetRecord]):
         return None
 
     def _with_all(
-        self,
-        try_: Callable[[Node, Node | None, Peer, NetRecord], T],
-        node: Node,
-        record: NetRecord,
+        self, try_: Callable[[Node, Node | None, Peer, NetRecord], T], node: Node, record: NetRecord
     ) -> list[T]:
         """Try with every peer in parallel: a dropped packet costs a full timeout."""
 

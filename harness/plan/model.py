@@ -248,9 +248,7 @@ class Reference(Section):
     source: str = Field(min_length=1, max_length=120, description="Their source; only text.")
     figures: Figures = Field(description="see [reference.figures]")
     differs: list[Sentence] = Field(
-        default_factory=list,
-        max_length=20,
-        description="Sentences: what differed there, and why.",
+        default_factory=list, max_length=20, description="Sentences: what differed there, and why."
     )
 
 
@@ -390,8 +388,7 @@ class Plan(Section):
         description="Published figures, to print beside the run's.",
     )
     cells: Annotated[list[Cell], AfterValidator(check_number)] = Field(
-        default_factory=list,
-        description="Several settings under one fault: see [[cells]].",
+        default_factory=list, description="Several settings under one fault: see [[cells]]."
     )
     yours: Yours = Field(
         default_factory=lambda: Yours(),

@@ -260,12 +260,7 @@ class Provider(ABC):
         slows or drops packets there cuts us off."""
         return frozenset()
 
-    def clean_hosts(
-        self,
-        known: set[str],
-        *,
-        dry_run: bool,
-    ) -> tuple[list[str], list[str]]:
+    def clean_hosts(self, known: set[str], *, dry_run: bool) -> tuple[list[str], list[str]]:
         """Remove what dead runs of any machine left on the hosts of its inventory, except those in
         `known`: returns what was removed, and what was left and why."""
         return [], []

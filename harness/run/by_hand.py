@@ -47,8 +47,7 @@ class Person(Operator):
                 file = self._file(fault, begun=begun)
                 if file is not None and file.exists():
                     raise PlanError(
-                        f"--signals: {file} exists before anything was requested",
-                        hint="remove it",
+                        f"--signals: {file} exists before anything was requested", hint="remove it"
                     )
 
     def done(self, fault: str, what: str, *, begun: bool, at_most_s: float) -> bool:

@@ -345,10 +345,7 @@ class CellRun:
         settings = validated(f"{who}: settings", [each["settings"] for each in found], _SETTINGS)
         (effective, requested), (now, asked) = found, settings
         promises = validated(f"{who}: promises()", target.promises(plan.document(), now), Promises)
-        if (promises.model, promises.partitions) != (
-            self.resolved.workload.model,
-            plan.partitions,
-        ):
+        if (promises.model, promises.partitions) != (self.resolved.workload.model, plan.partitions):
             raise HarnessFailure(
                 f"{who}: promises() returns those of {promises.partitions} partitions of the model "
                 f"{promises.model!r}, not of {plan.partitions} of {self.resolved.workload.model!r}"

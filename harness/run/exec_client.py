@@ -110,10 +110,7 @@ class Notes:
                 for at_ns, each in self._incidents
             )
             return Conduct(
-                command=self._command,
-                software=self.software,
-                incidents=incidents,
-                **self._counts,
+                command=self._command, software=self.software, incidents=incidents, **self._counts
             )
 
 
@@ -217,12 +214,7 @@ class Errors(NamedTuple):
 
 
 THEIRS: Final = Errors(
-    "CLIENT_DIED",
-    "CLIENT_HUNG",
-    "CLIENT_LIED",
-    "CLIENT_CRASHED",
-    "CLIENT_BLOCKED",
-    "UNANSWERED",
+    "CLIENT_DIED", "CLIENT_HUNG", "CLIENT_LIED", "CLIENT_CRASHED", "CLIENT_BLOCKED", "UNANSWERED"
 )
 OURS: Final = Errors(
     "_CLIENT_LOST", "_CLIENT_LOST", "_CLIENT_LOST", "_CRASHED", "_CLIENT_LOST", "_UNREPORTED"

@@ -76,11 +76,7 @@ def readers_of(target: Target[Any], plan: Plan) -> tuple[str, str]:
 
 
 def read_by(
-    target: Target[Any],
-    cluster: Cluster,
-    plan: Plan,
-    reader: str,
-    ranges: Ranges | None = None,
+    target: Target[Any], cluster: Cluster, plan: Plan, reader: str, ranges: Ranges | None = None
 ) -> tuple[pa.Table, list[End]]:
     """All that a reader has read, or what it has in these ranges, in the columns of READS but
     `run_id`, and how far it got. With ranges the target has `read_ranges`."""
@@ -214,10 +210,7 @@ WHOLE_FOR_NS = 1_000_000_000
 
 
 def wait_until_replicated(
-    settle_s: float,
-    observer: Observer,
-    stop: threading.Event,
-    clock: Clock,
+    settle_s: float, observer: Observer, stop: threading.Event, clock: Clock
 ) -> bool:
     """Wait until every partition of every cell is fully replicated and every node that was started
     again answers, and it stays so for a second (right after a heal it may be the old state). False:

@@ -170,11 +170,7 @@ class RunMetadata:
 
 def client_versions(writer: str, first: str, second: str) -> dict[str, str]:
     """What wrote, and what read or would have read, with their installed versions."""
-    return {
-        "client": writer,
-        "reader": _named(first),
-        "second_reader": _named(second),
-    }
+    return {"client": writer, "reader": _named(first), "second_reader": _named(second)}
 
 
 def _named(reader: str) -> str:

@@ -102,11 +102,7 @@ def in_order_of_time(parts: Sequence[Columns], notes: Sequence[tuple[int, ...]])
 
 
 def history_table(
-    columns: Columns,
-    *,
-    first: int,
-    codes: Mapping[str, Codes],
-    sets: Sequence[tuple[int, ...]],
+    columns: Columns, *, first: int, codes: Mapping[str, Codes], sets: Sequence[tuple[int, ...]]
 ) -> pa.Table:
     """The rows as those of HISTORY from index `first` on, without `run_id` and without columns that
     are null throughout. `sets` are what `elements` has places in."""

@@ -22,12 +22,7 @@ from harness.plan import number_of
 from harness.protocols import Distribution, ImageRef
 from targets.kafka.configuration import AGENT
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.versions import (
-    DEFAULT_VERSION,
-    JAR_FOLDER,
-    VERSION_JAR,
-    release_line,
-)
+from targets.kafka.versions import DEFAULT_VERSION, JAR_FOLDER, VERSION_JAR, release_line
 
 PROGRAMS: Final = {"java": "openjdk-17-jre-headless"}
 """What a host must have besides, by the Debian package that has it."""

@@ -13,14 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from harness.protocols import (
-    Cluster,
-    ImageRef,
-    Ingredients,
-    Node,
-    NodeSpec,
-    NodeView,
-)
+from harness.protocols import Cluster, ImageRef, Ingredients, Node, NodeSpec, NodeView
 from targets.kafka import kraft, migration, zookeeper
 from targets.kafka.brokers import Leadership
 from targets.kafka.plan import KafkaPlan

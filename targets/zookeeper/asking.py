@@ -273,11 +273,7 @@ def observe(node: Node, plan: ZooKeeperPlan, *, timeout_s: float) -> NodeView | 
 
 
 def view(
-    name: str,
-    plan: ZooKeeperPlan,
-    status: Status,
-    figures: Mapping[str, str],
-    shown: Shown,
+    name: str, plan: ZooKeeperPlan, status: Status, figures: Mapping[str, str], shown: Shown
 ) -> NodeView:
     """The view of a server with this status. `figures` are those of a leader."""
     epoch = status.epoch if shown.epoch is None else shown.epoch

@@ -100,8 +100,7 @@ class ZooKeeperWorkloadPlan(ServerWorkloadPlan):
         12, ge=1, le=64, description="Real clients (sessions), each with one operation in flight."
     )
     connect: Literal["all", "one"] = Field(
-        "all",
-        description="The servers that a client is given: all of them, or one each, in turn.",
+        "all", description="The servers that a client is given: all of them, or one each, in turn."
     )
     read: Literal["plain", "sync"] = Field(
         "plain", description="How values are read: a read alone, or a `sync` first."

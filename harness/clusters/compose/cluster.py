@@ -222,11 +222,7 @@ class ComposeCluster(ExternalCluster):
 
     def _attached(self, node: Matched) -> str:
         return attach(
-            self.client,
-            self.run_id,
-            self.infra_image,
-            name=node.name,
-            container=node.container.id,
+            self.client, self.run_id, self.infra_image, name=node.name, container=node.container.id
         )
 
     def _matched(self, containers: Mapping[str, Container]) -> list[Matched]:

@@ -19,15 +19,7 @@ from harness.levers import all_levers
 from harness.levers.program import ProgramLever
 from harness.machine import loop_disks
 from harness.machine.checks import DISK_MIN_BYTES, free_bytes, gib, memory_available
-from harness.protocols import (
-    OWN_DISK,
-    Cost,
-    Finding,
-    Order,
-    Provider,
-    RunCluster,
-    Target,
-)
+from harness.protocols import OWN_DISK, Cost, Finding, Order, Provider, RunCluster, Target
 
 # Measured on two cores: the time of a run beside its workload, on a kept and on a new cluster.
 _KEPT_S, _NEW_S = 5.0, 22.0

@@ -23,15 +23,7 @@ from harness.levers import all_levers, prepared
 from harness.levers.power import PowerLever
 from harness.machine import state
 from harness.machine.files import packed, scratch
-from harness.protocols import (
-    ImageRef,
-    Ingredients,
-    Lever,
-    Node,
-    NodeSpec,
-    Order,
-    RunCluster,
-)
+from harness.protocols import ImageRef, Ingredients, Lever, Node, NodeSpec, Order, RunCluster
 from harness.protocols.clusters import specs_of
 
 # Folders and files that the nodes' image would hold, uploaded to a host once and kept there.
@@ -109,11 +101,7 @@ class SshCluster:
         return {name: host.address for name, host in self.hosts.items()}
 
     def start_nodes(
-        self,
-        specs: Sequence[NodeSpec],
-        *,
-        folders: Mapping[Path, str],
-        programs: Mapping[str, str],
+        self, specs: Sequence[NodeSpec], *, folders: Mapping[Path, str], programs: Mapping[str, str]
     ) -> None:
         """Claim the hosts, make the nodes and start their processes. `folders`, as local folders by
         where a process sees them, are what an image would hold; `programs` are needed besides.

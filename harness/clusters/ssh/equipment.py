@@ -112,11 +112,7 @@ def installation(
             hint="leave it out: then it is uploaded",
         )
     return Installation(
-        system=system,
-        version=image.version,
-        paths=paths,
-        distribution=made.distribution,
-        file=file,
+        system=system, version=image.version, paths=paths, distribution=made.distribution, file=file
     )
 
 

@@ -74,12 +74,7 @@ class Line:
     processes that wait for an answer."""
 
     def __init__(
-        self,
-        address: tuple[str, int],
-        topic: str,
-        settings: Mapping[str, str],
-        *,
-        within_s: float,
+        self, address: tuple[str, int], topic: str, settings: Mapping[str, str], *, within_s: float
     ) -> None:
         """Raises Refused, or Lost when no producer was ready in time."""
         self.pending: set[int] = set()

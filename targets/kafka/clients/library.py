@@ -135,10 +135,7 @@ def protocol(plan: KafkaPlan) -> dict[str, str]:
     speaks = release_line_of(plan).speaks
     if speaks is None:
         return {}
-    return {
-        "api.version.request": "false",
-        "broker.version.fallback": ".".join(map(str, speaks)),
-    }
+    return {"api.version.request": "false", "broker.version.fallback": ".".join(map(str, speaks))}
 
 
 def librdkafka_protocol(plan: KafkaPlan) -> dict[str, str]:
@@ -173,12 +170,7 @@ ANY_DEFAULTS: Final[Mapping[str, str]] = {
 
 
 def setup_of(
-    plan: KafkaPlan,
-    connection: Mapping[str, JSON],
-    *,
-    number: int,
-    start: int,
-    run_id: str = "",
+    plan: KafkaPlan, connection: Mapping[str, JSON], *, number: int, start: int, run_id: str = ""
 ) -> bytes:
     """The setup line of a program that ackloss ships: the client `number`, started so often."""
     return setup_line(

@@ -187,11 +187,7 @@ class KafkaClient(ClientPool[Place[LibrdkafkaProducer]]):
     plans, and `more` is what else reaching the brokers takes."""
 
     def __init__(
-        self,
-        addresses: str,
-        plan: KafkaPlan,
-        settings: Mapping[str, str],
-        more: Mapping[str, str],
+        self, addresses: str, plan: KafkaPlan, settings: Mapping[str, str], more: Mapping[str, str]
     ) -> None:
         super().__init__([Place(number) for number in range(1, plan.workload.clients + 1)])
         self._settings = {**settings, **more}
