@@ -20,8 +20,7 @@ from harness.models import MODELS
 from harness.plan import FaultStep, Plan, plan_model
 from harness.protocols import Act, Nemesis, NodeOutline
 from harness.protocols.faults import ClientNemesis, names_met
-from harness.run.resolving import Here, ResolvedPlan, selecting
-from harness.run.schedule import ResolvedStep
+from harness.run.resolving import Here, ResolvedPlan, ResolvedStep, selecting
 from harness.wrong_values import dotted
 
 # What is allowed in a plan but probably not intended.

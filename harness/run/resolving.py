@@ -48,8 +48,23 @@ from harness.run.cells import (
     workload_of,
 )
 from harness.run.client_process import ClientCommand
-from harness.run.schedule import ResolvedStep, is_permanent
 from harness.wrong_values import dotted
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedStep:
+    """A step of the plan with its nemesis (None: it heals) and its parsed condition."""
+
+    step: FaultStep
+    condition: selectors.Condition | None
+    nemesis: Nemesis | None
+
+
+def is_permanent(nemesis: Nemesis | None) -> bool:
+    """Whether nothing undoes what it does."""
+    acts = nemesis.requires("any") if nemesis is not None else []
+    return any(act.record.permanent for act in acts)
+
 
 # The faults of a plan with their nemeses found: selectors and conditions are in the words of the
 # target, the cluster offers their levers, and no step meets what is not there.

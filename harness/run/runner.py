@@ -58,8 +58,8 @@ from harness.run.interrupts import Interrupts
 from harness.run.metadata import RunMetadata, client_versions
 from harness.run.observer import Observer
 from harness.run.recorder import Recorder
-from harness.run.resolving import ResolvedPlan
-from harness.run.schedule import ResolvedStep, Schedule
+from harness.run.resolving import ResolvedPlan, ResolvedStep
+from harness.run.schedule import Schedule
 
 # What can be done to a cluster: the levers of a run, the faults that are refused because one is
 # missing, and the proof that no fault is in force before the first operation.

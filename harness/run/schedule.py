@@ -25,25 +25,11 @@ from harness.protocols.clock import Clock, Task
 from harness.protocols.faults import Choice, ClientNemesis, Since, Vocabulary, names_met
 from harness.run.final_read import WHOLE_FOR_NS, are_fully_replicated
 from harness.run.observer import FRESH_NS, Observer
+from harness.run.resolving import ResolvedStep, is_permanent
 
 _TICK_S = 0.05
 _FIRST_S = 5.0
 """How long the first answer of a node is waited for: before it no leader is known."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ResolvedStep:
-    """A step of the plan with its nemesis (None: it heals) and its parsed condition."""
-
-    step: FaultStep
-    condition: Condition | None
-    nemesis: Nemesis | None
-
-
-def is_permanent(nemesis: Nemesis | None) -> bool:
-    """Whether nothing undoes what it does."""
-    acts = nemesis.requires("any") if nemesis is not None else []
-    return any(act.record.permanent for act in acts)
 
 
 @dataclass

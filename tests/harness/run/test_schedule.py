@@ -21,7 +21,8 @@ from harness.faults.journal import Journal, entries, windows
 from harness.plan import parse_plan
 from harness.protocols import Act, Lever, Nemesis, PartitionView, Proof, Situation, UndoRecord
 from harness.run.observer import Watched
-from harness.run.schedule import ResolvedStep, Schedule
+from harness.run.resolving import ResolvedStep
+from harness.run.schedule import Schedule
 from targets.kafka.vocabulary import VOCABULARY as KAFKA
 from tests.fixtures.dry_run import DryRunNode
 from tests.fixtures.virtual_time import S, VirtualTime
