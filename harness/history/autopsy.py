@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.faults.journal import windows
@@ -139,6 +138,8 @@ class Write(NamedTuple):
 
 def acknowledged(rundir: RunDir) -> list[Write]:
     """The acknowledged writes of a run, in the order of their acknowledgement."""
+    import pyarrow.compute as pc  # which takes as long to import as a target does
+
     begun: dict[int, float] = {}
     found = []
     names = ["type", "f", "value", "offset", "node", "time_ns"]

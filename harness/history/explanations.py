@@ -143,7 +143,8 @@ def chains_document(
     for each in explanations:
         document: dict[str, Any] = {"cause": each.cause}
         document["sentence"] = sentences.get(each.cause, _NOTHING)
-        document |= {"writes": len(each.values), "defect": each.cause in defects, **asdict(each)}
+        document |= {"writes": len(each.values), "defect": each.cause in defects}
+        document |= asdict(replace(each, values=()))
         del document["values"]
         chains.append(document)
     body = {"schema": SCHEMA_VERSION, "chains": chains}

@@ -14,19 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Protocol, Self
 
-from kafka.errors import KafkaError
-from kafka.protocol.admin import DescribeConfigsRequest
-from kafka.protocol.broker_version_data import BrokerVersionData
-from kafka.protocol.consumer import ListOffsetsRequest
-from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
-from kafka.protocol.parser import KafkaProtocol
-
 from harness.errors import HarnessFailure
 from harness.faults.own_traffic import NoAnswer, own_connection
 from harness.plan import number_of
 from harness.protocols import Cluster, Node, NodeView, PartitionView
 from harness.run.observer import merge
 from harness.servers import await_processes
+from targets.kafka import wire
 from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import OLDEST_IMAGE, lowest_version, spoken_by
@@ -62,9 +56,9 @@ class Connection:
         """Connect to a node of this version of Kafka. `own`: for the harness; else for its
         workload, as part of what faults meet. Raises NotReached."""
         self._name = f"{address}:{port}"
-        self._protocol = KafkaProtocol(client_id="ackloss")
+        self._protocol = wire.KafkaProtocol(client_id="ackloss")
         number = number_of(version)
-        self._speaks = BrokerVersionData(number, spoken_by(number))
+        self._speaks = wire.BrokerVersionData(number, spoken_by(number))
         try:
             self._socket = (
                 own_connection(address, port, timeout_s=timeout_s)
@@ -82,7 +76,7 @@ class Connection:
             self._protocol.send_request(request)
             received = self.exchange(self._protocol.send_bytes(), timeout_s=timeout_s)
             ((_, response),) = self._protocol.receive_bytes(received)
-        except (KafkaError, ValueError) as error:
+        except (wire.KafkaError, ValueError) as error:
             raise NoAnswer(f"{self._name}: {error}") from error
         return response
 
@@ -187,8 +181,8 @@ Values = dict[str, str | None]
 
 def metadata(ask: Ask, node: str, topics: Sequence[str], *, timeout_s: float) -> Any:
     """What a broker reports to clients about the brokers and these topics. Raises NoAnswer."""
-    named = [MetadataRequest.MetadataRequestTopic(name=each) for each in topics]
-    request = MetadataRequest(topics=named, allow_auto_topic_creation=False)
+    named = [wire.MetadataRequest.MetadataRequestTopic(name=each) for each in topics]
+    request = wire.MetadataRequest(topics=named, allow_auto_topic_creation=False)
     return ask(node, request, timeout_s=timeout_s)
 
 
@@ -216,12 +210,12 @@ def offset(
 ) -> int | None:
     """Where a partition begins (`EARLIEST`) or ends (`LATEST`) for readers of an isolation, as its
     leader reports it; null when it does not."""
-    kind = ListOffsetsRequest.ListOffsetsTopic
+    kind = wire.ListOffsetsRequest.ListOffsetsTopic
     of_partition = kind.ListOffsetsPartition(
         partition_index=partition, timestamp=which, max_num_offsets=1, current_leader_epoch=NO_EPOCH
     )
     named = kind(name=topic, partitions=[of_partition])
-    request = ListOffsetsRequest(replica_id=-1, topics=[named], isolation_level=isolation)
+    request = wire.ListOffsetsRequest(replica_id=-1, topics=[named], isolation_level=isolation)
     try:
         answer = ask(leader, request, timeout_s=_ANSWER_S).topics[0].partitions[0]
     except NoAnswer:
@@ -235,10 +229,10 @@ def configs(ask: Ask, node: str, kind: int, name: str) -> Values | None:
     """Settings in force, by name, as a node reports them (DescribeConfigs), without the keys that
     it only echoes: those have no value, and no type where it reports types. `None` where it does
     not let us read them. Raises NoAnswer."""
-    requested = DescribeConfigsRequest.DescribeConfigsResource(
+    requested = wire.DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=kind, resource_name=name, configuration_keys=None
     )
-    answer = ask(node, DescribeConfigsRequest(resources=[requested]), timeout_s=_CONFIGS_S)
+    answer = ask(node, wire.DescribeConfigsRequest(resources=[requested]), timeout_s=_CONFIGS_S)
     if answer.results[0].error_code:
         return None
     return {
@@ -255,7 +249,7 @@ def features(ask: Ask, node: str) -> dict[str, int]:
 
 def finalized_and_highest(ask: Ask, node: str) -> tuple[dict[str, int], dict[str, int]]:
     """The same, and the highest levels that the node supports. Raises NoAnswer."""
-    request = ApiVersionsRequest(client_software_name="ackloss", client_software_version="1")
+    request = wire.ApiVersionsRequest(client_software_name="ackloss", client_software_version="1")
     answer = ask(node, request, timeout_s=_ANSWER_S)
     finalized = {f.name: int(f.max_version_level) for f in answer.finalized_features or []}
     return finalized, {f.name: int(f.max_version) for f in answer.supported_features or []}

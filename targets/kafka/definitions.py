@@ -26,11 +26,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal
 
-from kafka import KafkaConsumer, KafkaProducer
-
 from harness.errors import PlanError, nearest
 from harness.plan import Scalar, number_of
 from harness.protocols.systems import SettingHelp
+from targets.kafka import wire
 from targets.kafka.promises import SPELLINGS, acks_of
 
 _LIKE: Final = 0.8
@@ -346,8 +345,8 @@ class ClientSetting:
         if library == "java":
             return self.java
         if library == "kafka-python":
-            known = (KafkaProducer if "producer" in self.levels else KafkaConsumer).DEFAULT_CONFIG
-            return self.librdkafka if self.keyword in known else ""
+            known = wire.KafkaProducer if "producer" in self.levels else wire.KafkaConsumer
+            return self.librdkafka if self.keyword in known.DEFAULT_CONFIG else ""
         return self.librdkafka
 
     @property

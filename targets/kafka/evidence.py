@@ -16,7 +16,6 @@ from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.faults.journal import windows
@@ -410,7 +409,7 @@ def _replaced(rundir: RunDir, partition: int, lost: Sequence[Write]) -> tuple[in
     found: list[tuple[int, str]] = []
     for part in rundir.parts(rundir.reads) if acknowledged else ():
         table = pq.ParquetFile(part).read(columns=["partition", "offset", "value"])
-        table = table.filter(pc.equal(table["partition"], partition))
+        table = table.filter(pa.array(table["partition"].to_numpy() == partition))
         for offset, value in zip(
             table["offset"].to_pylist(), table["value"].to_pylist(), strict=True
         ):

@@ -27,8 +27,6 @@ from typing import Any, ClassVar, Final
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
-from kafka import KafkaAdminClient
-from kafka import errors as theirs
 
 from harness.errors import EnvironmentFailure, HarnessFailure, PlanError, nearest
 from harness.faults.own_traffic import NoAnswer
@@ -48,7 +46,7 @@ from harness.protocols import (
     with_role,
 )
 from harness.protocols.systems import JSON
-from targets.kafka import effective
+from targets.kafka import effective, wire
 from targets.kafka.brokers import (
     Values,
     await_none,
@@ -223,11 +221,11 @@ class Session:
 
     def __init__(self, access: Access, properties: ClientProperties) -> None:
         self._access, self._properties = access, properties
-        self._client: KafkaAdminClient | None = None
+        self._client: wire.KafkaAdminClient | None = None
         self._lock = Lock()
 
     @property
-    def admin(self) -> KafkaAdminClient:
+    def admin(self) -> wire.KafkaAdminClient:
         """kafka-python's client of administrators. Raises EnvironmentFailure."""
         with self._lock:
             if self._client is None:
@@ -248,7 +246,7 @@ class Session:
         Raises EnvironmentFailure."""
         try:
             described = self.admin.describe_cluster()
-        except theirs.KafkaError as error:
+        except wire.KafkaError as error:
             raise self.failure(f"does not report its brokers: {_named(error)}") from error
         return {int(each["broker_id"]): each for each in described["brokers"]}
 
@@ -263,7 +261,7 @@ class Session:
                 )
 
             return manager.run(answered)
-        except (theirs.KafkaError, EnvironmentFailure, OSError, ValueError) as error:
+        except (wire.KafkaError, EnvironmentFailure, OSError, ValueError) as error:
             raise NoAnswer(f"broker {broker}: {_named(error)}") from error
 
     def close(self) -> None:
@@ -273,9 +271,9 @@ class Session:
         if client is not None:
             client.close()
 
-    def _opened(self, timeout_s: float) -> KafkaAdminClient:
+    def _opened(self, timeout_s: float) -> wire.KafkaAdminClient:
         try:
-            return KafkaAdminClient(
+            return wire.KafkaAdminClient(
                 bootstrap_servers=list(self._access.addresses),
                 bootstrap_timeout_ms=int(timeout_s * 1000),
                 client_id="ackloss-admin",
@@ -284,7 +282,7 @@ class Session:
                 metadata_max_age_ms=2000,
                 **self._properties.kafka_python,
             )
-        except theirs.KafkaError as error:
+        except wire.KafkaError as error:
             self._shake_hands()  # says why, where it fails
             raise self.failure(f"does not answer kafka-python: {_named(error)}") from error
 
@@ -568,7 +566,7 @@ class KafkaGuest(KafkaLog, GuestTarget[KafkaPlan]):
         if here and not dry_run:
             try:
                 self._delete(here)
-            except theirs.KafkaError as error:
+            except wire.KafkaError as error:
                 raise self.session.failure(f"does not answer: {_named(error)}") from error
         return [in_words(name) for name in sorted(here)]
 
@@ -593,9 +591,9 @@ class KafkaGuest(KafkaLog, GuestTarget[KafkaPlan]):
                     {plan.topic.name: wanted}, raise_errors=False
                 )
                 break
-            except theirs.KafkaError as error:
+            except wire.KafkaError as error:
                 # brokers that have just started do not all know each other
-                passes = error.retriable or isinstance(error, theirs.UnknownBrokerIdError)
+                passes = error.retriable or isinstance(error, wire.UnknownBrokerIdError)
                 if not passes or time.monotonic() > deadline:
                     raise self.session.failure(f"makes no topic: {_named(error)}") from error
             made = [0, _TOPIC_EXISTS]  # by a request that was not answered
@@ -603,7 +601,7 @@ class KafkaGuest(KafkaLog, GuestTarget[KafkaPlan]):
         code, why = answers["topics"][0]["error_code"], answers["topics"][0].get("error_message")
         if code in made:
             return
-        sentence = f"{theirs.for_code(code).__name__}{f': {why}' if why else ''}".rstrip(".")
+        sentence = f"{wire.for_code(code).__name__}{f': {why}' if why else ''}".rstrip(".")
         if code in _WRONG:
             raise PlanError(f"the cluster refuses the topic: {sentence}", key="topic.settings")
         raise self.session.failure(f"refuses the topic {plan.topic.name}: {sentence}")
@@ -616,15 +614,15 @@ class KafkaGuest(KafkaLog, GuestTarget[KafkaPlan]):
             answer = self.session.admin.create_topics(
                 wanted, validate_only=True, raise_errors=False
             )
-        except theirs.IncompatibleBrokerVersion:
+        except wire.IncompatibleBrokerVersion:
             why = "may be made or not: these brokers do not say it without making one"
             return Finding(what, Status.WARN, why)
-        except theirs.KafkaError as error:
+        except wire.KafkaError as error:
             why = f"the cluster does not say whether it may be made: {type(error).__name__}"
             return Finding(what, Status.MISSING, why, "run `ackloss doctor --cluster FILE` again")
         if code := answer["topics"][0]["error_code"]:
             fix = f"grant Create and Delete on topics with the prefix {PREFIX}"
-            refused = f"the cluster refuses it: {theirs.for_code(code).__name__}"
+            refused = f"the cluster refuses it: {wire.for_code(code).__name__}"
             return Finding(what, Status.MISSING, refused, fix)
         return Finding(what, Status.OK, "may be made (validated by the cluster; none was made)")
 
@@ -633,7 +631,7 @@ class KafkaGuest(KafkaLog, GuestTarget[KafkaPlan]):
         while left and time.monotonic() < deadline:
             answer = self.session.admin.delete_topics(sorted(left), raise_errors=False)
             codes = {topic["error_code"] for topic in answer["topics"]} - {0, _UNKNOWN_TOPIC}
-            why = ", ".join(theirs.for_code(code).__name__ for code in sorted(codes))
+            why = ", ".join(wire.for_code(code).__name__ for code in sorted(codes))
             time.sleep(_POLL_S)
             left = names & self._names()
         if left:
@@ -645,7 +643,7 @@ class KafkaGuest(KafkaLog, GuestTarget[KafkaPlan]):
     def _names(self) -> set[str]:
         try:
             return {*self.session.admin.list_topics()}
-        except theirs.KafkaError as error:
+        except wire.KafkaError as error:
             raise self.session.failure(f"does not answer: {_named(error)}") from error
 
 

@@ -22,15 +22,6 @@ from typing import Any, Final
 
 import orjson
 from crc32c import crc32c
-from kafka.errors import for_code
-from kafka.protocol.admin import (
-    AlterPartitionReassignmentsRequest,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    DescribeQuorumRequest,
-    ElectionType,
-    ElectLeadersRequest,
-)
 
 from harness.errors import HarnessFailure, PlanError
 from harness.faults.own_traffic import NoAnswer
@@ -47,7 +38,7 @@ from harness.protocols import (
     NodeView,
     with_role,
 )
-from targets.kafka import brokers
+from targets.kafka import brokers, wire
 from targets.kafka.brokers import LEADERS_S, Leadership, ask, ask_of
 from targets.kafka.configuration import (
     BROKER_PORT,
@@ -291,9 +282,9 @@ def observe_each(
 def _active_controller(
     node: Node, plan: KafkaPlan, timeout_s: float
 ) -> tuple[str | None, int | None]:
-    partition = DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)
-    topic = DescribeQuorumRequest.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
-    request = DescribeQuorumRequest[0](topics=[topic])
+    partition = wire.DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)
+    topic = wire.DescribeQuorumRequest.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
+    request = wire.DescribeQuorumRequest[0](topics=[topic])
     answer = ask(node.address, CONTROLLER_PORT, request, timeout_s=timeout_s)
     if answer.error_code or not answer.topics:
         return None, None
@@ -331,7 +322,9 @@ def _create(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
     topic = creatable(plan)
 
     def missing() -> str | None:
-        request = CreateTopicsRequest[7](topics=[topic], timeout_ms=10_000, validate_only=False)
+        request = wire.CreateTopicsRequest[7](
+            topics=[topic], timeout_ms=10_000, validate_only=False
+        )
         try:
             address = with_role(cluster, "broker")[0].address
             answer = ask(address, BROKER_PORT, request, timeout_s=12).topics[0]
@@ -344,7 +337,7 @@ def _create(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
                 f"the cluster refuses a setting of the topic: {answer.error_message}",
                 key="topic.settings",
             )
-        return f"the topic could not be made: {for_code(answer.error_code).__name__}"
+        return f"the topic could not be made: {wire.for_code(answer.error_code).__name__}"
 
     brokers.await_none(cluster, missing, deadline)
 
@@ -352,7 +345,7 @@ def _create(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
 def creatable(plan: KafkaPlan) -> Any:
     """The topic as it is requested. Where the plan does not say who is to lead, Kafka itself
     spreads its leaders, over racks too."""
-    kind = CreateTopicsRequest.CreatableTopic
+    kind = wire.CreateTopicsRequest.CreatableTopic
     is_placed = plan.topic.leaders == "one" or plan.topic.first_leader is not None
     placed = assignment(plan) if is_placed else {}
     return kind(
@@ -375,7 +368,7 @@ def forget(cluster: Cluster, topics: Sequence[str]) -> None:
     left, deadline, why = list(topics), time.monotonic() + _DELETE_S, "no broker answered"
     while time.monotonic() < deadline:
         for broker in with_role(cluster, "broker"):
-            request = DeleteTopicsRequest[3](topic_names=left, timeout_ms=5000)
+            request = wire.DeleteTopicsRequest[3](topic_names=left, timeout_ms=5000)
             try:
                 answer = ask(broker.address, BROKER_PORT, request, timeout_s=6)
             except NoAnswer as error:
@@ -386,7 +379,7 @@ def forget(cluster: Cluster, topics: Sequence[str]) -> None:
             if not left:
                 return
             if left[0] in codes:
-                why = for_code(codes[left[0]]).__name__
+                why = wire.for_code(codes[left[0]]).__name__
         time.sleep(0.2)
     raise HarnessFailure(f"the topic {left[0]} could not be deleted: {why}")
 
@@ -414,13 +407,13 @@ class KraftLeadership(Leadership):
 
     def reorder(self, wanted: Mapping[int, Sequence[str]]) -> None:
         """A reassignment to the same replicas in another order: done once it is answered."""
-        ids, kind = node_ids(self.plan), AlterPartitionReassignmentsRequest.ReassignableTopic
+        ids, kind = node_ids(self.plan), wire.AlterPartitionReassignmentsRequest.ReassignableTopic
         partitions = [
             kind.ReassignablePartition(partition_index=n, replicas=[ids[name] for name in names])
             for n, names in wanted.items()
         ]
         topic = kind(name=self.plan.topic.name, partitions=partitions)
-        request = AlterPartitionReassignmentsRequest[0](
+        request = wire.AlterPartitionReassignmentsRequest[0](
             timeout_ms=int(_REQUEST_S * 1000), topics=[topic]
         )
         for part in self._asked(request).responses[0].partitions:
@@ -432,11 +425,11 @@ class KraftLeadership(Leadership):
 
     def elect(self, partitions: Sequence[int]) -> Mapping[int, str]:
         """A preferred leader election, of these partitions alone."""
-        topic = ElectLeadersRequest.TopicPartitions(
+        topic = wire.ElectLeadersRequest.TopicPartitions(
             topic=self.plan.topic.name, partitions=list(partitions)
         )
-        request = ElectLeadersRequest[2](
-            election_type=ElectionType.PREFERRED,
+        request = wire.ElectLeadersRequest[2](
+            election_type=wire.ElectionType.PREFERRED,
             topic_partitions=[topic],
             timeout_ms=int(_REQUEST_S * 1000),
         )
@@ -468,7 +461,7 @@ class KraftLeadership(Leadership):
 
 def _name(error_code: int) -> str:
     """The broker's own name of an error: PREFERRED_LEADER_NOT_AVAILABLE."""
-    return str(for_code(error_code).message)
+    return str(wire.for_code(error_code).message)
 
 
 leadership = KraftLeadership

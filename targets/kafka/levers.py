@@ -31,10 +31,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple
 
-from kafka.errors import for_code
-from kafka.protocol.admin import DescribeQuorumRequest
-from kafka.protocol.api_message import ApiMessage
-
 from harness.errors import AcklossError, HarnessFailure, PlanError
 from harness.faults.own_traffic import NoAnswer
 from harness.faults.records import DiskRecord, LeadershipRecord, MembersRecord, Move
@@ -42,7 +38,7 @@ from harness.levers.commands import poll_until
 from harness.levers.disk import Change, DiskLever, Read, Sizes, Storage, check_size
 from harness.levers.protocol import ProtocolLever
 from harness.protocols import Cluster, Lever, Node, PartitionView, Proof, UndoRecord
-from targets.kafka import kraft, proxy
+from targets.kafka import kraft, proxy, wire
 from targets.kafka.brokers import Ask, Leadership, ask, ask_of, metadata
 from targets.kafka.configuration import CONTROLLER_PORT, node_ids
 from targets.kafka.definitions import of_topic
@@ -412,24 +408,6 @@ _THERE, _GONE = 126, 127
 _LATER: Final = frozenset({3, 5, 6, 7, 41})
 """No leader yet, another one, or not yet: a change is not committed, or the voter is behind."""
 
-_HERE: Final = "targets.kafka.messages"
-
-
-class AddRaftVoterRequest(ApiMessage, load_json=_HERE):  # type: ignore[call-arg, misc]
-    """Makes a replica a voter."""
-
-
-class AddRaftVoterResponse(ApiMessage, load_json=_HERE):  # type: ignore[call-arg, misc]
-    """Whether it is one."""
-
-
-class RemoveRaftVoterRequest(ApiMessage, load_json=_HERE):  # type: ignore[call-arg, misc]
-    """Takes a voter out."""
-
-
-class RemoveRaftVoterResponse(ApiMessage, load_json=_HERE):  # type: ignore[call-arg, misc]
-    """Whether it is none."""
-
 
 @dataclass(frozen=True)
 class MembersLever(Lever[MembersRecord]):
@@ -454,7 +432,7 @@ class MembersLever(Lever[MembersRecord]):
         if record.unseen is not None:
             raise HarnessFailure(record.unseen)
         for name, directory in _entries(record):
-            request = RemoveRaftVoterRequest(
+            request = wire.RemoveRaftVoterRequest(
                 version=0,
                 cluster_id=None,
                 voter_id=self._number(name),
@@ -464,10 +442,10 @@ class MembersLever(Lever[MembersRecord]):
 
     def undo(self, record: MembersRecord) -> None:
         """Add those that are none."""
-        listener = AddRaftVoterRequest.Listener
+        listener = wire.AddRaftVoterRequest.Listener
         for name, directory in _entries(record):
             at = listener(name="CONTROLLER", host=self.nodes[name].address, port=CONTROLLER_PORT)
-            request = AddRaftVoterRequest(
+            request = wire.AddRaftVoterRequest(
                 version=0,
                 cluster_id=None,
                 timeout_ms=round(_ASK_S * 1000),
@@ -500,8 +478,8 @@ class MembersLever(Lever[MembersRecord]):
     def _voters(self) -> dict[int, uuid.UUID]:
         """The directory ids of the voters by number, as the active controller reports them. Raises
         NoAnswer."""
-        partition = DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)
-        topic = DescribeQuorumRequest.TopicData(
+        partition = wire.DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)
+        topic = wire.DescribeQuorumRequest.TopicData(
             topic_name=kraft.METADATA_TOPIC, partitions=[partition]
         )
 
@@ -511,7 +489,9 @@ class MembersLever(Lever[MembersRecord]):
                 return None
             return {each.replica_id: each.replica_directory_id for each in found.current_voters}
 
-        found: dict[int, uuid.UUID] = self._asked(DescribeQuorumRequest[2](topics=[topic]), voters)
+        found: dict[int, uuid.UUID] = self._asked(
+            wire.DescribeQuorumRequest[2](topics=[topic]), voters
+        )
         return found
 
     def _request(self, request: Any, *, done: int, what: str) -> None:
@@ -522,7 +502,7 @@ class MembersLever(Lever[MembersRecord]):
             code = answer.error_code
             if code in (0, done):
                 return True
-            why = f"{for_code(code).__name__}: {answer.error_message}"
+            why = f"{wire.for_code(code).__name__}: {answer.error_message}"
             return None if code in _LATER else False
 
         while time.monotonic() < deadline:

@@ -15,9 +15,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from kafka import errors
-from kafka.protocol.api_key import ApiKey
-
 from harness.errors import PlanError
 from harness.images.keeping import Say
 from harness.levers.protocol import Requests
@@ -34,6 +31,7 @@ from harness.levers.proxied import (
 )
 from harness.plan import number_of
 from harness.protocols import ImageRef, Ingredients, NodeSpec
+from targets.kafka import wire
 from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT
 from targets.kafka.jars import compiled
 from targets.kafka.plan import KafkaPlan
@@ -127,13 +125,13 @@ def requests(ids: Callable[[str], tuple[str, ...]] = lambda _: ()) -> Requests:
 @cache
 def apis() -> Mapping[str, int]:
     """The number of every API by its name."""
-    return {each.name: int(each) for each in ApiKey}
+    return {each.name: int(each) for each in wire.ApiKey}
 
 
 @cache
 def codes() -> Mapping[str, int]:
     """The number of every error by its name, but the absence of one."""
-    found = {each.message: each.errno for each in errors.kafka_errors.values() if each.errno}
+    found = {each.message: each.errno for each in wire.kafka_errors.values() if each.errno}
     named = {str(name): int(code) for name, code in found.items() if name and name.isupper()}
     return {**named, **SAME}
 

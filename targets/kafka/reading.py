@@ -38,14 +38,13 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from kafka.errors import for_code
-from kafka.protocol.consumer import FetchRequest
 from numpy.typing import NDArray
 
 from harness.faults.own_traffic import NoAnswer
 from harness.history import READS
 from harness.protocols import Cluster, End, NodeView, Range, with_role
 from harness.run.observer import merge
+from targets.kafka import wire
 from targets.kafka.brokers import EARLIEST, LATEST, NO_EPOCH, Ask, Connections, ask_of, offset
 from targets.kafka.clients.library import CONFLUENT, OURS, bootstrap, librdkafka_protocol
 from targets.kafka.configuration import BROKER_PORT
@@ -151,21 +150,21 @@ def _stuck(partition: int, position: int, size_bytes: int) -> str:
 
 
 def _fetch_request(topic: str, partition: int, position: int, size_bytes: int) -> Any:
-    of_partition = FetchRequest.FetchTopic.FetchPartition(
+    of_partition = wire.FetchRequest.FetchTopic.FetchPartition(
         partition=partition, fetch_offset=position, partition_max_bytes=size_bytes
     )
-    return FetchRequest(
+    return wire.FetchRequest(
         max_version=HIGHEST_VERSION,
         max_wait_ms=_WAIT_MS,
         min_bytes=1,
         max_bytes=size_bytes,
         isolation_level=_READ_UNCOMMITTED,
-        topics=[FetchRequest.FetchTopic(topic=topic, partitions=[of_partition])],
+        topics=[wire.FetchRequest.FetchTopic(topic=topic, partitions=[of_partition])],
     )
 
 
 def _error_name(code: int) -> str:
-    return str(for_code(code).message)
+    return str(wire.for_code(code).message)
 
 
 HARMLESS: Final[Mapping[int, str]] = {

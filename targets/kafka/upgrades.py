@@ -17,16 +17,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
-from kafka.errors import for_code
-from kafka.protocol.admin import UpdateFeaturesRequest
-
 from harness.errors import HarnessFailure, PlanError
 from harness.faults.own_traffic import NoAnswer
 from harness.faults.records import FeaturesRecord, Level
 from harness.levers.commands import poll_until
 from harness.plan import number_of
 from harness.protocols import CLIENT_ROLE, NODE_DATA, Lever, Node, Proof, UndoRecord
-from targets.kafka import migration
+from targets.kafka import migration, wire
 from targets.kafka.brokers import Ask, ask_of, features, finalized_and_highest
 from targets.kafka.configuration import LOGS
 from targets.kafka.plan import KafkaPlan
@@ -104,7 +101,7 @@ class FeaturesLever(Lever[FeaturesRecord]):
         if not record.found:
             raise HarnessFailure("not every node has reported the levels of its features")
         had = {each.feature: each.level for each in record.found}
-        kind = UpdateFeaturesRequest.FeatureUpdateKey
+        kind = wire.UpdateFeaturesRequest.FeatureUpdateKey
         lower = _UNSAFE if record.unsafe else _SAFE
         updates = [
             kind(
@@ -114,7 +111,7 @@ class FeaturesLever(Lever[FeaturesRecord]):
             )
             for each in record.levels
         ]
-        request = UpdateFeaturesRequest[1](
+        request = wire.UpdateFeaturesRequest[1](
             timeout_ms=_CHANGE_MS, feature_updates=updates, validate_only=False
         )
         answer = self._ask(
@@ -124,7 +121,7 @@ class FeaturesLever(Lever[FeaturesRecord]):
         )
         for each in (answer, *(answer.results or ())):
             if each.error_code:
-                why = each.error_message or for_code(each.error_code).__name__
+                why = each.error_message or wire.for_code(each.error_code).__name__
                 raise HarnessFailure(f"the change of levels was refused: {why}")
 
     def undo(self, record: FeaturesRecord) -> None:

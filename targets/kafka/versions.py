@@ -13,13 +13,10 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache
 from typing import Final
 
-from kafka.protocol.admin import DescribeConfigsRequest
-from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
-from kafka.protocol.metadata import MetadataRequest
-
 from harness.errors import PlanError
 from harness.images.recipe import Recipe
 from harness.plan import number_of
+from targets.kafka import wire
 from targets.kafka.plan import KafkaPlan
 
 JAR_FOLDER = "/opt/kafka/libs"
@@ -264,14 +261,15 @@ def spoken_by(version: tuple[int, ...]) -> Mapping[int, tuple[int, int]]:
     """The APIs that brokers of a version report to clients, by number with the first and the last
     version of their requests: kafka-python's table. Leader epochs in metadata are reliable from 2.4
     on (KAFKA-9212), so of brokers before none are read."""
-    table = BROKER_API_VERSIONS[max(each for each in BROKER_API_VERSIONS if each <= version)]
-    key = MetadataRequest.API_KEY
+    tables = wire.BROKER_API_VERSIONS
+    table = tables[max(each for each in tables if each <= version)]
+    key = wire.MetadataRequest.API_KEY
     return table if version >= (2, 4) else {**table, key: (0, min(table[key][1], 5))}
 
 
 def reports_settings(plan: KafkaPlan) -> bool:
     """Whether brokers of a plan's version report the settings in force (KIP-133)."""
-    return DescribeConfigsRequest.API_KEY in spoken_by(_number(plan))
+    return _number(plan) >= (0, 11)
 
 
 def controllers_report(plan: KafkaPlan) -> bool:

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from confluent_kafka import KafkaError
-from kafka import errors as theirs
-from kafka.codec import has_lz4, has_snappy, has_zstd
 
 from harness.errors import PlanError
 from harness.models import LOG
@@ -22,7 +20,7 @@ from harness.protocols.clock import RealClock
 from harness.protocols.systems import JSON
 from harness.run.client_process import ClientCommand, ClientLog, ClientProcess, Ready
 from harness.run.exec_client import ExecClient
-from targets.kafka import definitions
+from targets.kafka import definitions, wire
 from targets.kafka.clients.library import Library, outcome, protocol, refusals, setup_of
 from targets.kafka.configuration import text
 from targets.kafka.definitions import DEFAULTS, KAFKA_PYTHON, meant, place_of, requested
@@ -34,13 +32,13 @@ _PROGRAM: Final = Path(__file__).with_name("kafka_python_client.py")
 _BLOCK_MS: Final = "3000"
 """How long handing over a write may wait while the topic is unknown."""
 
-_CODES: Final[Mapping[type[Exception], int]] = {
-    theirs.KafkaTimeoutError: KafkaError._MSG_TIMED_OUT,
-    theirs.KafkaConnectionError: KafkaError._TRANSPORT,
-    theirs.Cancelled: KafkaError._TRANSPORT,
-    theirs.NodeNotReadyError: KafkaError._TRANSPORT,
-    ValueError: KafkaError._UNKNOWN_PARTITION,  # from `send` alone
-    theirs.IllegalStateError: KafkaError._PURGE_INFLIGHT,  # "Producer is closed forcefully"
+_CODES: Final = {
+    "KafkaTimeoutError": KafkaError._MSG_TIMED_OUT,
+    "KafkaConnectionError": KafkaError._TRANSPORT,
+    "Cancelled": KafkaError._TRANSPORT,
+    "NodeNotReadyError": KafkaError._TRANSPORT,
+    ValueError.__name__: KafkaError._UNKNOWN_PARTITION,  # from `send` alone
+    "IllegalStateError": KafkaError._PURGE_INFLIGHT,  # "Producer is closed forcefully"
 }
 """What errors without a code of Kafka's protocol are to librdkafka. All prove nothing."""
 
@@ -48,8 +46,7 @@ _CODES: Final[Mapping[type[Exception], int]] = {
 def _named(error: str) -> tuple[str, int | None]:
     """An error's name and code, by the name of kafka-python's class: one set for all libraries
     where there is a code."""
-    kind = ValueError if error == ValueError.__name__ else getattr(theirs, error, None)
-    code = _CODES.get(kind, getattr(kind, "errno", None)) if kind else None
+    code = _CODES.get(error, getattr(getattr(wire, error, None), "errno", None))
     return (error if code is None else KafkaError(code).name()), code
 
 
@@ -108,8 +105,8 @@ _IN_FLIGHT: Final = "max.in.flight.requests.per.connection"
 _MOST_IN_FLIGHT: Final = 5
 _LINGER_MS: Final = "0"  # kafka-python's own default
 _ACKS: Final[Mapping[str, int]] = {ALL: -1, LEADER: 1, NOBODY: 0}
-_CODECS: Final = {"snappy": has_snappy, "lz4": has_lz4, "zstd": has_zstd}
-"""Compressions that need a Python package, and whether it is here."""
+_CODECS: Final = ("snappy", "lz4", "zstd")
+"""Compressions that need a Python package."""
 
 
 def settings_in_force(plan: KafkaPlan) -> dict[str, str]:
@@ -154,7 +151,7 @@ def _wrong(force: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     if in_flight == 0:
         yield _IN_FLIGHT, "no request may be under way"
     codec = force.get("compression.type", "none")
-    if codec in _CODECS and not _CODECS[codec]():
+    if codec in _CODECS and not getattr(wire, f"has_{codec}")():
         yield "compression.type", f"kafka-python finds no Python package for {codec}"
     if force["enable.idempotence"] == "true":
         if force["acks"] != ALL:

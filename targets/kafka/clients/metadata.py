@@ -23,21 +23,12 @@ from dataclasses import dataclass
 from importlib.metadata import version as installed
 from typing import Any, ClassVar, Final
 
-from kafka.errors import for_code
-from kafka.protocol.admin import (
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    DescribeConfigsRequest,
-    IncrementalAlterConfigsRequest,
-)
-from kafka.protocol.metadata import MetadataRequest
-
 from harness.errors import PlanError
 from harness.plan import number_of
 from harness.protocols import FAIL, Client, Cluster, Completion, Invoke, with_role
 from harness.run.blocking import ThreadedClient
 from harness.servers import ErrorAnswer, ErrorRow, KeyValueClient, Moving, NotSent, in_turn
+from targets.kafka import wire
 from targets.kafka.brokers import BROKER, TOPIC, Connections, NotReached
 from targets.kafka.clients.library import Library
 from targets.kafka.configuration import BROKER_PORT
@@ -106,10 +97,10 @@ class MetadataClient(KeyValueClient):
             (topic,) = self._metadata([self._topic(key)]).topics
             return None if topic.error_code == UNKNOWN_TOPIC else len(topic.partitions)
         kind, name, source = self._resource(key)
-        resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource = wire.DescribeConfigsRequest.DescribeConfigsResource(
             resource_type=kind, resource_name=name, configuration_keys=[SETTINGS[kind]]
         )
-        request = DescribeConfigsRequest(resources=[resource])
+        request = wire.DescribeConfigsRequest(resources=[resource])
         (answer,) = self._ask(self._at(key), request).results
         if answer.error_code == UNKNOWN_TOPIC:
             return None
@@ -130,7 +121,7 @@ class MetadataClient(KeyValueClient):
 
     def delete(self, key: str) -> None:
         names = [self._topic(key)]
-        request = DeleteTopicsRequest[3](topic_names=names, timeout_ms=self._limit_ms)
+        request = wire.DeleteTopicsRequest[3](topic_names=names, timeout_ms=self._limit_ms)
         _refuse(self._ask(self._controller(), request).responses[0].error_code)
 
     def add(self, value: int) -> None:
@@ -162,19 +153,19 @@ class MetadataClient(KeyValueClient):
 
     def _set(self, key: str, value: int) -> None:
         kind, name, _ = self._resource(key)
-        resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+        resource = wire.IncrementalAlterConfigsRequest.AlterConfigsResource
         config = resource.AlterableConfig(
             name=SETTINGS[kind], config_operation=_SET, value=str(value)
         )
         altered = resource(resource_type=kind, resource_name=name, configs=[config])
-        request = IncrementalAlterConfigsRequest(resources=[altered], validate_only=False)
+        request = wire.IncrementalAlterConfigsRequest(resources=[altered], validate_only=False)
         _refuse(self._ask(self._at(key), request).responses[0].error_code)
 
     def _create(self, topic: str, settings: Mapping[str, str]) -> None:
         made = self._plan.with_topic(
             name=topic, partitions=1, leaders=None, first_leader=None, settings=settings
         )
-        request = CreateTopicsRequest(
+        request = wire.CreateTopicsRequest(
             topics=[creatable(made)], timeout_ms=self._limit_ms, validate_only=False
         )
         _refuse(self._ask(self._controller(), request).topics[0].error_code)
@@ -182,8 +173,8 @@ class MetadataClient(KeyValueClient):
     def _grow(self, topic: str, partitions: int) -> None:
         if partitions == 1:
             return self._create(topic, {})
-        kind = CreatePartitionsRequest.CreatePartitionsTopic
-        request = CreatePartitionsRequest(
+        kind = wire.CreatePartitionsRequest.CreatePartitionsTopic
+        request = wire.CreatePartitionsRequest(
             topics=[kind(name=topic, count=partitions, assignments=None)],
             timeout_ms=self._limit_ms,
             validate_only=False,
@@ -206,8 +197,10 @@ class MetadataClient(KeyValueClient):
         return f"b{controller}"
 
     def _metadata(self, topics: Sequence[str] | None) -> Any:
-        named = topics and [MetadataRequest.MetadataRequestTopic(name=each) for each in topics]
-        return self._ask(self._own, MetadataRequest(topics=named, allow_auto_topic_creation=False))
+        named = topics and [wire.MetadataRequest.MetadataRequestTopic(name=each) for each in topics]
+        return self._ask(
+            self._own, wire.MetadataRequest(topics=named, allow_auto_topic_creation=False)
+        )
 
     def _ask(self, node: str, request: Any) -> Any:
         try:
@@ -219,7 +212,7 @@ class MetadataClient(KeyValueClient):
 def _refuse(code: int) -> None:
     """Raise ErrorAnswer unless this is the code of no error."""
     if code:
-        raise ErrorAnswer(code, str(for_code(code).message))
+        raise ErrorAnswer(code, str(wire.for_code(code).message))
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,6 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kafka.errors import for_code
-from kafka.protocol.consumer import OffsetFetchRequest
-
 from harness.faults.own_traffic import NoAnswer
 from harness.levers.process import kept_dead_by
 from harness.protocols import FAIL, OK, Cluster, Node, PartitionView, RunCluster, with_role
@@ -32,7 +29,7 @@ from harness.protocols.groups import (
     why_unassigned,
     why_unread,
 )
-from targets.kafka import brokers
+from targets.kafka import brokers, wire
 from targets.kafka.brokers import ask
 from targets.kafka.clients.library import bootstrap
 from targets.kafka.configuration import BROKER_PORT
@@ -59,7 +56,7 @@ def committed(cluster: Cluster, plan: KafkaPlan, timeout_s: float) -> list[Deliv
 
 
 def _asked(node: Node, plan: KafkaPlan) -> list[Delivery]:
-    kind = OffsetFetchRequest[_VERSION]
+    kind = wire.OffsetFetchRequest[_VERSION]
     partitions = list(range(plan.topic.partitions))
     topic = kind.OffsetFetchRequestTopic(name=plan.topic.name, partition_indexes=partitions)
     request = kind(group_id=group_id(plan), topics=[topic])
@@ -80,7 +77,7 @@ def _asked(node: Node, plan: KafkaPlan) -> list[Delivery]:
 def _row(node: str, part: Any, begun_ns: int, now_ns: int) -> Delivery:
     row = Delivery(KINDS.final, begun_ns, now_ns, node=node, partition=int(part.partition_index))
     if part.error_code:
-        return row._replace(type=FAIL, error=str(for_code(part.error_code).message))
+        return row._replace(type=FAIL, error=str(wire.for_code(part.error_code).message))
     offset = int(part.committed_offset)
     return row._replace(offset=None if offset == _NONE else offset)
 

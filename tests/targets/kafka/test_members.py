@@ -9,11 +9,8 @@ import pytest
 
 from harness.errors import PlanError
 from harness.plan import parse_plan
-from targets.kafka.levers import (
-    AddRaftVoterRequest,
-    RemoveRaftVoterRequest,
-    check_members,
-)
+from targets.kafka.levers import check_members
+from targets.kafka.messages import AddRaftVoterRequest, RemoveRaftVoterRequest
 
 DIRECTORY = uuid.UUID(int=0x0102030405060708090A0B0C0D0E0F10)
 
