@@ -295,8 +295,14 @@ def compare(out: Output, a: Path, b: Path, page: Path | None) -> None:
 @click.command()
 @click.argument("run", type=_FOLDER)
 @click.option("--write", "value", type=int, metavar="VALUE", help="Only the chain of this write.")
+@click.option(
+    "--alarms",
+    "rules",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Instead: which of your own Prometheus rules in this file would have fired.",
+)
 @with_output
-def explain(out: Output, run: Path, value: int | None) -> None:
+def explain(out: Output, run: Path, value: int | None, rules: Path | None) -> None:
     """Say why the acknowledged writes of RUN were lost: a run folder, or one of its cells.
 
     Each lost write has one cause, with the chain of events behind it and the place in the folder
@@ -308,6 +314,11 @@ def explain(out: Output, run: Path, value: int | None) -> None:
     from harness.history.run_folder import RunDir
 
     rundir = RunDir.open(run)
+    if rules is not None:
+        if value is not None:
+            raise click.UsageError("name either a write or a file of rules")
+        _print_alarms(out, rundir, rules)
+        return
     found = []
     for folder in rundir.cells():
         chains = chains_of(folder)
@@ -327,6 +338,60 @@ def explain(out: Output, run: Path, value: int | None) -> None:
         _print(out, "" if folder.path == rundir.path else f"{folder.path.name}: ", chain)
     if not found:
         out.say("no acknowledged write was lost")
+
+
+def _print_alarms(out: Output, rundir: RunDir, rules: Path) -> None:
+    """What becomes of a user's own rules in a run, or in each of its cells."""
+    from dataclasses import asdict
+
+    import pyarrow.parquet as pq
+
+    from checkers.judging.alarms import alarm, first_loss_s
+    from checkers.judging.prometheus import own_rules
+    from harness.errors import HistoryError
+    from harness.history.metrics import read_metrics
+    from reports.alarms import summary
+
+    given = own_rules(rules)
+    if (metrics := read_metrics(rundir)) is None:
+        raise HistoryError(
+            "this run has no metrics: no node has written down what it reports of itself",
+            file=str(rundir.path),
+            hint="run the plan again; docs/reference/run-folder.md says which systems do",
+        )
+    documents = []
+    for folder in rundir.cells():
+        if not folder.result.exists():
+            raise HistoryError(
+                "this run was not judged", file=str(folder.path), hint="ackloss check"
+            )
+        lost_s = first_loss_s(pq.read_table(folder.loss) if folder.loss.exists() else None)
+        found = [alarm(rule, metrics, lost_s) for rule in given]
+        cell = None if folder.path == rundir.path else folder.path.name
+        documents += [{"cell": cell, **asdict(each)} for each in found]
+        if out.json:
+            continue
+        out.say(
+            f"{cell + ': ' if cell else ''}{summary(found, lost=lost_s is not None)}", style="bold"
+        )
+        for each in found:
+            if each.why_not is not None:
+                out.say(
+                    f"  {each.rule}: not evaluated: {each.why_not} ({each.source})", style="yellow"
+                )
+            elif each.fired_s is None:
+                held = "" if each.held_s is None else f"; its condition held from {each.held_s:g} s"
+                out.say(f"  {each.rule}: never{held}")
+            else:
+                early = each.before_first_loss_s
+                when = (
+                    ""
+                    if early is None
+                    else (f", {abs(early):g} s {'before' if early > 0 else 'after'} the first loss")
+                )
+                of = f" in {each.chance:.0%} of the scrape's phases"
+                out.say(f"  {each.rule}: at {each.fired_s:g} s{of}{when}")
+    out.document({"schema": 1, "alarms": documents})
 
 
 def _refuse_unexplained(rundir: RunDir, found: bool) -> None:

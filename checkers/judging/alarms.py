@@ -22,9 +22,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from numpy.lib.stride_tricks import sliding_window_view
 
-from harness.history.documents import Alarm
+from harness.history.documents import LOST_KINDS, Alarm
 from harness.history.metrics import PERIOD_S, Floats, Metrics, canonical
 
 PHASES: Final = 60
@@ -264,6 +265,16 @@ def _condition(given: Mapping[str, Any]) -> Condition:
 def _held(values: Floats, comparison: str) -> Floats:
     sign, number = comparison.split()
     return compared(values, sign, float(number))
+
+
+def first_loss_s(found: pa.Table | None) -> float | None:
+    """When a write that is lost was first acknowledged, by what a check has found; `None` where
+    none was lost."""
+    if found is None:
+        return None
+    pairs = zip(found["kind"].to_pylist(), found["complete_ns"].to_pylist(), strict=True)
+    known = [at_ns for kind, at_ns in pairs if kind in LOST_KINDS and at_ns is not None]
+    return min(known) / 1e9 if known else None
 
 
 def alarms_of(
