@@ -1,8 +1,9 @@
 """What the nodes of a stored run logged about its partitions: who led, who was in sync, and what
 became of each replica's log.
 
-The committed state of a partition is what controllers log: KRaft's at DEBUG, ZooKeeper's
-controller and the leader that has written it there. A leader's own "Shrinking ISR" is a request,
+The committed state of a partition is what KRaft's log of metadata has, which controllers leave; of
+a folder without it, what controllers log: KRaft's at DEBUG, ZooKeeper's controller and the leader
+that has written it there. A leader's own "Shrinking ISR" is a request,
 not a state: a deposed one logs it too. Times are the nodes' own; those of a node whose clock a
 fault moved are not relied on.
 """
@@ -10,8 +11,9 @@ fault moved are not relied on.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
 
 import orjson
@@ -24,6 +26,7 @@ from harness.history.autopsy import lines_of
 from harness.history.run_folder import RunDir
 from harness.protocols import FaultWindow
 from harness.protocols.explanations import Line
+from targets.kafka.metadata_log import KEPT_AS, assigned
 
 _NOBODY: Final = ("-1", "None", "none")
 
@@ -100,6 +103,7 @@ class State:
     before: State | None = field(default=None, repr=False)
     node: str = ""
     place: str = ""
+    source: str = ""
 
     @property
     def elected(self) -> bool:
@@ -164,7 +168,7 @@ def evidence_of(rundir: RunDir, lost: Sequence[Write]) -> Evidence:
     plan = rundir.read_json(rundir.plan)
     faults = tuple(windows(rundir.faults))
     lines = _lines(rundir, plan["topic"]["name"], faults)
-    states = _states(lines)
+    states = list(_of_metadata(rundir, plan, faults)) or _states(lines)
     logged = {state.partition for state in states if state.elected}
     seen = [state for state in _observed(rundir) if state.partition not in logged]
     changed = {state.partition for state in seen if state.elected}
@@ -194,6 +198,37 @@ def _lines(rundir: RunDir, topic: str, faults: Sequence[FaultWindow]) -> list[Li
 
 def _states(lines: Sequence[Line]) -> list[State]:
     return list(_of_kraft(lines)) or list(_of_zookeeper(lines))
+
+
+def _of_metadata(
+    rundir: RunDir, plan: Mapping[str, Any], faults: Sequence[FaultWindow]
+) -> Iterator[State]:
+    """By the log of metadata that controllers left. None where less than a majority did, or where a
+    fault moved the clock of one: then their logs' lines are all there is."""
+    root = rundir.of_run
+    logs = {file.parent.name: file.read_bytes() for file in root.path.glob(f"nodes/*/{KEPT_AS}")}
+    moved = {node for each in faults if "clock" in each.nemesis for node in each.nodes}
+    if 2 * len(logs) <= plan["target"].get("controllers", 1) or moved & logs.keys():
+        return
+    start_ms = datetime.fromisoformat(root.read_json(root.run)["wall_time"]).timestamp() * 1e3
+    node, found = assigned(logs, plan["topic"]["name"])
+    now: dict[int, State] = {}
+    for each in found:
+        now[each.partition] = state = State(
+            at_s=round((each.at_ms - start_ms) / 1e3, 3),
+            partition=each.partition,
+            leader=None if each.leader is None else f"b{each.leader}",
+            epoch=each.epoch,
+            in_sync=tuple(f"b{number}" for number in each.in_sync),
+            eligible=tuple(f"b{number}" for number in each.eligible),
+            last_known=tuple(f"b{number}" for number in each.last_known),
+            unclean=each.unclean,
+            before=now.get(each.partition),
+            node=node,
+            place=f"nodes/{node}/{KEPT_AS}:{each.offset}",
+            source=f"metadata offset {each.offset:,}",
+        )
+        yield state
 
 
 def _observed(rundir: RunDir) -> Iterator[State]:

@@ -448,7 +448,7 @@ class Autopsy:
                 seen.add((each.node, each.kind))
 
     def _preventions(self, loss: Loss, writes: Sequence[Write]) -> Iterator[Prevention]:
-        """The three that Kafka's semantics guarantee; "would not have been acknowledged", never
+        """Those that Kafka's semantics guarantee; "would not have been acknowledged", never
         "nothing would have been lost"."""
         isrs = self._isrs(loss, writes)
         if not isrs or loss.dropped_by is None:
@@ -471,6 +471,15 @@ class Autopsy:
                 writes=missed,
                 because=f"{new} was in the ISR and never had them",
             )
+        cut = {fault.nemesis for fault in self.evidence.faults if new in fault.nodes}
+        if self.acks == ALL and loss.cause == POWER and missed == len(writes) and "disk" not in cut:
+            yield Prevention(
+                key='topic.settings."flush.messages"',
+                value="1",
+                writes=missed,
+                because=f"{new} was in the ISR, and only its power was cut",
+                else_=f"each would have been on the disk of {new} when it was acknowledged",
+            )
         alone = self.leader(loss.partition, loss.epoch) if loss.epoch is not None else None
         if loss.cause in (UNCLEAN, UNCLEAN + DEPOSED) and set(isrs) == {(alone,)}:
             yield Prevention(
@@ -492,7 +501,7 @@ def _of_state(kind: Any, state: State, text: str) -> Fact:
         at_s=state.at_s,
         node=state.node,
         text=text,
-        source=f"log of {state.node}" if state.place else f"seen at {state.node}",
+        source=state.source or (f"log of {state.node}" if state.place else f"seen at {state.node}"),
         place=state.place,
     )
 

@@ -53,6 +53,7 @@ from targets.kafka.configuration import (
     text,
 )
 from targets.kafka.jars import is_jars
+from targets.kafka.metadata_log import BYTES_AT_MOST, KEPT_AS
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.record_sets import (
     BATCH,
@@ -493,7 +494,15 @@ def with_quorum(node: Node, logs: Mapping[str, bytes]) -> dict[str, bytes]:
     files, meta = node.get(LOG_FOLDER), node.get(_META_FILE)
     if "controller" not in node.roles and not files:
         return dict(logs)
-    return {**logs, "quorum.json": quorum_document(member(node, files, meta, logs))}
+    kept = {"quorum.json": quorum_document(member(node, files, meta, logs))}
+    metadata = b"".join(files[name] for name in _segments(files))
+    if "controller" in node.roles and len(metadata) <= BYTES_AT_MOST:
+        kept[KEPT_AS] = metadata
+    return {**logs, **kept}
+
+
+def _segments(files: Mapping[str, bytes]) -> list[str]:
+    return sorted(name for name in files if re.fullmatch(r"\d{20}\.log", name))
 
 
 def member(
@@ -506,8 +515,7 @@ def member(
     number = int(properties.get("node.id", -1))
     if number < 0:
         missing.append("meta.properties does not say which node it is")
-    begins = sorted(name for name in files if re.fullmatch(r"\d{20}\.log", name))
-    batches = list(_batches(b"".join(files[name] for name in begins), missing))
+    batches = list(_batches(b"".join(files[name] for name in _segments(files)), missing))
     named = sorted((name for name in logs if name.startswith("server.log")), reverse=True)
     logged = tuple(
         each

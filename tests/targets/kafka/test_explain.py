@@ -4,6 +4,7 @@ sample of their lost writes (`losses/`)."""
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -124,6 +125,22 @@ def test_with_acks_1_all_would_have_waited_for_who_was_elected(tmp_path: Path) -
         (prevention,) = each.preventions
         assert prevention.change == "workload.producer.acks=all"
         assert prevention.writes == len(each.values)
+
+
+def test_what_is_flushed_before_it_is_acknowledged_survives_a_loss_of_power(
+    tmp_path: Path,
+) -> None:
+    """Where the disk's files are cut instead, more than that is lost, and it is not stated."""
+    (each,) = explained(case_of("power-disks-4.4"), tmp_path)
+    (stated,) = [p for p in each.preventions if "flush" in p.key]
+    assert stated.change == 'topic.settings."flush.messages"=1'
+    assert re.match(
+        "With flush.messages=1, each would have been on the disk of (b.) when it was "
+        r"acknowledged: \1 was in the ISR, and only its power was cut$",
+        stated.sentence(len(each.values)),
+    )
+    (cut,) = explained(case_of("power-4.4"), tmp_path)
+    assert not [p for p in cut.preventions if "flush" in p.key]
 
 
 def test_a_stale_tail_of_a_deposed_leader_is_no_copy(tmp_path: Path) -> None:
