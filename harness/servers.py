@@ -573,9 +573,15 @@ class ServerSystem(Target[PlanT]):
 
     def explain(self, folder: Path, lost: pa.Table) -> list[Explanation]:
         """By who was elected, with which log: see `harness.history.autopsy`."""
-        from harness.history.autopsy import by_majority  # imports pyarrow
+        from harness.faults.journal import windows
+        from harness.history.autopsy import Autopsy, lines_of  # imports pyarrow
+        from harness.history.run_folder import RunDir
 
-        return by_majority(folder, lost, self.told, self.happened, self.synced)
+        rundir = RunDir(folder)
+        faults = windows(rundir.faults)
+        found = self.happened(lines_of(rundir, self.told, faults))
+        events = sorted(found, key=lambda event: event.at_s)
+        return Autopsy(rundir, lost, faults, events, self.synced).explanations()
 
     def size(self, plan: Mapping[str, Any]) -> list[str]:
         """The servers."""

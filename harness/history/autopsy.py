@@ -10,19 +10,19 @@ the leader gave that position, or a lower one, to another write.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import accumulate
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.faults.journal import windows
 from harness.history.run_folder import RunDir
 from harness.protocols import UNEXPLAINED, Explanation, Fact, FaultWindow, Prevention
 from harness.protocols.explanations import (
@@ -124,16 +124,20 @@ def fault_facts(faults: Sequence[FaultWindow], begun_s: float, ended_s: float) -
 
 # What was acknowledged.
 
+_WRITES: Final = ["add", "append"]
+
 
 class Write(NamedTuple):
     """An acknowledged write; times since the run's start. `position`: in the order of all writes,
-    as the answer had it; `node`: which answered."""
+    as the answer had it; `node`: which answered; `epoch`: of the entry, where it is known."""
 
     value: int
     position: int | None
     begun_s: float
     acknowledged_s: float
     node: str | None = None
+    partition: int | None = None
+    epoch: int | None = None
 
 
 def acknowledged(rundir: RunDir) -> list[Write]:
@@ -155,33 +159,9 @@ def acknowledged(rundir: RunDir) -> list[Write]:
     return sorted(found, key=lambda write: write.acknowledged_s)
 
 
-_WRITES: Final = ["add", "append"]
+# Which election dropped it.
 
-
-# Systems whose servers agree by a majority.
-
-
-def by_majority(
-    folder: Path,
-    lost: pa.Table,
-    wanted: re.Pattern[bytes],
-    happened: Callable[[Iterable[Line]], Iterable[Happened]],
-    synced: tuple[str, Any],
-) -> list[Explanation]:
-    """The explanations of the lost writes of such a system, from the lines of its servers' logs
-    that are wanted. `synced`: the key of a plan and its value with which servers call fsync before
-    they acknowledge."""
-    rundir = RunDir(folder)
-    faults = tuple(windows(rundir.faults))
-    events = sorted(happened(lines_of(rundir, wanted, faults)), key=lambda event: event.at_s)
-    plan = rundir.read_json(rundir.plan)
-    nodes = rundir.of_run.read_json(rundir.of_run.run).get("nodes") or ()
-    servers = {node["name"] for node in nodes}
-    autopsy = Autopsy(plan, faults, events, acknowledged(rundir), synced, servers)
-    groups: dict[Loss, list[Write]] = {}
-    for write in autopsy.placed(lost):
-        groups.setdefault(autopsy.loss(write), []).append(write)
-    return [autopsy.explanation(loss, writes) for loss, writes in groups.items()]
+_SHOWN: Final = {"starts": "disk", "cut": "truncated"}
 
 
 class Loss(NamedTuple):
@@ -191,6 +171,7 @@ class Loss(NamedTuple):
     cause: str
     epoch: int | None = None
     dropped_by: int | None = None
+    partition: int | None = None
     why: str = ""
 
 
@@ -207,30 +188,38 @@ class Election:
         self._begun = [begun_s for begun_s, _ in some]
         self._least = [*accumulate((position for _, position in reversed(some)), min)][::-1]
 
-    def again(self, write: Write) -> bool:
-        """Whether the position of a write, or a lower one, was given to another that began later:
-        it had been dropped by then."""
-        later = bisect_left(self._begun, write.acknowledged_s)
-        known = write.position is not None and later < len(self._least)
-        return known and self._least[later] <= (write.position or 0)
-
     def lacked(self, write: Write) -> bool:
-        """Whether the leader surely lacked an earlier write."""
-        end, position = self.event.end, write.position
-        return (end is not None and end < (position or 0)) or self.again(write)
+        """Whether its leader surely lacked an earlier write: its log ended before, or the position
+        of the write, or a lower one, was given to another that began later."""
+        end, position = self.event.end, write.position or 0
+        later = bisect_left(self._begun, write.acknowledged_s)
+        again = later < len(self._least) and self._least[later] <= position
+        return again or (end is not None and end < position)
 
 
 @dataclass(frozen=True)
 class Autopsy:
-    """The evidence of a run: its plan, faults, events in order of time, what it acknowledged in the
-    order of that, and the names of its servers."""
+    """Of the lost writes of a run, by what its servers logged, in order of time. `synced`: the key
+    of a plan and its value with which servers call fsync before they acknowledge."""
 
-    plan: Mapping[str, Any]
+    rundir: RunDir
+    lost: pa.Table
     faults: Sequence[FaultWindow]
     events: Sequence[Happened]
-    writes: Sequence[Write]
-    synced: tuple[str, Any]
-    servers: Set[str]
+    synced: tuple[str, Any] = ("", None)
+
+    @cached_property
+    def plan(self) -> Mapping[str, Any]:
+        return self.rundir.read_json(self.rundir.plan)
+
+    @cached_property
+    def writes(self) -> list[Write]:
+        return acknowledged(self.rundir)
+
+    @cached_property
+    def servers(self) -> set[str]:
+        run = self.rundir.of_run
+        return {node["name"] for node in run.read_json(run.run).get("nodes") or ()}
 
     @cached_property
     def elections(self) -> list[Election]:
@@ -243,17 +232,37 @@ class Autopsy:
         behind = [*(event.at_s for event in ordered[1:]), float("inf")]
         return [Election(*each, self.writes) for each in zip(ordered, behind, strict=False)]
 
-    def placed(self, lost: pa.Table) -> Iterator[Write]:
+    def explanations(self) -> list[Explanation]:
+        """Of all of them. A log loses a suffix: what no log decides was dropped with the next
+        higher position of its epoch, unless one between them is not lost."""
+        losses = {write: self.loss(write) for write in self.placed()}
+        dropped = sorted(
+            (write.position or 0, loss) for write, loss in losses.items() if loss.dropped_by
+        )
+        values = {write.value for write in losses}
+        kept = sorted(each.position or 0 for each in self.writes if each.value not in values)
+        groups: dict[Loss, list[Write]] = {}
+        for write, loss in losses.items():
+            if loss.dropped_by is None and write.position is not None:
+                above = bisect_right(dropped, write.position, key=itemgetter(0))
+                position, following = dropped[above] if above < len(dropped) else (0, loss)
+                first_kept = bisect_right(kept, write.position)
+                if following.epoch == loss.epoch and position <= (*kept, position)[first_kept]:
+                    groups.setdefault(following, []).append(write)
+                    continue
+            groups.setdefault(loss, []).append(write)
+        return [self.explanation(*each) for each in groups.items()]
+
+    def placed(self) -> Iterator[Write]:
         """The lost writes with a position that they surely have, or have passed: one that ended
         before they began is lower."""
         own = {write.value: write for write in self.writes}
         ended = [write.acknowledged_s for write in self.writes]
         highest = [*accumulate((write.position or 0 for write in self.writes), max, initial=0)]
-        times = ("value", "invoke_ns", "complete_ns")
-        for value, begun, done in zip(*(lost[name].to_pylist() for name in times), strict=True):
-            write = own.get(value) or Write(
-                value, None, (begun or 0) / 1e9, (done or begun or 0) / 1e9
-            )
+        columns = (self.lost[name].to_pylist() for name in ("value", "invoke_ns", "complete_ns"))
+        for value, begun, done in zip(*columns, strict=True):
+            times = ((begun or 0) / 1e9, (done or begun or 0) / 1e9)
+            write = own.get(value) or Write(value, None, *times)
             if write.position is None:
                 before = highest[bisect_left(ended, write.begun_s)]
                 write = write._replace(position=before + 1 if before else None)
@@ -268,36 +277,38 @@ class Autopsy:
         for election in self.elections:
             if election.event.at_s > write.acknowledged_s and election.lacked(write):
                 cause, why = self._cause(write, election.event)
-                return Loss(cause, epoch, election.event.epoch, why)
+                return Loss(cause, epoch, election.event.epoch, why=why)
         return Loss(UNEXPLAINED, epoch, why="no log says that a later leader lacked them")
 
     def _cause(self, write: Write, election: Happened) -> tuple[str, str]:
-        starts = self._starts(write, election)
+        """Whose disk had lost it, as the journal says; without a fault of ours, that servers had
+        lost it is only sure of more than need not have had it."""
+        starts = self._between("starts", write.acknowledged_s, election.at_s + _SLACK_S)
+        known = max(write.position or 0, 1 + (election.end or 0))
         causes = {
-            event.line.node: disk_cause(
-                self.faults, self.plan, event.line.node, write.acknowledged_s, event.at_s
-            )
+            event.line.node: self.disk(write, event)
             for event in starts
-            if event.end is not None
-            and (event.end < (write.position or 0) or event.end <= (election.end or 0))
+            if event.end is not None and event.end < known
         }
-        if causes:
-            ours = [each for each in (POWER, WIPED, DISK, UNDISTURBED) if each in causes.values()]
-            return causes.get(election.line.node, ours[0]), ""
+        if ours := [each for each in (POWER, WIPED, DISK) if each in causes.values()]:
+            return ours[0], ""
+        if len(causes) > (len(self.servers) - 1) // 2:
+            return UNDISTURBED, ""
         silent = self.servers - {event.line.node for event in self.events}
-        silent |= {event.line.node for event in starts if event.end is None}
+        silent |= {event.line.node for event in starts if event.end is None} | {*causes}
         if silent:
-            return UNEXPLAINED, f"no log says how {', '.join(sorted(silent))} started"
+            return UNEXPLAINED, f"no log says what {', '.join(sorted(silent))} had before"
         return WITHOUT, ""
 
-    def _starts(self, write: Write, election: Happened) -> list[Happened]:
-        """The starts of servers between an acknowledgement and an election."""
-        until_s = election.at_s + _SLACK_S
-        return [
-            event
-            for event in self.events
-            if event.kind == "starts" and write.acknowledged_s < event.at_s <= until_s
-        ]
+    def disk(self, write: Write, start: Happened) -> str:
+        """What of ours had met the disk of a server that started again."""
+        since_s, node = write.acknowledged_s, start.line.node
+        return disk_cause(self.faults, self.plan, node, since_s, start.at_s)
+
+    def _between(self, kind: str, after_s: float, until_s: float) -> list[Happened]:
+        return [e for e in self.events if e.kind == kind and after_s < e.at_s <= until_s]
+
+    # The chain of events, and what would have prevented it.
 
     def explanation(self, loss: Loss, writes: Sequence[Write]) -> Explanation:
         """What is told of the writes that one election dropped."""
@@ -307,37 +318,33 @@ class Autopsy:
         text = f"{count} acknowledged until {ended_s:.2f} s"
         facts = [Fact(kind="acknowledged", at_s=begun_s, text=text, source="history")]
         if loss.why:
-            facts.append(
-                Fact(kind="acknowledged", at_s=ended_s, text=loss.why, source="what is known")
-            )
-        for election in self.elections:
-            if election.event.epoch == loss.epoch:
-                facts.append(election.event.fact("elected"))
-            elif election.event.epoch == loss.dropped_by:
-                facts += self._dropped(election, min(writes, key=lambda w: w.position or 0))
+            said = Fact(kind="acknowledged", at_s=ended_s, text=loss.why, source="what is known")
+            facts.append(said)
+        facts += self._facts(loss, begun_s)
         facts += fault_facts(self.faults, begun_s, ended_s)
         facts.sort(key=lambda fact: (fact.at_s is None, fact.at_s or 0.0))
         return Explanation(
             cause=loss.cause,
             values=tuple(write.value for write in writes),
+            partition=loss.partition,
             epoch=loss.epoch,
             dropped_by=loss.dropped_by,
             facts=tuple(facts),
             preventions=tuple(self._preventions(loss, len(writes))),
         )
 
-    def _dropped(self, election: Election, lowest: Write) -> Iterator[Fact]:
-        """What the servers logged about their copies, from the first of the writes on."""
-        elected = election.event
-        yield elected.fact("elected")
-        if election.again(lowest):
-            text = f"in epoch {elected.epoch} their positions were given to other writes"
-            yield Fact(kind="held by", at_s=elected.line.at_s, text=text, source="history")
-        for event in self._starts(lowest, elected):
-            yield event.fact("disk")
+    def _facts(self, loss: Loss, begun_s: float) -> Iterator[Fact]:
+        """Up to the election after the one that dropped them."""
         for event in self.events:
-            if event.kind == "cut" and event.at_s > lowest.acknowledged_s:
-                yield event.fact("truncated")
+            if event.partition != loss.partition:
+                continue
+            if loss.dropped_by is not None and event.epoch > loss.dropped_by:
+                return
+            if event.kind in ("elects", "leads"):
+                if event.epoch in (loss.epoch, loss.dropped_by):
+                    yield event.fact("elected")
+            elif event.kind in _SHOWN and loss.dropped_by is not None and event.at_s > begun_s:
+                yield event.fact(_SHOWN[event.kind])
 
     def _preventions(self, loss: Loss, writes: int) -> Iterator[Prevention]:
         """What the system's semantics guarantee: that an fsync precedes the acknowledgement."""

@@ -135,17 +135,21 @@ class Line:
     text: str
 
 
+Kind = Literal["starts", "leads", "cut", "elects", "counts"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Happened:
     """What a server logged about its copy of the log, which holds no position above `end` (`None`:
-    not known): it `starts` with it, `leads` an epoch with it, or has `cut` it. `text`: the rest of
-    a sentence that begins with the server's name."""
+    not known): it `starts` with it, `leads` an epoch with it, or has `cut` it; or that it `elects`
+    another, or `counts` only some. `text`: the rest of a sentence that begins with its name."""
 
-    kind: Literal["starts", "leads", "cut"]
+    kind: Kind
     line: Line
     text: str
     end: int | None = None
     epoch: int = 0
+    partition: int | None = None
 
     @property
     def at_s(self) -> float:

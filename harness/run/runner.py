@@ -343,7 +343,7 @@ class _Run:
             status.enter("waiting until every partition is assigned")
             together(cluster.clock, "groups", [group.begin for group in groups])
         clock = RunClock(cluster.clock)
-        record.update(state="running", wall_time=clock.wall_time)
+        record.update(state="running", wall_time=clock.wall_time, zero_ns=clock.zero_ns)
         with ExitStack() as stack:
             stack.callback(record.copy_journal)
             journal = stack.enter_context(closing(Journal(record.rundir.faults, clock.now_ns)))

@@ -17,6 +17,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from harness import registry
@@ -37,9 +38,11 @@ from harness.protocols import (
     RunCluster,
     Target,
 )
+from harness.protocols.explanations import Explanation
 from harness.protocols.faults import Vocabulary
 from harness.protocols.groups import Consumers, GroupSettings, Record
 from harness.run.cells import cell_plans, group_of, transactions_of
+from targets.memory import explain
 from targets.memory.clients import LogClient, RegisterClient, SetClient
 from targets.memory.consumers import MemoryConsumers, Place
 from targets.memory.plan import ABSENT, DEFECTS, MemoryPlan, Settings
@@ -158,6 +161,8 @@ class Memory(
     plugin: ClassVar[str] = "memory"
     plan: ClassVar[type[Plan]] = MemoryPlan
     models: ClassVar[frozenset[str]] = frozenset({*_CLIENTS, TRANSACTION.name})
+    causes: ClassVar[Mapping[str, str]] = explain.CAUSES
+    defects: ClassVar[frozenset[str]] = explain.DEFECTS
     cell_keys: ClassVar[tuple[str, ...]] = (
         *(f"target.{key}" for key in ("commit", "min_insync", "fsync", "defects")),
         "workload.options",
@@ -302,6 +307,15 @@ class Memory(
         first, partitions = plan.target.first_partition, plan.partitions
         place = Place(_deciding_partition(plan, len(system.of_part)), first, partitions)
         return MemoryConsumers(system, place, group, record)
+
+    def logs(self, node: Node) -> dict[str, bytes]:
+        """What became of its logs, as lines of JSON."""
+        assert isinstance(node, MemoryNode)
+        return {"node.log": "".join(f"{line}\n" for line in node.printed).encode()}
+
+    def explain(self, folder: Path, lost: pa.Table) -> Sequence[Explanation]:
+        """See `targets.memory.explain`."""
+        return explain.explain(folder, lost)
 
     def writer(self, plan: MemoryPlan) -> str:
         """The requests of `targets.memory.clients`."""

@@ -151,7 +151,8 @@ class Controller:
             return
         leader = min(fit, key=lambda name: name == state.leader)  # another one, if there is one
         in_sync = tuple(name for name in fit if name in state.isr)
-        self._lead(number, leader, in_sync if leader in in_sync else (leader,))
+        isr = in_sync if leader in in_sync else (leader,)
+        self._lead(number, leader, isr, clean=leader in in_sync)
 
     def _fit(self, name: str, number: int) -> bool:
         return self._alive(name) and not self.sessions[name].blank[number]
@@ -181,11 +182,14 @@ class Controller:
             del self.rounds[number]
             names = sorted(round_.logs, key=lambda name: (name == round_.led_before, name))
             best = max(names, key=lambda name: round_.logs[name])
-            self._lead(number, best, self.settings.names)
+            clean = len(names) >= self.settings.majority
+            self._lead(number, best, self.settings.names, clean=clean)
 
-    def _lead(self, number: int, leader: str, isr: tuple[str, ...]) -> None:
+    def _lead(self, number: int, leader: str, isr: tuple[str, ...], *, clean: bool) -> None:
         state = self.states[number]
         epoch = state.epoch + (0 if self.settings.commit == "quorum" else 1)
+        known = {"leader": leader, "clean": clean, "isr": state.isr}
+        self.node.note("elected", partition=number, epoch=epoch, **known)
         self._decide(number, State(epoch, leader, isr, state.version + 1))
 
     def _decide(self, number: int, state: State, *, announce: bool = True) -> None:

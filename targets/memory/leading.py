@@ -151,6 +151,7 @@ class Leading:
         self.defects, self.has_lease = settings.defects, has_lease
         self.state, self.epoch, self.isr = state, state.epoch, state.isr
         self.proposed: tuple[str, ...] | None = None
+        self._noted: tuple[str, ...] = ()
         self.waiting: dict[int, tuple[str, Request]] = {}
         self.coordinator = Coordinator(state.epoch, settings.group, settings.group_session_ms * MS)
         end, now_ns = stored.log.end, node.host.now_ns()
@@ -322,6 +323,10 @@ class Leading:
                 if name == self.node.name or followers[name].heard_ns >= since_ns
             )
             needed: tuple[str, ...] = tuple(name for name in self.isr if name in names)
+            counted = names if quorum else needed
+            if counted != self._noted:
+                self._noted = counted
+                self.node.note("counts", partition=self.stored.number, only=counted)
         else:
             needed = self.isr if self.proposed is None else (*self.isr, *self.proposed)
         counted = names if quorum else needed

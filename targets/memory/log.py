@@ -171,6 +171,15 @@ class Log:
         """The epoch of the entry before an offset; 0 before the first."""
         return self.entries[offset - 1].epoch if offset else 0
 
+    def epochs(self) -> list[tuple[int, int]]:
+        """Each run of entries of one epoch: the epoch, and the offset where it begins."""
+        entries = self.entries
+        return [
+            (entry.epoch, offset)
+            for offset, entry in enumerate(entries)
+            if not offset or entries[offset - 1].epoch != entry.epoch
+        ]
+
     def append(self, entry: Entry) -> int:
         """Append an entry; its offset."""
         offset = len(self.entries)

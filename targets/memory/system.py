@@ -30,6 +30,9 @@ from targets.memory.leading import Leading
 from targets.memory.log import ENDS, Entry, Stored
 from targets.memory.plan import CONTROLLER, FORGETFUL, NO_EPOCHS, READS, STALE_READS, Settings
 
+UNKNOWN, BEYOND, OTHERS = "not known to be committed", "beyond the leader's", "of another epoch"
+"""What a replica discards."""
+
 
 class Part:
     """One partition on one replica, from the start of its process on."""
@@ -51,7 +54,19 @@ class Part:
         self._booted_epoch, self._promised = epoch, 0
         self.leading: Leading | None = None
         self._from_new_leader = True
+        self._note("starts")
         self._remember()
+
+    def _note(self, event: str, **facts: Any) -> None:
+        """Log what became of this log: where it ends, and where the entries of each epoch begin."""
+        log = self.stored.log
+        self.node.note(event, partition=self.number, end=log.end, epochs=log.epochs(), **facts)
+
+    def _cut(self, offset: int, why: str) -> None:
+        """Discard entries from an offset on, and log it."""
+        if offset < self.stored.log.end:
+            self._note("cuts", at=offset, why=why)
+            self.stored.truncate(offset)
 
     def instruct(self, state: State) -> None:
         """The controller's decision, from itself."""
@@ -77,7 +92,8 @@ class Part:
         self._remember()
         if state.leader == self.node.name:
             if FORGETFUL in self.settings.defects:
-                self.stored.truncate(self.stored.commit)
+                self._cut(self.stored.commit, UNKNOWN)
+            self._note("leads", epoch=state.epoch)
             self.leading = Leading(self.node, self.settings, self.stored, state, self.has_lease)
 
     def fence(self, epoch: int) -> tuple[Any, ...] | None:
@@ -119,7 +135,7 @@ class Part:
         stored, log, end = self.stored, self.stored.log, start + len(entries)
         careless = NO_EPOCHS in self.settings.defects
         if careless and self._from_new_leader and log.end > end:
-            stored.truncate(end)
+            self._cut(end, BEYOND)
         if start > log.end:
             node.send(source, ("behind", number, epoch, log.end))
             return
@@ -143,7 +159,7 @@ class Part:
         if not careless:
             for place in range(known):
                 if log.entries[start + place].epoch != entries[place].epoch:
-                    self.stored.truncate(start + place)
+                    self._cut(start + place, OTHERS)
                     known = place
                     break
         log.extend(entries[known:] if known else entries)

@@ -145,4 +145,4 @@ def test_a_server_without_a_log_leaves_it_unexplained(name: str, tmp_path: Path)
 
     (each,) = explained(name, tmp_path, silent)
     assert each.cause == UNEXPLAINED
-    assert any("no log says how n9 started" in fact.text for fact in each.facts)
+    assert any("no log says what n9 had before" in fact.text for fact in each.facts)

@@ -11,6 +11,7 @@ process left behind needs no undoing: a simulated cluster ends with the process 
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -130,8 +131,9 @@ Program = Callable[["MemoryNode"], Process]
 @dataclass(eq=False)
 class MemoryNode(Node):
     """One simulated node. `stored` are the files that commands of the harness see (`put`, `get`);
-    what the process itself stores lies on `disk`. `kept_dead_by` are the faults that ended the last
-    life of its process; none while it runs."""
+    what the process itself stores lies on `disk`; `printed` are the lines that all its processes
+    have logged. `kept_dead_by` are the faults that ended the last life of its process; none while
+    it runs."""
 
     host: Host
     network: Network
@@ -143,6 +145,7 @@ class MemoryNode(Node):
     kept_dead_by: list[str] = field(default_factory=list)
     damage: dict[str, list[str]] = field(default_factory=dict)
     stored: dict[str, bytes] = field(default_factory=dict)
+    printed: list[str] = field(default_factory=list)
     _program: Program | None = None
     _pid: int = 0
     _exit_code: int | None = None
@@ -165,6 +168,11 @@ class MemoryNode(Node):
     def send(self, target: str, message: Any) -> None:
         """Send a message from here to a host."""
         self.network.send(self.host, target, message)
+
+    def note(self, event: str, **facts: Any) -> None:
+        """Log an event of now."""
+        line = {"at_ns": self.host.now_ns(), "event": event, **facts}
+        self.printed.append(json.dumps(line))
 
     def start(self) -> None:
         if self.process_now is not None:
