@@ -212,6 +212,7 @@ RunRow = TypedDict(
         "unexplained": int | None,
         "survivable": int | None,
         "survivable_rate": float | None,
+        "alarmed": int | None,
         "measures": Mapping[str, MeasureOfRun],
     },
 )
@@ -465,6 +466,7 @@ def _row(run: Run, outcome: Outcome, cluster: str | None) -> RunRow:
         "unexplained": why.unexplained,
         "survivable": why.survivable,
         "survivable_rate": why.survivable_rate,
+        "alarmed": sum(a.fires for a in result.alarms) if result and result.alarms else None,
         "measures": {} if result is None else _measures(result),
     }
 

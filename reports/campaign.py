@@ -273,6 +273,12 @@ class CampaignView:
         return [(number, cell) for number, cell in self.cells if cell.why_known]
 
     @property
+    def silent(self) -> tuple[list[tuple[int, CampaignCell]], list[str]]:
+        """The cells with runs that lost writes and had alarm rules evaluated, and these rules."""
+        cells = [(number, cell) for number, cell in self.cells if cell.silent_alarms]
+        return cells, list(dict.fromkeys(rule for _, cell in cells for rule in cell.silent_alarms))
+
+    @property
     def measures(self) -> dict[str, tuple[str, str]]:
         """What checks count besides, by name: the head of the column, and what it is a share of;
         only what any run has."""

@@ -392,10 +392,35 @@ def why_lost(results: Iterable[RunResult | CellResult]) -> WhyLost:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Silence:
+    """In how many of the runs that lost writes, `of_runs`, an alarm rule did not fire; `share` has
+    the interval of that."""
+
+    runs: int
+    of_runs: int
+    share: Estimate
+
+
+def silences(results: Iterable[RunResult]) -> dict[str, Silence]:
+    """By rule: over these runs, as far as they lost writes and the rule was evaluated in them."""
+    silent: dict[str, list[bool]] = {}
+    for result in results:
+        for alarm in result.alarms if result.counts.lost else ():
+            if alarm.why_not is None:
+                silent.setdefault(alarm.rule, []).append(not alarm.fires)
+    return {
+        rule: Silence(
+            runs=sum(each), of_runs=len(each), share=share_estimate(Share(sum(each), len(each)))
+        )
+        for rule, each in silent.items()
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
 class CellStatistics(WhyLost):
     """The statistics of a cell. `verdicts` counts the classes of all runs, `conclusive` the runs
     that count, `..._lossy` the runs among them that lost acknowledged writes, `measures` what their
-    first check counts besides."""
+    first check counts besides, `silent_alarms` the rules that did not fire in those that lost."""
 
     key: Key
     runs: int
@@ -413,6 +438,7 @@ class CellStatistics(WhyLost):
     refused: MedianAndMax
     recovery_s: Recovery
     measures: Mapping[str, MeasureStatistics]
+    silent_alarms: Mapping[str, Silence]
 
 
 def cell_of(key: Key, outcomes: Iterable[Outcome]) -> CellStatistics:
@@ -420,6 +446,7 @@ def cell_of(key: Key, outcomes: Iterable[Outcome]) -> CellStatistics:
     every = list(outcomes)
     sample = sample_of(every)
     none = sample.why_no_rate
+    conclusive = [each for each in every if isinstance(each, RunResult) and is_conclusive(each)]
     return CellStatistics(
         key=dict(key),
         runs=sample.runs,
@@ -437,9 +464,8 @@ def cell_of(key: Key, outcomes: Iterable[Outcome]) -> CellStatistics:
         refused=median_and_max(sample.refused),
         recovery_s=_recovery(sample.recovery_s),
         measures=measure_statistics(sample.measured),
-        **vars(
-            why_lost(each for each in every if isinstance(each, RunResult) and is_conclusive(each))
-        ),
+        silent_alarms=silences(conclusive),
+        **vars(why_lost(conclusive)),
     )
 
 

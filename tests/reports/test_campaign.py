@@ -384,6 +384,31 @@ def test_why_writes_were_lost_is_summed_up_by_setting(tmp_path: Path) -> None:
     assert folder.junit.read_text().count(words) == 2, "the failure, and the output"
 
 
+def test_what_was_lost_without_an_alarm_is_a_matrix(tmp_path: Path) -> None:
+    """Of the conclusive runs that lost writes; a rule that could not be evaluated is in no count."""
+
+    def alarms(urp: float, unclean: float | None) -> dict[str, object]:
+        rules = {"urp": {"chance": urp}, "unclean": {"chance": unclean}}
+        rules["unclean"] |= {} if unclean is not None else {"why_not": "no node reports it"}
+        return {"alarms": [{"rule": name, "source": "s", **each} for name, each in rules.items()]}
+
+    lost, starved = result_documents.lossy(100), result_documents.lossy(100, doubts=("starved",))
+    on = [lost | alarms(1, 0), lost | alarms(0.4, None), starved | alarms(0, 0), lost]
+    runs = {
+        campaign_folder.ON: on,
+        campaign_folder.OFF: [result_documents.run() | alarms(0, 0)],
+    }
+    folder = campaign_folder.build(tmp_path / "c", runs)
+    page = Parsed(write_campaign(folder).read_text(encoding="utf-8"))
+    words = page.words[page.words.index("Lost without an alarm") :]
+    assert "urp 1 / 2 1.3 % to 98.7 % unclean 1 / 1 2.5 % to 100 %" in words
+    on_cell, off_cell = json.loads(folder.result.read_text())["cells"]
+    assert on_cell["silent_alarms"]["urp"]["runs"] == 1
+    assert off_cell["silent_alarms"] == {}
+    with (folder.tables / "runs.csv").open(newline="") as file:
+        assert [row["alarmed"] for row in csv.DictReader(file)] == ["1", "0", "0", "", "0"]
+
+
 def test_the_page_of_36_cells_is_well_below_a_megabyte(
     matrix36: tuple[Parsed, Truth, CampaignDir],
 ) -> None:
