@@ -71,6 +71,13 @@ def test_unclean_election_loses_acknowledged_writes(tmp_path: Path) -> None:
     assert [fault["id"] for fault in result["faults"]] == ["cut", "isolate"]
     assert all(fault["proven"] for fault in result["faults"]), result["faults"]
 
+    alarms = {each["rule"]: each for each in result["alarms"]}
+    assert {each["why_not"] for each in alarms.values()} == {None}
+    assert (
+        alarms["UncleanLeaderElections rise"]["held_s"] > alarms["in-sync replicas < 3"]["held_s"]
+    )
+    assert alarms["OfflinePartitionsCount > 0"]["held_s"] is None
+
     (folder,) = tmp_path.iterdir()
     assert {reads.name for reads in folder.iterdir()} >= {"run.json", "report.html", "faults.jsonl"}
     again = ackloss("check", str(folder), "--json")
@@ -98,6 +105,9 @@ def test_safe_settings_lose_nothing_under_the_same_faults(tmp_path: Path) -> Non
         docker("rmi", image)
     assert (exit_code, result["verdict"]) == (0, "valid"), result["reason"]
     assert result["counts"]["lost"] == 0
+    held = [each["rule"] for each in result["alarms"] if each["held_s"] is not None]
+    assert held, result["no_alarms"]
+    assert not [rule for rule in held if "Unclean" in rule]
     assert result["counts"]["acknowledged"] > 500
     assert all(fault["proven"] for fault in result["faults"]), result["faults"]
     (folder,) = (tmp_path / "runs").iterdir()

@@ -385,7 +385,7 @@ def test_why_writes_were_lost_is_summed_up_by_setting(tmp_path: Path) -> None:
 
 
 def test_what_was_lost_without_an_alarm_is_a_matrix(tmp_path: Path) -> None:
-    """Of the conclusive runs that lost writes; a rule that could not be evaluated is in no count."""
+    """Of the conclusive runs that lost writes; a rule that was not evaluated is in no count."""
 
     def alarms(urp: float, unclean: float | None) -> dict[str, object]:
         rules = {"urp": {"chance": urp}, "unclean": {"chance": unclean}}
