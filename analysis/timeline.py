@@ -24,6 +24,8 @@ and treated as text only.
 
 from __future__ import annotations
 
+import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -460,6 +462,10 @@ def _plural(verb: str) -> str:
 
 LINES_AT_MOST: Final = 40
 """The number of lines on a page."""
+EVENTS_AT_MOST: Final = 10
+"""The number of events that stand above them."""
+_SAME_S: Final = 2.0
+"""Within this time nodes log one change, each by its own clock."""
 
 _LENGTH_AT_MOST: Final = 320
 _BYTES_AT_MOST: Final = 64 * 1024 * 1024
@@ -476,10 +482,13 @@ class Line:
 
 @dataclass(frozen=True)
 class LogExcerpt:
-    """The first `lines` of the `found` relevant ones."""
+    """The first `lines` of the `found` relevant ones, and the most telling of the `told` events
+    that they state, in order of time."""
 
     lines: list[Line] = field(default_factory=list)
     found: int = 0
+    events: list[Event] = field(default_factory=list)
+    told: int = 0
 
 
 def logged(run: RunDir, *, wall_time: str | None, end_s: float) -> LogExcerpt:
@@ -500,7 +509,37 @@ def logged(run: RunDir, *, wall_time: str | None, end_s: float) -> LogExcerpt:
         for line in _relevant(file, which, start_s)
         if 0 <= line.at_s <= end_s
     }
-    return LogExcerpt(sorted(lines)[:LINES_AT_MOST], len(lines))
+    told = _told(sorted(lines), which.events)
+    first = [event for _, event in sorted(told, key=lambda each: each[0])[:EVENTS_AT_MOST]]
+    events = sorted(first, key=lambda event: event.at_s)
+    return LogExcerpt(sorted(lines)[:LINES_AT_MOST], len(lines), events, len(told))
+
+
+def _told(lines: Iterable[Line], meanings: Sequence[tuple[str, str]]) -> list[tuple[int, Event]]:
+    """Each change once, with its rank: what several nodes log, and of several partitions."""
+    found: list[tuple[int, float, str, set[str]]] = []
+    now: deque[tuple[int, float, str, set[str]]] = deque()
+    for line in lines:
+        while now and line.at_s - now[0][1] > _SAME_S:
+            now.popleft()
+        for rank, (pattern, words) in enumerate(meanings):
+            if match := re.search(pattern, line.text):
+                groups = match.groupdict()
+                text = words.format(node=line.node, **groups)
+                of = {groups["p"].replace(",", "-")} if groups.get("p") else set[str]()
+                if any(each[2].startswith(f"{text},") and of <= each[3] for each in now):
+                    break
+                same = next((each for each in now if each[2] == text), None)
+                if same is not None:
+                    same[3].update(of)
+                else:
+                    now.append((rank, line.at_s, text, of))
+                    found.append(now[-1])
+                break
+    return [
+        (rank, Event(what=f"{', '.join(sorted(of))}: " * bool(of) + text, at_s=at))
+        for rank, at, text, of in found
+    ]
 
 
 def _relevant(file: Path, which: LogLines, start_s: float) -> Iterator[Line]:

@@ -77,7 +77,7 @@ class Replicas(OneShard[Ended]):
         Count("attempted", "adds attempted"),
         Count("acknowledged", "acknowledged"),
         Count("nodes_read", "nodes read at the end"),
-        Count("missing_on_a_node", "missing on a node"),
+        Count("missing_on_a_node", "missing on a node", among=("acknowledged",)),
     )
 
     def gather(self, run: Run) -> Ended:

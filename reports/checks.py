@@ -5,6 +5,7 @@ The loss check has a separate section on the page; what is here serves every oth
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -295,6 +296,8 @@ _RATES: Final = {
     "unacknowledged_success": "unacknowledged success: found unacknowledged, per acknowledged",
     "unacknowledged_success_of_unacknowledged": "found, of all without acknowledgement",
 }
+_NUMBER: Final = re.compile(r"(?P<first>[\d,]+) (?!of )|(?P<what>.*): (?P<last>[\d,]+)$")
+"""The number of a counter-example, before or after what it counts."""
 _POINTS: Final = ("0", "0.5", "0.95", "0.99", "1")
 
 
@@ -406,10 +409,32 @@ def in_short(check: CheckRecord) -> list[Counted]:
 def headline(result: RunResult) -> str:
     """The outcome of a run whose counts are not those of the loss check."""
     if result.verdict == "unknown":
-        return f"It is not known whether there were {of_result(result).noun}"
-    found = [sentence for check in result.checks for _, sentence in check.counter_examples]
-    text = "; ".join(found) or (result.reason or result.verdict).partition(", under ")[0]
+        return formatting.not_known(f"there were {of_result(result).noun}", result)
+    found = [
+        _among(check, name, sentence)
+        for check in result.checks
+        for name, sentence in check.counter_examples
+    ]
+    others = f"; and {len(found) - 1} other kinds of findings" if len(found) > 2 else ""
+    first = "; ".join(found[:1] if others else found)
+    text = first + others or (result.reason or result.verdict).partition(", under ")[0]
     return text[:1].upper() + text[1:]
+
+
+def _among(check: CheckRecord, name: str, sentence: str) -> str:
+    """A counter-example with its number first, what that is a part of, and its share of it."""
+    of = words(check.name, name)
+    names = of.among or ((of.of,) if of.of else ())
+    whole = sum(int(check.counts.get(each) or 0) for each in names)
+    if not (found := _NUMBER.match(sentence)) or not whole:
+        return sentence
+    number = found["first"] or found["last"]
+    label = "" if len(names) > 1 else f" {words(check.name, names[0]).label}"
+    total = f"{formatting.number(whole)}{label}"
+    share = f"({formatting.share(int(number.replace(',', '')) / whole)})"
+    if found["last"]:
+        return f"{number} of {total} {share}: {found['what']}"
+    return f"{sentence}, of {total} {share}"
 
 
 def words(check: str, name: str) -> Count:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -78,7 +79,7 @@ def headline(result: RunResult | None) -> str:
         return "This run has not been checked"
     acknowledged = result.counts.acknowledged
     if result.verdict == "unknown":
-        return "It is not known whether acknowledged writes were lost"
+        return not_known("acknowledged writes were lost", result)
     if result.counter_examples == ("replicas_differ",):
         return "Replicas hold different records"
     if lost := proven(result).get("lost"):
@@ -90,6 +91,12 @@ def headline(result: RunResult | None) -> str:
     if result.counts.lost:
         return f"{other}; it is not known whether acknowledged writes were lost"
     return f"No acknowledged write was lost, but {other}"
+
+
+def not_known(what: str, result: RunResult) -> str:
+    """The headline of a run with the verdict `unknown`, with the first reason for it."""
+    why = re.split(r"; (?![^(]*\))", result.reason or "")[0]
+    return f"It is not known whether {what}" + (f": {why}" if why else "")
 
 
 def proven(result: RunResult) -> Mapping[str, int]:

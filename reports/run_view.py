@@ -28,6 +28,7 @@ from reports import checks, formatting
 from reports.alarms import Drawn, drawn, summary
 from reports.cells import Cells
 from reports.checks import CheckView, Examples, examples
+from reports.reach import Reach, reaches
 from reports.references import Reference, references
 from reports.why import Why, why
 
@@ -352,6 +353,11 @@ class RunView:
         faults = self.result.faults if self.result else ()
         counted = ((each.ops_begun, each.ops_acknowledged) for each in faults if each.id == fault)
         return next(counted, (None, None))
+
+    @cached_property
+    def reaches(self) -> dict[str, Reach]:
+        """Who could reach whom while each fault was in force."""
+        return reaches(self.run.faults, [node.name for node in self.metadata.nodes])
 
     def met_by(self, fault: str) -> str | None:
         """Which leaders a fault met, in words; `None` if that is not known."""

@@ -340,7 +340,7 @@ def _print_faults(out: Output, result: RunResult) -> None:
         nemesis = fault.nemesis or "unknown nemesis"
         out.say(f"  fault {fault.id} ({nemesis}){on}: {fault.proof}{of}{writes}")
         if not (fault.proven or fault.control or fault.claimed):
-            seen = "; ".join(fault.evidence) or "nothing of it was seen"
+            seen = fault.unproven or "; ".join(fault.evidence) or "nothing of it was seen"
             out.say(f"    {seen}: a fault counts only with an effect on the system", style="yellow")
     for caution in result.cautions:
         out.say(f"  caution: {caution}", style="yellow")

@@ -189,6 +189,7 @@ class Delivery(OneShard[GroupRows]):
             "lost",
             "lost before they were processed",
             "acknowledged, not in the log, and never processed",
+            among=("acknowledged",),
         ),
         Count("not_yet_visible", "perhaps beyond what was read"),
         Count("purged_unseen", "deleted before they were processed"),

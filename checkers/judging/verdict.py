@@ -13,6 +13,7 @@ way they ended (truth rule 9).
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -149,11 +150,18 @@ def _doubts_of_faults(facts: Facts, ops_begun: Sequence[int]) -> Iterator[Statem
         yield Statement(DOUBTS.vacuous, "no operation was begun while a proven fault was in force")
 
 
+_LONGEST: Final = 160
+"""Of a reason within a sentence; the fault's table has all of it."""
+
+
 def _named(fault: ScriptedFault, windows: Mapping[str, FaultWindow]) -> str:
-    """A fault that is not proven: one that an operator caused is distinguished from one that
-    failed."""
+    """A fault that is not proven, and why: one that an operator caused is distinguished from one
+    that failed."""
     window = windows.get(fault.id)
-    return f"{fault.id} (claimed, not proven)" if window and window.claimed else fault.id
+    if window is None or window.from_s is None:
+        return fault.id
+    why = "claimed, not proven" if window.claimed else window.unproven
+    return f"{fault.id} ({textwrap.shorten(why, _LONGEST, placeholder=' …')})" if why else fault.id
 
 
 def _left_out(fault: ScriptedFault, window: FaultWindow | None) -> bool:

@@ -180,7 +180,7 @@ def _quantiles_ms(latencies_ns: Ints) -> dict[str, float]:
 
 
 _WRONG: Final = (
-    Count("lost", "lost", "known elements that were lost"),
+    Count("lost", "lost", "known elements that were lost", among=("stable", "lost")),
     Count("unexpected", "unexpected", "elements that were read and never added"),
     Count("read_before_add", "read too early", "elements that were read before their add began"),
     Count("failed_found", "failed, found", "elements that were read though their add had failed"),

@@ -349,16 +349,25 @@ def _perhaps(history: History, group: Group, writer: Ints, by: Ints) -> Bools:
 
 
 _WRONG: Final = (
-    Count("lost-write", "lost-write", "committed values that polls skipped and none returned"),
+    Count(
+        "lost-write",
+        "lost-write",
+        "committed values that polls skipped and none returned",
+        among=("attempted",),
+    ),
     Count(
         "lost-after-poll",
         "lost-after-poll",
         "acknowledged values that were polled, and lost after that",
+        among=("acknowledged",),
     ),
     Count("G1a", "G1a", "records that were polled although the operation that sent them failed"),
-    Count("unexpected", "unexpected", "values that were polled but never sent"),
+    Count("unexpected", "unexpected", "values that were polled but never sent", among=("polled",)),
     Count(
-        "phantom", "phantom", "unacknowledged values that were polled, and taken back after that"
+        "phantom",
+        "phantom",
+        "unacknowledged values that were polled, and taken back after that",
+        among=("polled",),
     ),
     Count("inconsistent-offsets", "inconsistent-offsets", "offsets that hold several values"),
     Count("duplicate", "duplicate", "values that are at several offsets"),
@@ -386,7 +395,10 @@ _WRONG: Final = (
         "precommitted-read", "precommitted-read", "operations that polled values that they had sent"
     ),
     Count(
-        "unseen", "unseen", "acknowledged values that no ok poll returned by the end, lost or late"
+        "unseen",
+        "unseen",
+        "acknowledged values that no ok poll returned by the end, lost or late",
+        among=("acknowledged",),
     ),
     Count("poll-skip", "poll-skip", "polls that skip values after the process's previous poll"),
     Count(

@@ -227,6 +227,7 @@ def windows(path: Path) -> list[FaultWindow]:
             why=seen.get("why") or "",
             touched=_touched(seen["proofs"]),
             begun_s=seen["begun"],
+            unproven=_why_not(seen),
         )
         for fault, seen in begun.items()
     ]
@@ -289,6 +290,23 @@ def _proven(seen: Mapping[str, Any]) -> bool:
         and (touched is None or touched > 0)
         and not _uncounted(seen)
     )
+
+
+def _why_not(seen: Mapping[str, Any]) -> str:
+    """Why a fault that was in force is not proven; empty if it is, or never was in force."""
+    if seen["on"] is None or _proven(seen):
+        return ""
+    refuted = next((proof for proof in seen["proofs"] if not proof["proven"]), None)
+    if refuted is not None:
+        return "; ".join(refuted["evidence"]) or "a probe did not see it"
+    phases = {proof["phase"] for proof in seen["proofs"]}
+    if seen["failed"] or not seen["acts"]:
+        return "one of its acts failed" if seen["failed"] else "it did nothing"
+    if not phases - {"undone"}:
+        return "no probe asked while it was in force"
+    if seen["healed"] is not None and "undone" not in phases:
+        return "no probe asked after its end"
+    return NOT_COUNTED if _uncounted(seen) else "it affected nothing of the system"
 
 
 def _uncounted(seen: Mapping[str, Any]) -> bool:

@@ -163,6 +163,7 @@ class FaultResult(HasProof):
     claimed: bool = False
     control: bool = False
     begun_s: float | None = None
+    unproven: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -135,6 +135,7 @@ class Count:
     label    "skipped": what it is called, beside its number
     meaning  "acknowledged records that were skipped": what is counted; says more than the label
     of       the count that it is a share of: statistics over many runs show that share
+    among    the counts that it is a part of together, where only a headline shows the share
     proves   a counter-example is counted here under another name
     """
 
@@ -142,6 +143,7 @@ class Count:
     label: str
     meaning: str = ""
     of: str = ""
+    among: tuple[str, ...] = ()
     proves: bool = False
 
 

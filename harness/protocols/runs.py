@@ -365,6 +365,7 @@ class FaultWindow(HasProof):
     and it affected something of the system: `touched` is how much, in the unit of its lever (null:
     its lever does not count). `claimed`: an operator states that it was in force, and nothing
     proves it. `control`: it passed everything on, as its probes confirm, so it proves nothing.
+    `unproven`: why it is not proven although it was in force; empty if it is.
     """
 
     id: str
@@ -380,6 +381,7 @@ class FaultWindow(HasProof):
     claimed: bool = False
     control: bool = False
     begun_s: float | None = None
+    unproven: str = ""
 
 
 class Gaps(NamedTuple):

@@ -47,6 +47,15 @@ LOG_LINES: Final = LogLines(
         rb"|fsync-ing the write ahead log|Have quorum of supporters|Reading snapshot|expired",
     ),
     internal=re.compile(rb"Connection request|NIOServerCxn:|Notification: |PeerState set to"),
+    events=(
+        (r"LEADING - LEADER ELECTION TOOK - (?P<ms>\d+)", "{node} leads, elected in {ms} ms"),
+        (r"Truncating log", "{node} cuts its log"),
+        (r"Sending (?P<what>SNAP|TRUNC|snapshot)", "{node} sends {what}"),
+        (r"Getting a snapshot", "{node} gets a snapshot"),
+        (r"FOLLOWING - LEADER ELECTION TOOK", "{node} follows"),
+        (r"INFO LOOKING", "{node} looks for a leader"),
+        (r"write ahead log .*took (?P<ms>\d+)ms", "{node}: an fsync took {ms} ms"),
+    ),
 )
 """The lines about elections, syncing and the log."""
 

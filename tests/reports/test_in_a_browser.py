@@ -27,6 +27,15 @@ PAINTED = """() => {
     return n;
 }"""
 
+CLIPPED = """() => [...document.querySelectorAll(
+    'h1, h2, h3, p, li, dt, dd, th, td, summary, svg text')]
+    .filter((each) => {
+        const box = each.getBoundingClientRect();
+        const hidden = !box.width || each.closest('.scroll, .unseen, .skip');
+        return !hidden && (box.right > innerWidth || box.left < 0);
+    }).map((each) => each.textContent.trim().slice(0, 60))"""
+"""What a reader would have to guess: text beyond the page's edge that nothing scrolls to."""
+
 
 def painted(page: Any) -> int:
     """The number of painted pixels on the timeline's canvas."""
@@ -47,6 +56,7 @@ def test_it_opens_without_trouble(
     page = visit(runs[name].report, width=width, color_scheme=theme)
     assert page.troubles == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(CLIPPED) == []
     if name != "stopped":
         assert page.is_visible(STAGE)
         assert not page.is_visible(".still")

@@ -58,6 +58,7 @@ def test_a_window_has_its_times_and_its_proof(journal: Journal, path: Path) -> N
     assert (window.id, window.nemesis, window.nodes) == ("cut", "partition", ["b1"])
     assert (window.begun_s, window.from_s, window.to_s) == (1.0, 3.0, 7.0)
     assert window.proven
+    assert window.unproven == ""
     assert window.evidence == ["seen", "seen"]
 
 
@@ -66,7 +67,9 @@ def test_a_false_proof_or_none_makes_it_unproven(
     journal: Journal, path: Path, proofs: tuple[bool, ...]
 ) -> None:
     _play(journal, proofs=proofs)
-    assert windows(path)[0].proven is False
+    (window,) = windows(path)
+    assert window.proven is False
+    assert window.unproven == ("seen" if proofs else "no probe asked while it was in force")
 
 
 @pytest.mark.parametrize(
@@ -97,6 +100,7 @@ def test_a_fault_is_proven_when_it_met_something(
         journal.write("proof", fault="cut", phase=phase, proven=True, evidence=[], met=each)
     (window,) = windows(path)
     assert (window.proven, window.touched) == (proven, touched)
+    assert window.unproven == ("" if proven else "it affected nothing of the system")
 
 
 @pytest.mark.parametrize(
