@@ -4,9 +4,10 @@ A monitoring system looks once in every period of its scrape, and nobody knows a
 it a fault begins: a rule is evaluated for sixty phases of the period. `chance` is the share of them
 in which it fires, `fired_s` when it does: the median over these. `held_s` is when its condition
 first held, looked at twice a second. As Prometheus does it, each series that a rule is about waits
-for itself (`for`), and a node that does not answer has no value at all. What held before the run's
-first operation is not counted. A rule about what has happened in a range of time is followed beyond
-the end of the run, after which nothing more happens.
+for itself (`for`), and a node that does not answer has no value at all. Before its first operation
+the run is taken to have been as it was then: how a cluster that was just started came up is not
+counted. A rule about what has happened in a range of time is followed beyond the end of the run,
+after which nothing more happens.
 
 That nothing of a fault keeps the monitoring system from a node that lives is assumed.
 """
@@ -53,24 +54,22 @@ class Look:
     end_s: float
 
     @classmethod
-    def every(cls, metrics: Metrics, step_s: float, phases: int, beyond_s: float = 0.0) -> Look:
-        first_s = min(each.times_s[0] for series in metrics.series.values() for each in series)
-        before = np.ceil(max(0.0, -first_s) / step_s)
-        number = int(before + (metrics.end_s + beyond_s) // step_s) + 1
+    def every(
+        cls, metrics: Metrics, step_s: float, phases: int, range_s: float = 0.0, more_s: float = 0.0
+    ) -> Look:
+        """From `range_s` before the run until `more_s` after its end."""
+        before, end_s = np.ceil(range_s / step_s), metrics.end_s + more_s
         starts = (np.arange(phases) / phases - before) * step_s
-        times_s = starts[:, None] + np.arange(number) * step_s
-        return cls(metrics, times_s, step_s, metrics.end_s + beyond_s)
+        times_s = starts[:, None] + np.arange(int(before + end_s // step_s) + 1) * step_s
+        return cls(metrics, times_s, step_s, end_s)
 
     def select(self, name: str, fits: Callable[[Labels], bool] = lambda _: True) -> Vector:
         """The series of a metric. Raises Absent where no node ever had it."""
         series = self.metrics.series.get(canonical(name), ())
         if not series:
             raise Absent(f"no node reports {name}")
-        return [
-            Row(each.labels, np.where(self.times_s <= self.end_s, each.at(self.times_s), np.nan))
-            for each in series
-            if fits(each.labels)
-        ]
+        times_s = np.where(self.times_s <= self.end_s, np.maximum(self.times_s, 0.0), -np.inf)
+        return [Row(each.labels, each.at(times_s)) for each in series if fits(each.labels)]
 
     def over(self, vector: Vector, range_s: float, function: str) -> Vector:
         """A function of the samples in the last `range_s` seconds, as Prometheus has it."""
@@ -193,9 +192,10 @@ def alarm(rule: Rule, metrics: Metrics, first_loss_s: float | None) -> Alarm:
     """What becomes of a rule. `first_loss_s`: when a write that is lost was first acknowledged."""
     known = Alarm(rule=rule.name, source=rule.source)
     try:
-        held = _fired(replace(rule, for_s=0.0), Look.every(metrics, PERIOD_S, 1))
-        beyond_s = rule.range_s and rule.range_s + rule.for_s + 2 * rule.scrape_s
-        fires = _fired(rule, Look.every(metrics, rule.scrape_s, PHASES, beyond_s))
+        range_s = rule.range_s
+        held = _fired(replace(rule, for_s=0.0), Look.every(metrics, PERIOD_S, 1, range_s))
+        more_s = range_s and range_s + rule.for_s + 2 * rule.scrape_s
+        fires = _fired(rule, Look.every(metrics, rule.scrape_s, PHASES, range_s, more_s))
     except Absent as error:
         return replace(known, why_not=str(error))
     some = np.sort(fires[np.isfinite(fires)])

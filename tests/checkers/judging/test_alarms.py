@@ -154,6 +154,16 @@ def test_a_counter_is_followed_beyond_the_end() -> None:
     assert still.held_s is None
 
 
+def test_how_a_cluster_came_up_is_not_counted() -> None:
+    """It was as at the first operation before it, however late its first sample is."""
+    name = "kafkacontrollercontrollerstatsuncleanleaderelections"
+    rule = rules()["UncleanLeaderElections rise"]
+    started = metrics(series((-30, 0), (-5, 1)), name=name)
+    assert alarm(rule, started, None).held_s is None
+    young = metrics(series((-1, 0), (6, 1)), name=name)
+    assert alarm(rule, young, None).chance == 1
+
+
 def test_the_sum_of_controllers() -> None:
     rule = rules()["ActiveControllerCount != 1"]
     name = "kafkacontrollerkafkacontrolleractivecontroller"
