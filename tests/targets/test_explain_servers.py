@@ -26,6 +26,7 @@ CASES = {
     "etcd-power-3.4": {"disk-power": 26},
     "zookeeper-power-3.9": {"disk-power": 26},
 }
+WIPED = "zookeeper-wiped-3.9"
 Change = Callable[[dict[str, Any]], None]
 
 
@@ -76,6 +77,29 @@ def test_each_lost_write_of_a_real_run_has_its_cause(name: str, tmp_path: Path) 
         if fact.source.startswith("log of"):
             log, _, number = fact.place.rpartition(":")
             assert (tmp_path / log).read_text().splitlines()[int(number) - 1]
+
+
+def test_one_wiped_disk_lets_a_server_lead_that_never_had_them(tmp_path: Path) -> None:
+    """z2, wiped, elects z1, which was down; z3, which had them, comes back too late."""
+    (each,) = explained(WIPED, tmp_path)
+    assert (each.cause, each.preventions) == ("disk-wiped", ())
+    elected = [fact.node for fact in each.facts if fact.kind == "elected"]
+    assert elected == ["z2", "z1"]
+
+
+def test_without_the_wipe_nobody_knows_who_had_lost_them(tmp_path: Path) -> None:
+    """z1 need not have had them: only the journal says that z2's disk had lost them."""
+
+    def not_wiped(case: dict[str, Any]) -> None:
+        case["faults"] = [each for each in case["faults"] if each.get("fault") != "wipe"]
+        steps = {each.get("n") for each in case["faults"] if each["type"] == "intent"}
+        case["faults"] = [each for each in case["faults"] if each.get("n") in {None, *steps}]
+        for lines in (case["logs"][name] for name in list(case["logs"]) if "z2/" in name):
+            starts = [n for n, line in enumerate(lines) if "Starting quorum" in line]
+            del lines[starts[-1]]
+
+    (each,) = explained(WIPED, tmp_path, not_wiped)
+    assert each.cause == UNEXPLAINED
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,8 @@ from tests.fixtures.budget import budget
 from tests.targets.memory.scenarios import SCENARIOS, Scenario
 from tests.targets.memory.world import MS, World, appends
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(budget(2, 200))
 CAUSE_OF = {
     EARLY_ACK: ("before-replication", "reachable-leader"),
