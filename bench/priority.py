@@ -26,10 +26,9 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from bench.interpreter import NothingClient
-from harness.machine.priority import larger_share
 from harness.plan import parse_plan
 from harness.protocols.clock import RunClock
-from harness.run.load import run_workload
+from harness.run.load import larger_share, run_workload
 from harness.run.recorder import Recorder
 from workloads.append import Append
 

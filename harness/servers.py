@@ -348,7 +348,7 @@ class ServerSystem(Target[PlanT]):
     """The settings that have their own key in a plan, by name."""
     causes: ClassVar[Mapping[str, str]] = MAJORITY_CAUSES
     defects: ClassVar[frozenset[str]] = frozenset({WITHOUT})
-    told: ClassVar[re.Pattern[bytes]] = re.compile(rb"(?!)")
+    event_lines: ClassVar[re.Pattern[bytes]] = re.compile(rb"(?!)")
     """The lines of servers' logs that `happened` reads; none by default."""
     synced: ClassVar[tuple[str, Any]] = ("", None)
     """The key of a plan, and its value with which a server calls fsync before it acknowledges."""
@@ -579,7 +579,7 @@ class ServerSystem(Target[PlanT]):
 
         rundir = RunDir(folder)
         faults = windows(rundir.faults)
-        found = self.happened(lines_of(rundir, self.told, faults))
+        found = self.happened(lines_of(rundir, self.event_lines, faults))
         events = sorted(found, key=lambda event: event.at_s)
         return Autopsy(rundir, lost, faults, events, self.synced).explanations()
 

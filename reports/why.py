@@ -194,11 +194,11 @@ def tried(before: RunDir, prevention: Prevention, after: RunDir) -> Trial:
     """Whether what is stated of a run that lost writes held in one of the same plan with the
     change. It does not if writes are lost for the same cause, unless a stricter value is stated for
     these: then they were acknowledged in another state than it is about. Raises HistoryError."""
-    was, told = read_result(before), why(before)
+    was, stated = read_result(before), why(before)
     now, left = read_result(after), why(after)
-    assert told is not None, "nothing is stated of a run that lost nothing"
-    sentence = next(words for each, words in told.preventions if each.change == prevention.change)
-    about = {c.cause for c in told.chains if _states(c, prevention.key, prevention.value)}
+    assert stated is not None, "nothing is stated of a run that lost nothing"
+    sentence = next(words for each, words in stated.preventions if each.change == prevention.change)
+    about = {c.cause for c in stated.chains if _states(c, prevention.key, prevention.value)}
     found = list(left.chains) if left else []
     wrong = [
         chain

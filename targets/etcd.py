@@ -156,7 +156,7 @@ class Etcd(ServerSystem[EtcdPlan]):
         "unsafe-no-fsync",
     )
     synced: ClassVar[tuple[str, Any]] = ("target.settings.unsafe-no-fsync", False)
-    told: ClassVar[re.Pattern[bytes]] = re.compile(
+    event_lines: ClassVar[re.Pattern[bytes]] = re.compile(
         rb"starting member|\[logterm: |became leader at term"
     )
     starters: ClassVar[Mapping[str, str]] = {

@@ -176,9 +176,9 @@ def try_preventions(
     from harness.errors import HarnessFailure
     from reports.why import Trial, tried, why
 
-    told = why(run)
+    found = why(run)
     trials = []
-    for prevention, sentence in told.preventions if told else ():
+    for prevention, sentence in found.preventions if found else ():
         out.progress(f"again, with {prevention.change}", style="bold")
         try:
             other = again(prevention.change)

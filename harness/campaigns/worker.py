@@ -129,7 +129,7 @@ def serve(
 ) -> None:
     """The process of a worker: executes assignments until there are none, and removes what it
     made. `client`: the command of the user's own clients; `inventory`: the hosts of its nodes."""
-    os.setsid()  # Ctrl-C reaches the scheduler only; and see `harness.machine.priority`
+    os.setsid()  # Ctrl-C reaches the scheduler only; and see `harness.run.load.larger_share`
     with Interrupts() as interrupts:
         assignments: queue.SimpleQueue[Assignment | None] = queue.SimpleQueue()
         threading.Thread(target=_listen, args=(scheduler, assignments), daemon=True).start()

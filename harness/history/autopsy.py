@@ -311,7 +311,7 @@ class Autopsy:
     # The chain of events, and what would have prevented it.
 
     def explanation(self, loss: Loss, writes: Sequence[Write]) -> Explanation:
-        """What is told of the writes that one election dropped."""
+        """What is known of the writes that one election dropped."""
         begun_s = min(write.acknowledged_s for write in writes)
         ended_s = max(write.acknowledged_s for write in writes)
         count = f"{len(writes):,} write{'' if len(writes) == 1 else 's'}"

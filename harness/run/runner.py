@@ -35,7 +35,6 @@ from harness.levers.client import ClientLever, ConsumerLever
 from harness.levers.manual import ManualLever
 from harness.machine import state
 from harness.machine.checks import DISK_MIN_BYTES, free_bytes, gib
-from harness.machine.priority import larger_share
 from harness.models import MODELS
 from harness.protocols import (
     Cluster,
@@ -55,6 +54,7 @@ from harness.run.by_hand import begin_by_hand
 from harness.run.cell_run import CellRun, Meeting, cell_runs, still_going, together
 from harness.run.final_read import NOT_FULLY_REPLICATED, in_sync, readers_of, wait_until_replicated
 from harness.run.interrupts import Interrupts
+from harness.run.load import larger_share
 from harness.run.metadata import RunMetadata, client_versions
 from harness.run.observer import Observer
 from harness.run.recorder import Recorder

@@ -286,7 +286,7 @@ class Autopsy:
     # The chain of events, and what would have prevented it.
 
     def explanation(self, loss: Loss, writes: Sequence[Write]) -> Explanation:
-        """What is told of the writes that one event lost."""
+        """What is known of the writes that one event lost."""
         offsets = [write.offset for write in writes]
         survivors = self._survivors(loss, writes)
         facts = [*self._facts(loss, writes, offsets, survivors)]

@@ -3,7 +3,7 @@ the nodes of such a cluster at each stage, and what proves it; the functions of
 `targets.kafka.modes.Mode`.
 
     provisioned    controllers run beside brokers that use ZooKeeper
-    dual-write     brokers are told of the controllers, which copy the metadata and write both
+    dual-write     brokers know the controllers, which copy the metadata and write both
     kraft          brokers use the controllers alone; these still write to ZooKeeper, too
     final          controllers forget ZooKeeper: there is no way back
     deprovisioned  nodes do nothing and have stored nothing: controllers at the start and after the

@@ -59,7 +59,7 @@ LOG_LINES: Final = LogLines(
 )
 """The lines about elections, syncing and the log."""
 
-_TOLD: Final = re.compile(
+_EVENTS: Final = re.compile(
     rb"Starting quorum peer|New election\. |Have quorum of supporters"
     rb"|Truncating log to get|Getting a snapshot from"
 )
@@ -103,7 +103,7 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
     """What clients do: the servers and their settings are the same for all."""
     own_levers: ClassVar[frozenset[str]] = frozenset({_MEMBERS, ProtocolLever.name})
     synced: ClassVar[tuple[str, Any]] = ("ensemble.forceSync", True)
-    told: ClassVar[re.Pattern[bytes]] = _TOLD
+    event_lines: ClassVar[re.Pattern[bytes]] = _EVENTS
 
     def check(self, plan: ZooKeeperPlan) -> None:
         """Refuse settings that a plan may not touch, and versions that are not supported."""

@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from harness.machine.priority import MOST_PER_S, NICE
+from harness.run.load import MOST_PER_S, NICE
 
 OF_ITS_OWN = """
 import os
-from harness.machine.priority import larger_share, _nice
+from harness.run.load import larger_share, _nice
 """
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
