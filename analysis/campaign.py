@@ -19,7 +19,7 @@ from typing import Any, Final, TypedDict
 
 import numpy as np
 
-from analysis.primary import of_campaign
+from analysis.primary import of_campaign, why_lost
 from analysis.statistics.cells import (
     LOSS,
     UNKNOWN,
@@ -33,7 +33,6 @@ from analysis.statistics.cells import (
     is_conclusive,
     median_and_max,
     verdict_class,
-    why_lost,
 )
 from analysis.statistics.comparisons import Comparison, comparisons_of
 from analysis.statistics.contrasts import Resemblance, resemblance

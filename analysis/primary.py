@@ -1,5 +1,5 @@
-"""What runs and campaigns are counted by: the primary finding of their first check, and what else
-statistics show of it.
+"""What runs and campaigns are counted by: the primary finding of their first check, what else
+statistics show of it, and why writes were lost.
 
 Checkers declare both (`harness.protocols.Checker.primary`, `counts`); nothing here knows one by
 name.
@@ -7,15 +7,17 @@ name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
 from harness import registry
 from harness.campaigns.plan import Campaign
-from harness.history.documents import RunResult
+from harness.history.documents import CellResult, RunResult
 from harness.models import MODELS
-from harness.protocols import Checker, Count, PrimaryFinding
+from harness.protocols import UNEXPLAINED, Checker, Count, PrimaryFinding
 
 
 class Measure(NamedTuple):
@@ -72,3 +74,44 @@ def _declared(name: str) -> tuple[PrimaryFinding, tuple[Count, ...]]:
     """What a checker declares; of a plug-in that is no longer installed, the defaults."""
     checker = registry.plugins("checkers").get(name, Checker)
     return checker.primary, checker.counts
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhyLost:
+    """Why writes were lost: how many for each cause, how many that nothing explains, and how many
+    electing the longest log would have kept; of runs that were asked."""
+
+    causes: Mapping[str, int]
+    unexplained: int | None
+    survivable: int | None
+    survivable_rate: float | None
+
+    @property
+    def why_known(self) -> int:
+        """The lost writes of the runs that were asked."""
+        return sum(self.causes.values()) + (self.unexplained or 0)
+
+    @property
+    def why_in_words(self) -> str:
+        """`1,667 unclean-election, 2 unexplained`, the most frequent first; empty where none was
+        lost."""
+        counts = Counter(self.causes) + Counter({UNEXPLAINED: self.unexplained or 0})
+        return ", ".join(f"{number:,} {cause}" for cause, number in counts.most_common())
+
+
+def why_lost(results: Iterable[RunResult | CellResult]) -> WhyLost:
+    """Over these results; `None` where none was asked."""
+    asked = [result for result in results if result.unexplained is not None]
+    causes: Counter[str] = Counter()
+    for result in asked:
+        causes.update(result.causes)
+    unexplained = sum(each.unexplained or 0 for each in asked)
+    lost = causes.total() + unexplained
+    survivable = sum(each.survivable or 0 for each in asked)
+    is_known = any(each.survivable is not None for each in asked)
+    return WhyLost(
+        causes=dict(causes.most_common()),
+        unexplained=unexplained if asked else None,
+        survivable=survivable if is_known else None,
+        survivable_rate=survivable / lost if is_known and lost else None,
+    )

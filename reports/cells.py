@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from analysis.statistics.cells import why_lost
+from analysis.primary import why_lost
 from analysis.tables import csv_of, frame
 from analysis.wording import counted
 from harness.errors import HistoryError, PlanError

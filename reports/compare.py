@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NotRequired, TypedDict
 
-from analysis.statistics.cells import why_lost
+from analysis.primary import why_lost
 from analysis.timeline import on_one_scale
 from analysis.wording import counted
 from harness.errors import HistoryError

@@ -15,7 +15,7 @@ from typing import Final
 from xml.etree import ElementTree as ET
 
 from analysis.campaign import by_cell_of, results_of, tallies_of, versions_of
-from analysis.primary import of_campaign
+from analysis.primary import of_campaign, why_lost
 from analysis.statistics.cells import (
     CLASSES,
     HARNESS_FAILURE,
@@ -27,7 +27,6 @@ from analysis.statistics.cells import (
     median_and_max,
     sample_of,
     verdict_class,
-    why_lost,
 )
 from analysis.statistics.intervals import Floats, Share, share_in_words, spread
 from analysis.wording import counted, of_them, unit, visible

@@ -39,14 +39,13 @@ Each run has one such share, and is one observation, however much was counted in
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
 import numpy as np
 
-from analysis.primary import Measure, measures_of, of_result
+from analysis.primary import Measure, WhyLost, measures_of, of_result, why_lost
 from analysis.statistics.contrasts import Shared, SharedResult
 from analysis.statistics.intervals import (
     Estimate,
@@ -59,8 +58,8 @@ from analysis.statistics.intervals import (
     share_in_words,
     spread,
 )
-from harness.history.documents import CellResult, RunResult
-from harness.protocols import DOUBTS, INVALID, UNEXPLAINED, VALID, Number
+from harness.history.documents import RunResult
+from harness.protocols import DOUBTS, INVALID, VALID, Number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -348,47 +347,6 @@ class Recovery(MedianAndMax):
     `median` is `None` if it falls on such a run, and `max` is the slowest of the others."""
 
     not_recovered: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class WhyLost:
-    """Why writes were lost: how many for each cause, how many that nothing explains, and how many
-    electing the longest log would have kept; of runs that were asked."""
-
-    causes: Mapping[str, int]
-    unexplained: int | None
-    survivable: int | None
-    survivable_rate: float | None
-
-    @property
-    def why_known(self) -> int:
-        """The lost writes of the runs that were asked."""
-        return sum(self.causes.values()) + (self.unexplained or 0)
-
-    @property
-    def why_in_words(self) -> str:
-        """`1,667 unclean-election, 2 unexplained`, the most frequent first; empty where none was
-        lost."""
-        counts = Counter(self.causes) + Counter({UNEXPLAINED: self.unexplained or 0})
-        return ", ".join(f"{number:,} {cause}" for cause, number in counts.most_common())
-
-
-def why_lost(results: Iterable[RunResult | CellResult]) -> WhyLost:
-    """Over these results; `None` where none was asked."""
-    asked = [result for result in results if result.unexplained is not None]
-    causes: Counter[str] = Counter()
-    for result in asked:
-        causes.update(result.causes)
-    unexplained = sum(each.unexplained or 0 for each in asked)
-    lost = causes.total() + unexplained
-    survivable = sum(each.survivable or 0 for each in asked)
-    is_known = any(each.survivable is not None for each in asked)
-    return WhyLost(
-        causes=dict(causes.most_common()),
-        unexplained=unexplained if asked else None,
-        survivable=survivable if is_known else None,
-        survivable_rate=survivable / lost if is_known and lost else None,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
