@@ -46,6 +46,7 @@ class Examples:
     total: int
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
+    meaning: str = ""
 
 
 def examples(run: RunDir, check: str) -> list[Examples]:

@@ -222,7 +222,10 @@ class RunView:
         if check.drawings or check.name == LOG.check:
             return []
         found = examples(self.run, check.name)
-        return [replace(each, kind=checks.words(check.name, each.kind).label) for each in found]
+        of = {each.kind: checks.words(check.name, each.kind) for each in found}
+        return [
+            replace(each, kind=of[each.kind].label, meaning=of[each.kind].meaning) for each in found
+        ]
 
     @property
     def simulated(self) -> bool:
