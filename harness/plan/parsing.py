@@ -116,13 +116,13 @@ def apply_change(document: dict[str, Any], change: str) -> list[str]:
 
     A part that is a number, or the `id` or `name` of an entry, steps into a list (`faults.0.at_s`,
     `faults.kill.at_s`). Where the schema wants text and VALUE reads as a TOML number
-    (`target.version=4.1`), the raw text is taken.
+    (`target.version=4.1`), the raw text is taken; quoted, what is in the quotes.
     """
     key, equals, raw = change.partition("=")
     if not equals or not key.strip():
         raise PlanError(f"{change!r} is not KEY=VALUE", key="--set")
     parts = dotted_parts(key.strip())
-    value = raw if _wants_text(parts) else _toml_value(raw)
+    value = _value_of(parts, raw)
     set_key(document, parts, value)
     return [dotted(each) for each in keys_set(document, parts, value)]
 
@@ -136,7 +136,7 @@ def keys_set(document: Mapping[str, Any], parts: list[str], value: Any) -> list[
 
 def change_of(key: str, value: object) -> str:
     """The `KEY=VALUE` that sets a key to this value when it is applied."""
-    if isinstance(value, str) and (_wants_text(dotted_parts(key)) or _toml_value(value) == value):
+    if isinstance(value, str) and _value_of(dotted_parts(key), value) == value:
         return f"{key}={value}"
     return f"{key}={_as_toml(value)}"
 
@@ -209,6 +209,11 @@ def _model_of(document: Mapping[str, Any]) -> type[Plan]:
         return plan_model(target.get("system") if isinstance(target, dict) else None)
     except PlanError:
         return Plan
+
+
+def _value_of(parts: list[str], raw: str) -> Any:
+    value = _toml_value(raw)
+    return raw if _wants_text(parts) and not isinstance(value, str) else value
 
 
 def _toml_value(raw: str) -> Any:

@@ -25,11 +25,18 @@ def test_a_change_that_is_written_sets_the_same_value(key: str, value: object) -
     assert (inner if "x" in key else inner["min.insync.replicas"]) == value
 
 
-@pytest.mark.parametrize("text", ["4.1", "true", 'a "b"'])
+@pytest.mark.parametrize("text", ["4.1", "true", 'a "b"', '"4.1"', '"'])
 def test_a_key_that_holds_text_gets_the_text(text: str) -> None:
     document: dict[str, Any] = {}
     apply_change(document, change_of("target.version", text))
     assert document == {"target": {"version": text}}
+
+
+@pytest.mark.parametrize("typed", ["4.4.0", '"4.4.0"', "'4.4.0'"])
+def test_text_may_be_quoted(typed: str) -> None:
+    document: dict[str, Any] = {}
+    apply_change(document, f"target.version={typed}")
+    assert document == {"target": {"version": "4.4.0"}}
 
 
 def test_what_people_type_stays_readable() -> None:
