@@ -308,7 +308,7 @@ def _chosen(columns: Iterable[str], table: Table) -> list[str]:
             raise QueryError(
                 f"the table {table.name} has no column {name!r}",
                 key="columns",
-                hint=f"{question}docs/how-to/lake.md#{table.name} lists its columns",
+                hint=f'{question}lake.sql("DESCRIBE {table.name}") lists its columns',
             )
     return chosen
 

@@ -103,6 +103,8 @@ def _frame(session: SparkSession, lake: StoredLake, table: Table) -> DataFrame:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     schema = from_arrow_schema(table.schema)
+    for field, column in zip(schema.fields, table.columns, strict=True):
+        field.metadata = {"comment": column.about}  # DESCRIBE prints it
     files = [_hadoop(file) for file in lake.files(table)]
     if not files:
         return session.createDataFrame([], schema)
