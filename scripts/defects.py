@@ -231,15 +231,12 @@ def tally(outcomes: Iterable[Outcome]) -> Tally:
 
 def page(tallies: Mapping[Cell, Tally], before: str = "") -> str:
     """docs/evidence/defects.md. Of cells that were not run it keeps the entries of `before`."""
-    runs = max((each.runs for each in tallies.values()), default=0)
-    whole = f"{runs}/{runs}"
     parts = [
         "# Which check finds which defect",
         "Made by `scripts/defects.py`: each plan in `plans/memory/` that is named after a defect "
-        "of the [reference system](../reference/memory.md), run with each check that fits, as "
-        "often without the defect. Each entry: the runs with the defect that are `invalid`, then "
-        f"those without it; *all* means {whole} and 0. Everything is simulated: this tests "
-        "ackloss, not a real system.",
+        "of the [reference system](../reference/memory.md), run with each check that fits. Each "
+        "entry: the runs with the defect that are `invalid`, then those of the same plan and "
+        "seeds without it. Everything is simulated: this tests ackloss, not a real system.",
         table(tallies, before),
         "`-`: the check cannot see the defect, because",
         "\n".join(unfit()),
@@ -315,8 +312,6 @@ def _entry(
     if Cell(defect, check, True) not in tallies:
         return earlier.get((defect, check), "not run")
     on, off = (tallies[Cell(defect, check, which)] for which in (True, False))
-    if on.invalid == on.runs and not off.invalid + off.unknown:
-        return "all"
     return f"{_counted(on)}; {_counted(off)}"
 
 
