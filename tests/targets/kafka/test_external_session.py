@@ -93,7 +93,7 @@ def test_a_certificate_that_is_not_good_is_reported(
 
 def test_dry_clean_up_reports_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`clean` asks kafka-python alone, which tries again without a word."""
-    monkeypatch.setattr("targets.kafka.external._CONNECT_S", 0.5)
+    monkeypatch.setattr("targets.kafka.external._CONNECT_S", 2.0)
     expired = pytest.raises(EnvironmentFailure, match="certificate has expired")
     with secured(tmp_path, days=-1) as asked, expired:
         _ = asked.admin
