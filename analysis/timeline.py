@@ -482,13 +482,13 @@ class Line:
 
 @dataclass(frozen=True)
 class LogExcerpt:
-    """The first `lines` of the `found` relevant ones, and the most telling of the `told` events
+    """The first `lines` of the `found` relevant ones, and the most telling of the `notable` events
     that they state, in order of time."""
 
     lines: list[Line] = field(default_factory=list)
     found: int = 0
     events: list[Event] = field(default_factory=list)
-    told: int = 0
+    notable: int = 0
 
 
 def logged(run: RunDir, *, wall_time: str | None, end_s: float) -> LogExcerpt:
@@ -509,13 +509,13 @@ def logged(run: RunDir, *, wall_time: str | None, end_s: float) -> LogExcerpt:
         for line in _relevant(file, which, start_s)
         if 0 <= line.at_s <= end_s
     }
-    told = _told(sorted(lines), which.events)
-    first = [event for _, event in sorted(told, key=lambda each: each[0])[:EVENTS_AT_MOST]]
+    notable = _notable(sorted(lines), which.events)
+    first = [event for _, event in sorted(notable, key=lambda each: each[0])[:EVENTS_AT_MOST]]
     events = sorted(first, key=lambda event: event.at_s)
-    return LogExcerpt(sorted(lines)[:LINES_AT_MOST], len(lines), events, len(told))
+    return LogExcerpt(sorted(lines)[:LINES_AT_MOST], len(lines), events, len(notable))
 
 
-def _told(lines: Iterable[Line], meanings: Sequence[tuple[str, str]]) -> list[tuple[int, Event]]:
+def _notable(lines: Iterable[Line], meanings: Sequence[tuple[str, str]]) -> list[tuple[int, Event]]:
     """Each change once, with its rank: what several nodes log, and of several partitions."""
     found: list[tuple[int, float, str, set[str]]] = []
     now: deque[tuple[int, float, str, set[str]]] = deque()

@@ -56,7 +56,7 @@ class NotUnderstood(Exception):
 
 def own_rules(file: Path) -> list[Rule]:
     """The alarm rules of a file of Prometheus', or of a PrometheusRule of Kubernetes. A rule that
-    is not understood says why when it is evaluated. Raises PlanError for what is no such file."""
+    is not understood says why when it is evaluated. Raises PlanError for another kind of file."""
     try:
         document = yaml.safe_load(file.read_text(encoding="utf-8"))
         found = document.get("spec", document)

@@ -48,7 +48,7 @@ def lines_of(
     rundir: RunDir, wanted: re.Pattern[bytes], faults: Sequence[FaultWindow]
 ) -> Iterator[Line]:
     """The dated lines of all nodes that are wanted, those of a file in their order. A line that has
-    whole seconds is no earlier than the dated one before it."""
+    whole seconds is not earlier than the dated one before it."""
     run = rundir.of_run.read_json(rundir.of_run.run)
     start_s = datetime.fromisoformat(run["wall_time"]).timestamp()
     moved = {node for each in faults if "clock" in each.nemesis for node in each.nodes}

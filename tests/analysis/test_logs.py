@@ -98,7 +98,7 @@ def test_a_change_is_told_once_whoever_logs_it(tmp_path: Path) -> None:
     """Three nodes log the same election, of two partitions."""
     led = b"isr: [1] -> [2], leader: 1 -> 2, leaderEpoch: 0 -> 1, partitionEpoch: 1 -> 2"
     leads = b"INFO [Broker id=2] Leader ackloss-0 starts at leader epoch 1 from offset 41, ISR [2]"
-    told = excerpt(
+    found = excerpt(
         run_with(
             tmp_path,
             b2=[at("10,100", leads), at("10,900", b"Truncating ackloss-0 to offset 41")],
@@ -106,21 +106,21 @@ def test_a_change_is_told_once_whoever_logs_it(tmp_path: Path) -> None:
             c2=[at("10,050", CHANGE % (b"UNCLEAN ", part) + led) for part in (0, 3)],
         )
     )
-    assert [(event.at_s, event.what) for event in told.events] == [
+    assert [(event.at_s, event.what) for event in found.events] == [
         (5.0, "ackloss-0, ackloss-3: b2 becomes leader, epoch 1, unclean"),
         (5.9, "ackloss-0: b2 cuts its log at offset 41"),
     ]
-    assert (told.told, told.found) == (2, 6)
+    assert (found.notable, found.found) == (2, 6)
 
 
-def test_ten_events_are_told_the_elections_among_them(tmp_path: Path) -> None:
+def test_ten_events_are_shown_the_elections_among_them(tmp_path: Path) -> None:
     lines = [
         at(f"{5 + 3 * n:02d},000", CHANGE % (b"", n) + b"isr: [1] -> [1, 2]") for n in range(8)
     ]
     lines += [at(f"{5 + 3 * n:02d},500", b"INFO Fencing broker %d" % n) for n in range(8)]
     led = b"leader: 1 -> 2, leaderEpoch: 0 -> 1, partitionEpoch: 1 -> 2"
-    told = excerpt(run_with(tmp_path, c1=[*lines, at("34,000", CHANGE % (b"", 0) + led)]))
-    assert told.told == 17
-    assert len(told.events) == EVENTS_AT_MOST
-    assert told.events[-1].what == "ackloss-0: b2 becomes leader, epoch 1"
-    assert sum("fenced" in event.what for event in told.events) == 8
+    found = excerpt(run_with(tmp_path, c1=[*lines, at("34,000", CHANGE % (b"", 0) + led)]))
+    assert found.notable == 17
+    assert len(found.events) == EVENTS_AT_MOST
+    assert found.events[-1].what == "ackloss-0: b2 becomes leader, epoch 1"
+    assert sum("fenced" in event.what for event in found.events) == 8

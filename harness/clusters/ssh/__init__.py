@@ -175,7 +175,7 @@ class Ssh(Provider):
                     key="hosts.roles",
                     hint="add a host, or another role to one",
                 )
-            # a host that takes few roles is of no use to other nodes
+            # first a host that takes few roles: other nodes cannot use it
             assigned[name] = chosen = min(takes, key=lambda h: (not h.roles, hosts.index(h)))
             hosts.remove(chosen)
         return assigned

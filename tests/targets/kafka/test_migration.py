@@ -58,17 +58,17 @@ def resting(stage: str | None) -> set[str]:
 
 
 def test_brokers_use_zookeeper_then_are_told_of_controllers_then_use_these() -> None:
-    plain, told, kraft = (config(s, "b1") for s in ("zookeeper", "dual-write", "kraft"))
+    plain, dual, kraft = (config(s, "b1") for s in ("zookeeper", "dual-write", "kraft"))
     voters = "controller.quorum.voters=101@198.18.0.15:9093,102@198.18.0.16:9093"
-    for lines in (plain, told):
+    for lines in (plain, dual):
         assert "zookeeper.connect=198.18.0.14:2181" in lines
         assert "broker.id=1" in lines
     assert not any(line.startswith("controller.quorum") for line in plain)
-    assert MIGRATES in told
+    assert MIGRATES in dual
     assert "process.roles=broker" in kraft
     assert "node.id=1" in kraft
     assert not any(line.startswith("zookeeper") for line in kraft)
-    for lines in (told, kraft):
+    for lines in (dual, kraft):
         assert any(line.startswith(voters) for line in lines)
 
 
