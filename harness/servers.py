@@ -237,13 +237,20 @@ class JsonOverHttp:
     def post(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
         """What the server answers. Raises ErrorAnswer for a status that is not 2xx, with its text;
         OSError or HTTPException when there is no answer."""
-        self._http.request("POST", path, json.dumps(document))
-        answer = self._http.getresponse()
-        text = answer.read()
-        if answer.status // 100 != 2:
-            raise ErrorAnswer(answer.status, text.decode(errors="replace"))
-        made: dict[str, Any] = json.loads(text)
+        made: dict[str, Any] = json.loads(self._ask("POST", path, json.dumps(document)))
         return made
+
+    def get(self, path: str) -> str:
+        """A document of the server's, as text. Raises as `post` does."""
+        return self._ask("GET", path, None)
+
+    def _ask(self, method: str, path: str, body: str | None) -> str:
+        self._http.request(method, path, body)
+        answer = self._http.getresponse()
+        text = answer.read().decode(errors="replace")
+        if answer.status // 100 != 2:
+            raise ErrorAnswer(answer.status, text)
+        return text
 
     def close(self) -> None:
         """Disconnect."""
@@ -262,6 +269,22 @@ def ask_json(address: str, port: int, path: str, *, timeout_s: float) -> dict[st
         return None
     finally:
         connection.close()
+
+
+_SERIES: Final = re.compile(r"(?m)^(\w+(?:\{[^}]*\})?) (\S+)")
+
+
+def scrape(
+    address: str, port: int, wanted: re.Pattern[str], *, timeout_s: float
+) -> dict[str, float]:
+    """The series whose names match, of those that a server exports for Prometheus (`/metrics`).
+    Raises as `JsonOverHttp` does."""
+    connection = JsonOverHttp(address, port, timeout_s=timeout_s, own=True)
+    try:
+        found = _SERIES.findall(connection.get("/metrics"))
+    finally:
+        connection.close()
+    return {name: float(value) for name, value in found if wanted.match(name)}
 
 
 # Settings that were requested and those that servers report.

@@ -11,13 +11,14 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from harness.images.recipe import Debian, Source
 from harness.plan import Plan, Slug
-from harness.protocols import FAIL, NODE_DATA, STORED, Happened, Line
+from harness.protocols import FAIL, NODE_DATA, STORED, Happened, Line, Node
 from harness.servers import (
     ErrorAnswer,
     ErrorRow,
@@ -30,6 +31,7 @@ from harness.servers import (
     ServerTargetPlan,
     ServerWorkloadPlan,
     ask_json,
+    scrape,
     setting_text,
 )
 
@@ -136,6 +138,9 @@ class EtcdClient(KeyValueClient):
         self._http.close()
 
 
+_METRICS: Final = re.compile(
+    r"etcd_server_(?!\w+_bucket)|etcd_network_peer_sent_failures_total|etcd_disk_\w+_(?:count|sum)\b"
+)
 _VOTE: Final = re.compile(r" \[logterm: (\d+), index: (\d+)[^]]*\] \w.* at term (\d+)")
 _LEADS: Final = re.compile(r" became leader at term (\d+)")
 
@@ -156,6 +161,7 @@ class Etcd(ServerSystem[EtcdPlan]):
         "unsafe-no-fsync",
     )
     synced: ClassVar[tuple[str, Any]] = ("target.settings.unsafe-no-fsync", False)
+    alarms: ClassVar[Path | None] = Path(__file__).parent / "etcd_alarms.toml"
     event_lines: ClassVar[re.Pattern[bytes]] = re.compile(
         rb"starting member|\[logterm: |became leader at term"
     )
@@ -197,6 +203,11 @@ read = "linearizable"            # or "serializable": as one server has it
             epoch=int(status["raftTerm"]),
             position=int(status["raftAppliedIndex"]),
         )
+
+    def metrics(self, node: Node, plan: EtcdPlan, *, timeout_s: float) -> Mapping[str, float]:
+        """What a server exports of its elections, proposals, peers and disk."""
+        del plan
+        return scrape(node.address, CLIENT_PORT, _METRICS, timeout_s=timeout_s)
 
     def connect(self, address: str, plan: EtcdPlan) -> EtcdClient:
         """One connection of the workload."""

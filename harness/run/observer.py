@@ -148,11 +148,15 @@ class Observer:
             self.clock.wait(self._stop, min(max(_PERIOD_S, pause_s), _LONGEST_S))
 
     def _sample(self, node: Node, samples: list[Sample]) -> None:
+        last: Mapping[str, float] = {}
         while not self._stop.is_set():
             with suppress(Exception), own_traffic():  # a node that is down reports nothing
                 given = self.target.metrics(node, self.cells[0].plan, timeout_s=_TIMEOUT_S)
-                values = validated("metrics()", given, Mapping[str, float])
-                samples.append(Sample(self.clock.now_ns(), values))
+                now = validated("metrics()", given, Mapping[str, float])
+                names = [name for name in {**last, **now} if last.get(name) != now.get(name)]
+                changed = {name: now.get(name) for name in names}
+                samples.append(Sample(self.clock.now_ns(), changed, all=False))
+                last = now
             self.clock.wait(self._stop, PERIOD_S)
 
     def _look(self, node: Node) -> None:

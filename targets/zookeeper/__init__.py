@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version as installed
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from harness import registry
@@ -104,6 +105,7 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
     own_levers: ClassVar[frozenset[str]] = frozenset({_MEMBERS, ProtocolLever.name})
     synced: ClassVar[tuple[str, Any]] = ("ensemble.forceSync", True)
     event_lines: ClassVar[re.Pattern[bytes]] = _EVENTS
+    alarms: ClassVar[Path | None] = Path(__file__).parent / "alarms.toml"
 
     def check(self, plan: ZooKeeperPlan) -> None:
         """Refuse settings that a plan may not touch, and versions that are not supported."""
@@ -334,6 +336,11 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
     ) -> list[NodeView | None]:
         """A server's own view, which is the same of all that it holds."""
         return [self.observe(node, plans[0], timeout_s=timeout_s)] * len(plans)
+
+    def metrics(self, node: Node, plan: ZooKeeperPlan, *, timeout_s: float) -> Mapping[str, float]:
+        """What a server monitors of itself (`mntr`)."""
+        del plan
+        return asking.metrics_of(asking.ask_word(node.address, "mntr", timeout_s=timeout_s))
 
     def logs(self, node: Node) -> dict[str, bytes]:
         """zookeeper.log, which has elections, syncing and sessions."""

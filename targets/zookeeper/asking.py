@@ -238,6 +238,29 @@ def figures_of(answer: str) -> Mapping[str, str]:
     return dict(re.findall(r"(?m)^zk_(\S+)\t(.*)$", answer))
 
 
+_METRICS: Final = re.compile(
+    r"(?:avg|max)_latency|outstanding_requests|znode_count|watch_count|approximate_data_size"
+    r"|num_alive_connections|open_file_descriptor_count|(?:synced_)?followers|learners"
+    r"|pending_syncs|quorum_size|(?:cnt|sum)_(?:election_time|fsynctime|snapshottime)"
+)
+_SUMMARIES: Final = {"cnt": "count", "sum": "sum"}
+
+
+def metrics_of(answer: str) -> Mapping[str, float]:
+    """The answer to `mntr` as metrics, by the names of exporters (`zk_`...) and of ZooKeeper's
+    own, which exists since 3.6. A server without a quorum has the one that exporters then have."""
+    if not is_serving(answer):
+        return {"zk_server_leader": 1.0}
+    figures = figures_of(answer)
+    found = {"zk_server_leader": float(figures.get("server_state") == LEADER)}
+    for name, value in figures.items():
+        if _METRICS.fullmatch(name):
+            part, _, rest = name.partition("_")
+            own = f"{rest}_{_SUMMARIES[part]}" if part in _SUMMARIES else name
+            found |= dict.fromkeys((f"zk_{name}", own), float(value))
+    return found
+
+
 def settings_of(answer: str) -> Mapping[str, str]:
     """The answer to `conf`: settings by name, as the server uses them."""
     return dict(re.findall(r"(?m)^([A-Za-z][\w.]*)=(.*?)\r?$", answer))

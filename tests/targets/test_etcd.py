@@ -12,9 +12,10 @@ from harness.errors import PlanError
 from harness.plan import parse_plan
 from harness.protocols import FAIL, INFO, OK, Completion, Invoke, invoke
 from harness.run.resolving import resolve
-from harness.servers import DIFFERS, NOT_CONNECTED, Report, Server
+from harness.servers import DIFFERS, NOT_CONNECTED, ErrorAnswer, Report, Server
 from targets import etcd
 from targets.etcd import ERRORS, Etcd, EtcdClient, EtcdPlan
+from tests.fixtures.dry_run import DryRunNode
 from tests.fixtures.fake_etcd import HERE, FakeEtcd
 
 NOTHING = "127.0.0.2"
@@ -119,6 +120,35 @@ def test_the_leader_is_named_by_the_list_of_members(server: FakeEtcd) -> None:
     server.refuses = "etcdserver: not ready"
     assert Etcd().report(HERE, timeout_s=2) is None
     assert Etcd().report(NOTHING, timeout_s=2) is None
+
+
+METRICS = """# HELP etcd_server_has_leader Whether or not a leader exists.
+# TYPE etcd_server_has_leader gauge
+etcd_server_has_leader 1
+etcd_server_leader_changes_seen_total 2
+etcd_server_slow_bucket{le="0.1"} 7
+etcd_network_peer_sent_failures_total{To="a8266ecf031671f3"} 1.5e+01
+etcd_network_peer_sent_bytes_total{To="a8266ecf031671f3"} 8839
+etcd_disk_wal_fsync_duration_seconds_bucket{le="0.001"} 3
+etcd_disk_wal_fsync_duration_seconds_sum 0.25
+etcd_disk_wal_fsync_duration_seconds_count 41
+go_goroutines 88
+"""
+
+
+def test_what_a_server_exports_is_its_metrics(server: FakeEtcd) -> None:
+    server.metrics = METRICS
+    node = DryRunNode("n1", frozenset({"server"}), HERE)
+    assert Etcd().metrics(node, plan_of(), timeout_s=2) == {
+        "etcd_server_has_leader": 1,
+        "etcd_server_leader_changes_seen_total": 2,
+        'etcd_network_peer_sent_failures_total{To="a8266ecf031671f3"}': 15,
+        "etcd_disk_wal_fsync_duration_seconds_sum": 0.25,
+        "etcd_disk_wal_fsync_duration_seconds_count": 41,
+    }
+    server.metrics = ""
+    with pytest.raises(ErrorAnswer):
+        Etcd().metrics(node, plan_of(), timeout_s=2)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from harness.history.metrics import Sample
 from harness.plan import parse_plan
 from harness.protocols import NodeView, PartitionView
 from harness.protocols.clock import RunClock
@@ -116,6 +117,32 @@ def test_every_answer_is_written_down_as_it_was_given() -> None:
     _, rows = watched(2, b1=[reported, None, said("b1", None, 4)])
     assert rows[2:] == [(1_400_000_000, "b1", 0, None, 4, ["b1", "b2"], None, None)]
     assert observer.situation().partitions[0].leader == "b1"
+
+
+@dataclass
+class Measuring(BareTarget):
+    """A node that reports these metrics in turn; an error is raised."""
+
+    script: list[dict[str, float] | Exception]
+
+    def metrics(self, node: Any, plan: object, *, timeout_s: float) -> Any:
+        now = self.script.pop(0)
+        if isinstance(now, Exception):
+            raise now
+        return now
+
+
+def test_metrics_are_kept_as_what_has_changed() -> None:
+    script = [{"a": 1.0, "b": 2.0}, {"a": 1.0, "b": 2.0}, OSError("down"), {"a": 3.0}]
+    time, node = VirtualTime(ends_s=1.9), DryRunNode("n1", frozenset(), "198.18.0.11")
+    target, samples = Measuring([*script]), list[Sample]()
+    observer = Observer(target, {"n1": node}, [Watched(PLAN)], clock=time, _stop=time)
+    observer._sample(node, samples)
+    assert [(each.time_ns / S, each.values, each.all) for each in samples] == [
+        (0.0, {"a": 1.0, "b": 2.0}, False),
+        (0.5, {}, False),
+        (1.5, {"a": 3.0, "b": None}, False),
+    ]
 
 
 def test_a_node_is_asked_five_times_a_second() -> None:

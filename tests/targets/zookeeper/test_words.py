@@ -76,6 +76,19 @@ def test_figures_and_settings_are_by_name() -> None:
     }
 
 
+def test_metrics_have_the_names_of_exporters_and_of_zookeeper() -> None:
+    follower = "zk_server_state\tfollower\nzk_avg_latency\t0.4\nzk_p99_fsynctime\t3\n"
+    assert asking.metrics_of(follower) == {
+        "zk_server_leader": 0,
+        "zk_avg_latency": 0.4,
+        "avg_latency": 0.4,
+    }
+    leader = asking.metrics_of(f"zk_server_state\tleader\n{MNTR}")
+    assert (leader["zk_server_leader"], leader["zk_synced_followers"]) == (1, 2)
+    assert leader["fsynctime_count"] == leader["zk_cnt_fsynctime"] == 12
+    assert asking.metrics_of(NOT_SERVING) == {"zk_server_leader": 1}, "as the exporter has it"
+
+
 def answering(monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
     """A server on loopback that answers one word and closes the connection."""
     listening = socket.create_server(("127.0.0.1", 0))
