@@ -90,7 +90,8 @@ class Write(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class State:
     """The committed state of a partition from an instant on. `eligible`: its eligible leaders
-    outside the ISR, and `last_known`, its last known leader (KIP-966)."""
+    outside the ISR, and `last_known`, its last known leader (KIP-966). `since_s`: of a state that
+    was only seen, when the one before it was last seen; it began between the two."""
 
     at_s: float
     partition: int
@@ -104,6 +105,7 @@ class State:
     node: str = ""
     place: str = ""
     source: str = ""
+    since_s: float | None = None
 
     @property
     def elected(self) -> bool:
@@ -144,13 +146,17 @@ class Evidence:
         return [each for each in self.events if each.kind == kind and each.partition == partition]
 
     def at(self, partition: int, at_s: float, epoch: int) -> State | None:
-        """The committed state within an epoch at an instant."""
-        here = [
-            state
-            for state in self.states
-            if state.partition == partition and state.epoch == epoch and state.at_s <= at_s
-        ]
-        return here[-1] if here else None
+        """The committed state within an epoch at an instant; `None` where it is not known, as
+        between two looks of which the second saw another."""
+        here: State | None = None
+        for state in self.states:
+            if (state.partition, state.epoch) != (partition, epoch):
+                continue
+            if state.at_s > at_s:
+                unseen = state.since_s is not None and state.since_s < at_s
+                return None if unseen else here
+            here = state
+        return here
 
     def in_force(self, at_s: float) -> tuple[str, ...]:
         """The faults in force at an instant."""
@@ -173,8 +179,8 @@ def evidence_of(rundir: RunDir, lost: Sequence[Write]) -> Evidence:
     seen = [state for state in _observed(rundir) if state.partition not in logged]
     changed = {state.partition for state in seen if state.elected}
     kept = [state for state in states if state.partition not in changed]
-    states = kept + [state for state in seen if state.partition in changed]
     events = tuple(_events(lines))
+    states = kept + [_begun(state, states, events) for state in seen if state.partition in changed]
     return Evidence(
         plan=plan,
         states=tuple(states),
@@ -194,6 +200,21 @@ def _lines(rundir: RunDir, topic: str, faults: Sequence[FaultWindow]) -> list[Li
 
 
 # The committed states.
+
+
+def _begun(seen: State, logged: Sequence[State], events: Sequence[Event]) -> State:
+    """A leader's election, which was seen late: no later than a log says it."""
+    said = [each.at_s for each in logged if (each.partition, each.epoch) == _epoch_of(seen)]
+    said += [
+        each.at_s
+        for each in events
+        if (each.partition, each.epoch) == _epoch_of(seen) and each.at_s is not None
+    ]
+    return replace(seen, at_s=min([seen.at_s, *said])) if seen.elected else seen
+
+
+def _epoch_of(state: State) -> tuple[int, int | None]:
+    return state.partition, state.epoch
 
 
 def _states(lines: Sequence[Line]) -> list[State]:
@@ -237,6 +258,7 @@ def _observed(rundir: RunDir) -> Iterator[State]:
     parts = rundir.parts(rundir.observations)
     names = ["time_ns", "answered_by", "partition", "leader", "leader_epoch"]
     now: dict[int, State] = {}
+    looked_s: dict[int, float] = {}
     for table in (pq.ParquetFile(part).read() for part in parts):
         members = _members(table)
         rows = zip(*(table[name].to_pylist() for name in names), members, strict=True)
@@ -246,6 +268,7 @@ def _observed(rundir: RunDir) -> Iterator[State]:
                 continue
             written = tuple(in_sync or ())
             same = before is not None and (before.epoch, before.leader) == (epoch, leader)
+            since_s, looked_s[partition] = looked_s.get(partition), time_ns / 1e9
             if before is not None and same and set(before.in_sync) == set(written):
                 continue
             begins = before is not None and epoch > before.epoch and leader is not None
@@ -258,6 +281,7 @@ def _observed(rundir: RunDir) -> Iterator[State]:
                 unclean=begins and before is not None and leader not in before.in_sync,
                 before=before,
                 node=node,
+                since_s=since_s,
             )
             yield state
 

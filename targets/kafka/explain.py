@@ -347,6 +347,8 @@ class Autopsy:
                 f"{_set(isr)} for {count:,}" if count < len(writes) else _set(isr)
                 for isr, count in sizes.most_common(4)
             )
+            if unknown := len(writes) - sizes.total():
+                text += f", and is not known for {unknown:,}"
         return Fact(kind="acknowledged", at_s=begun_s, node=leader, text=text, source="history")
 
     def _isrs(self, loss: Loss, writes: Sequence[Write]) -> Counter[tuple[str, ...]]:
@@ -481,7 +483,7 @@ class Autopsy:
                 else_=f"each would have been on the disk of {new} when it was acknowledged",
             )
         alone = self.leader(loss.partition, loss.epoch) if loss.epoch is not None else None
-        if loss.cause in (UNCLEAN, UNCLEAN + DEPOSED) and set(isrs) == {(alone,)}:
+        if loss.cause in (UNCLEAN, UNCLEAN + DEPOSED) and isrs == {(alone,): len(writes)}:
             yield Prevention(
                 key='topic.settings."unclean.leader.election.enable"',
                 value="false",

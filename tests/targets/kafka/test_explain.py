@@ -196,3 +196,12 @@ def test_what_is_below_the_log_start_was_deleted(tmp_path: Path) -> None:
     case = case_of("power-4.4")
     case["final"] = [[0, 1_000_000, 1_000_000, True]]
     assert counted(explained(case, tmp_path)) == {"deleted": 32}
+
+
+@pytest.mark.parametrize("name", ["zookeeper-0.8", "zookeeper-0.10", "zookeeper-1.1"])
+def test_between_two_looks_the_isr_is_not_known(name: str, tmp_path: Path) -> None:
+    """Where it was only seen: a shrink is seen after the leader has acknowledged alone."""
+    for each in explained(case_of(name), tmp_path):
+        (acknowledged,) = [f.text for f in each.facts if f.kind == "acknowledged"]
+        assert "the ISR was {b1}" in acknowledged
+        assert "b2" not in acknowledged.partition("the ISR was ")[2]
