@@ -36,10 +36,12 @@ _CHANGE: Final = re.compile(
 _PAIR: Final = re.compile(r"(\w+): (?:\[.*?\]|\S+) -> (\[.*?\]|[^\s,]+)")
 _ONLINE: Final = re.compile(
     r"Changed partition TOPIC-(\d+) (?:state )?from \S+ to OnlinePartition with state "
-    r"LeaderAndIsr\(leader=(-?\d+), leaderEpoch=(\d+), isr=List\(([\d, ]*)\)"
+    r"LeaderAndIsr\(leader=(-?\d+), leaderEpoch=(\d+), "
+    r"isr(?:WithBrokerEpoch)?=List\(((?:BrokerState\([^)]*\)|[\d, ])*)\)"
 )
 _CHANGED: Final = re.compile(
-    r"Partition TOPIC-(\d+) state changed to \(Leader:(-?\d+),ISR:([\d,]*),LeaderEpoch:(\d+)"
+    r"Partition TOPIC-(\d+) state changed to \(Leader:(-?\d+),ISR:([\d,]*),"
+    r"(?:LeaderRecoveryState:\w+,)?LeaderEpoch:(\d+)"
 )
 _UPDATED: Final = re.compile(
     r"\[Partition TOPIC-(\d+) broker=(\d+)\] ISR updated to \[?([\d, ]+?)\]?\s+(?:\(|and )"
@@ -254,15 +256,20 @@ def _of_metadata(
 
 def _observed(rundir: RunDir) -> Iterator[State]:
     """What the run observed itself, for versions whose controller does not log what it decides: the
-    state as ZooKeeper or the node with the highest epoch has it. Seen later than it was."""
+    state as ZooKeeper has it, or else the node with the highest epoch, since what another one has
+    may be old. Seen later than it was."""
     parts = rundir.parts(rundir.observations)
     names = ["time_ns", "answered_by", "partition", "leader", "leader_epoch"]
     now: dict[int, State] = {}
     looked_s: dict[int, float] = {}
+    stored = set[int]()
     for table in (pq.ParquetFile(part).read() for part in parts):
         members = _members(table)
-        rows = zip(*(table[name].to_pylist() for name in names), members, strict=True)
+        rows = [*zip(*(table[name].to_pylist() for name in names), members, strict=True)]
+        stored |= {row[2] for row in rows if row[1].startswith("z") and row[2] is not None}
         for time_ns, node, partition, leader, epoch, in_sync in sorted(rows, key=_time):
+            if partition in stored and not node.startswith("z"):
+                continue
             before = now.get(partition)
             if partition is None or epoch is None or epoch < max(0, before.epoch if before else 0):
                 continue
@@ -401,7 +408,8 @@ def _broker(number: str) -> str | None:
 
 
 def _brokers(numbers: str) -> tuple[str, ...]:
-    return tuple(f"b{number}" for number in re.findall(r"\d+", numbers))
+    """Those that a line lists; some have epochs: `BrokerState(brokerId=1, brokerEpoch=-1)`."""
+    return tuple(f"b{number}" for number in re.findall(r"(?<!Epoch=)(?<!Epoch=-)\b\d+", numbers))
 
 
 # What became of each replica's log.
