@@ -39,6 +39,8 @@ OWN_MARK: Final = "own-high-watermark"
 DELETED: Final = "deleted"
 NEVER_STORED: Final = "never-stored"
 BUG: Final = "in-sync-without-it"
+BELOW_MINIMUM: Final = "below-min-insync"
+DEFECTS: Final = frozenset({BUG, BELOW_MINIMUM})
 
 _BY_DEPOSED: Final = ", and the deposed leader acknowledged them after that election"
 _NEVER_HAD = {
@@ -61,6 +63,8 @@ CAUSES: Final[Mapping[str, str]] = {
     "sent, or a broker what it never stored",
     BUG: "acks=all and a clean election: the next leader was in the ISR and began without them. "
     "That is a defect of Kafka, or of this evidence",
+    BELOW_MINIMUM: "acks=all: they were acknowledged while fewer than min.insync.replicas were in "
+    "sync, and the next leader never had them. That is a defect of Kafka, or of this evidence",
 }
 
 _JUST_AFTER_S: Final = 0.5
@@ -233,6 +237,8 @@ class Autopsy:
                 return cause, ""
             if new == leader:
                 return UNEXPLAINED, f"{new} had it, and nothing says how {new} lost it"
+        if self._below_minimum(write, epoch):
+            return BELOW_MINIMUM, ""
         late = DEPOSED if write.begun_s > election.at_s else ""
         if election.unclean:
             of_last = not election.before.in_sync and new in election.before.last_known
@@ -246,6 +252,18 @@ class Autopsy:
         if promised and state is not None and state.place and begun.place.startswith("nodes/"):
             return BUG, ""
         return UNEXPLAINED, "no log has the ISR at its acknowledgement"
+
+    def _below_minimum(self, write: Write, epoch: int) -> bool:
+        """Whether a leader has surely acknowledged what it had to refuse: before the write began
+        it had itself shrunk the ISR, in ZooKeeper. Controllers shrink it with a new epoch there,
+        and in KRaft anyway, and a leader that does not know it yet has the write elsewhere too."""
+        at, partition = self.evidence.at, write.partition
+        then = at(partition, write.begun_s, epoch)
+        if self.acks != ALL or then is None or then.before is None or then.before.epoch < epoch:
+            return False
+        known = then.node == then.leader or then.node.startswith("z")
+        below = len(then.in_sync) < min_insync_replicas(self.evidence.plan)
+        return known and below and then is at(partition, write.acknowledged_s, epoch)
 
     def _had(self, node: str, write: Write, epoch: int | None, log: Event) -> bool:
         """Whether a node that logs where its log ends had a write by then: it had fetched from the

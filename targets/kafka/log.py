@@ -28,7 +28,7 @@ class KafkaLog(Target[KafkaPlan]):
 
     plan: ClassVar[type[KafkaPlan]] = KafkaPlan
     causes: ClassVar[Mapping[str, str]] = explain.CAUSES
-    defects: ClassVar[frozenset[str]] = frozenset({explain.BUG})
+    defects: ClassVar[frozenset[str]] = explain.DEFECTS
 
     @abstractmethod
     def addresses(self, cluster: Cluster) -> str:
