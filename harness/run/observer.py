@@ -38,6 +38,8 @@ Rows = Callable[[list[tuple[object, ...]]], None]
 _PERIOD_S = 0.2
 _TIMEOUT_S = 1.0
 FRESH_NS = 3_000_000_000
+_BEGUN_NS = 2_000_000_000
+"""What a node first reports by then, it is taken to have reported when the run began."""
 _BALLAST_S = 5.0
 _PAUSE, _LONGEST_S = 20, 1.0
 """How many times as long as a query about the ballast takes is between two of them."""
@@ -154,8 +156,10 @@ class Observer:
                 given = self.target.metrics(node, self.cells[0].plan, timeout_s=_TIMEOUT_S)
                 now = validated("metrics()", given, Mapping[str, float])
                 names = [name for name in {**last, **now} if last.get(name) != now.get(name)]
-                changed = {name: now.get(name) for name in names}
-                samples.append(Sample(self.clock.now_ns(), changed, all=False))
+                changed, now_ns = {name: now.get(name) for name in names}, self.clock.now_ns()
+                if not samples and 0 < now_ns < _BEGUN_NS:  # other nodes were queried before it
+                    samples.append(Sample(0, changed, all=False))
+                samples.append(Sample(now_ns, changed, all=False))
                 last = now
             self.clock.wait(self._stop, PERIOD_S)
 

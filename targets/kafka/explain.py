@@ -473,8 +473,9 @@ class Autopsy:
         isrs = self._isrs(loss, writes)
         if not isrs or loss.dropped_by is None:
             return
-        wanted = max(min_insync_replicas(self.evidence.plan), 1) + 1
-        below = Counter({isr: count for isr, count in isrs.items() if len(isr) < wanted})
+        least = max(min_insync_replicas(self.evidence.plan), 1)
+        wanted = least + 1
+        below = Counter({isr: count for isr, count in isrs.items() if len(isr) == least})
         if self.acks == ALL and below and wanted <= _replicas(self.evidence.plan):
             yield Prevention(
                 key='topic.settings."min.insync.replicas"',

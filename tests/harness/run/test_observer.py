@@ -145,6 +145,21 @@ def test_metrics_are_kept_as_what_has_changed() -> None:
     ]
 
 
+def test_what_is_reported_late_was_so_when_the_run_began() -> None:
+    """Or else a rule about all nodes together would see only some of them."""
+    time, node = VirtualTime(ends_s=1.2), DryRunNode("n1", frozenset(), "198.18.0.11")
+    time.passed_ns = round(0.9 * S)
+    samples = list[Sample]()
+    observer = Observer(
+        Measuring([{"a": 1.0}]), {"n1": node}, [Watched(PLAN)], clock=time, _stop=time
+    )
+    observer._sample(node, samples)
+    assert [(each.time_ns / S, each.values) for each in samples] == [
+        (0.0, {"a": 1.0}),
+        (0.9, {"a": 1.0}),
+    ]
+
+
 def test_a_node_is_asked_five_times_a_second() -> None:
     _, rows = watched(1, b1=[said("b1", "b1", 3)] * 20)
     assert [row[0] for row in rows] == [at * 200_000_000 for at in range(5)]
