@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +37,7 @@ from harness import registry
 from harness.errors import AcklossError, HistoryError, PlanError, TooNewError
 from harness.faults.journal import windows
 from harness.history.documents import result_of
+from harness.history.double_entry import double_entry
 from harness.history.explanations import explained, lost_rows
 from harness.history.manifest import gaps_of_files
 from harness.history.metrics import read_metrics
@@ -59,6 +60,7 @@ from harness.protocols import (
     Facts,
     FaultWindow,
     Promises,
+    Removed,
     Run,
     Statement,
 )
@@ -128,6 +130,7 @@ def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
         lost = document["counts"].get("lost") or 0
         document |= {"causes": dict(why.causes), "unexplained": lost - sum(why.causes.values())}
         document["survivable"] = why.survivable
+        document |= _removed(rundir, examined)
         document |= _alarms(rundir, examined)
     except AcklossError as error:
         source = rundir.plan if isinstance(error, PlanError) else rundir.path
@@ -136,6 +139,23 @@ def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
     except (Exception, SystemExit) as error:
         return broken_run(rundir, raised(error))
     return Judged(document, found, why.files)
+
+
+def _removed(rundir: RunDir, examined: Examined) -> Document:
+    """What became of the records that nodes' logs lost. Copies that cannot be read leave the
+    verdict; none where not every lost write is listed."""
+    lost = lost_rows(examined.results.values())
+    counted = [each.counts["lost"] for each in examined.results.values() if "lost" in each.counts]
+    values = [] if lost is None else lost["value"].to_pylist()
+    target = stored_target(rundir)
+    if target is None or not counted or len(values) < max(int(each or 0) for each in counted):
+        return {}
+    try:
+        if (removed := target.removed(rundir.path)) is None:
+            return {}
+    except Exception as error:  # whatever a plug-in raises, the verdict stands
+        removed = Removed(records=(), why_not=(f"cannot be read: {error}",))
+    return {"removed": asdict(double_entry(rundir, removed, values))}
 
 
 def _alarms(rundir: RunDir, examined: Examined) -> Document:

@@ -284,6 +284,38 @@ class Alarm:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DoubleEntry:
+    """What nodes' logs lost during a run (`harness.history.double_entry`): so many different
+    `records`, some of them `foreign`, of so many `writes`. Of these some are `lost`, others `found`
+    elsewhere in the final log, others were `unacknowledged`; what is `left_over` contradicts
+    itself, the first values are in `left`. `lost_unseen`: lost writes that no log was seen to lose;
+    `not_copied`: what was not copied, and why."""
+
+    records: Count
+    foreign: Count
+    writes: Count
+    lost: Count
+    found: Count
+    unacknowledged: Count
+    left_over: Count
+    lost_unseen: Count
+    left: tuple[int, ...] = ()
+    not_copied: tuple[str, ...] = ()
+
+    @property
+    def in_words(self) -> str:
+        """One sentence without its full stop."""
+        if not self.records:
+            return "no log was seen to lose a record"
+        noun = "a record" if self.records == 1 else f"{self.records:,} records"
+        said = (
+            f"logs lost {noun} of {self.writes:,} writes: {self.lost:,} lost, {self.found:,} found "
+            f"elsewhere, {self.unacknowledged:,} never acknowledged, {self.left_over:,} left over"
+        )
+        return said + (f"; {self.foreign:,} records are not ours" if self.foreign else "")
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunResult:
     """result.json: the verdict of one run and the numbers that it depends on.
 
@@ -295,8 +327,9 @@ class RunResult:
     `cautions`: what the verdict does not say, though a reader may take it to. `causes`: why writes
     were lost, each with how many; `unexplained`: the lost ones that nothing explains, `None` where
     it was not asked; `survivable`: those that a node had which was up and was not elected, so that
-    electing the longest log would have kept them. `alarms`: which published
-    rules would have fired; `no_alarms`: why that is not known.
+    electing the longest log would have kept them. `removed`: what nodes' logs lost, `None` where
+    it was not copied. `alarms`: which published rules would have fired; `no_alarms`: why that is
+    not known.
     """
 
     verdict: VerdictName
@@ -327,6 +360,7 @@ class RunResult:
     causes: Mapping[str, Count] = field(default_factory=dict)
     unexplained: Count | None = None
     survivable: Count | None = None
+    removed: DoubleEntry | None = None
     alarms: tuple[Alarm, ...] = ()
     no_alarms: str | None = None
 

@@ -44,6 +44,8 @@ from harness.protocols.explanations import Fact as Fact
 from harness.protocols.explanations import Happened as Happened
 from harness.protocols.explanations import Line as Line
 from harness.protocols.explanations import Prevention as Prevention
+from harness.protocols.explanations import Removed as Removed
+from harness.protocols.explanations import RemovedRecord as RemovedRecord
 from harness.protocols.faults import BOUNDED_DISK as BOUNDED_DISK
 from harness.protocols.faults import FAKETIME as FAKETIME
 from harness.protocols.faults import OWN_DISK as OWN_DISK

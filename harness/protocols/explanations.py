@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 UNEXPLAINED: Final = "unexplained"
 """The cause of a lost write that no evidence explains."""
@@ -109,6 +109,27 @@ class Explanation(LossEvent):
     """What `Target.explain` returns: an event, with the values of the writes that it lost."""
 
     values: tuple[int, ...]
+
+
+class RemovedRecord(NamedTuple):
+    """A record that a node's log no longer has; `at_s`: when that was seen; `epoch` of the leader
+    that wrote it, -1 where the format has none; `value`: negative where it is none of ours."""
+
+    node: str
+    at_s: float
+    partition: int
+    offset: int
+    epoch: int
+    value: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Removed:
+    """What nodes' logs lost during a run, as copied when it vanished; `why_not`: what was not
+    copied, or cannot be read, and why."""
+
+    records: tuple[RemovedRecord, ...]
+    why_not: tuple[str, ...] = ()
 
 
 # Of servers that agree by a majority.

@@ -257,6 +257,11 @@ class Node(ABC):
         """The processes that are the node's, where `admin` commands see others too."""
         return None
 
+    def here(self, name: str) -> Path | None:
+        """Where this machine sees a folder below the node's data folder, whether or not the node's
+        process lives; `None` where it does not."""
+        return None
+
     @property
     def own_disk(self) -> OwnDisk | None:
         """The disk on which it stores, if that can lose power."""

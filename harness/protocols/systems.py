@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeAlias, TypeVar
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeAlias, Type
 from harness.errors import HarnessFailure
 from harness.plan import Plan
 from harness.plan.model import OwnKey
-from harness.protocols.explanations import Explanation
+from harness.protocols.explanations import Explanation, Removed
 from harness.protocols.faults import Lever, UndoRecord, Vocabulary
 from harness.protocols.groups import Consumers, GroupSettings, Record
 from harness.protocols.nodes import (
@@ -34,6 +35,7 @@ from harness.protocols.runs import Promises
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from harness.protocols.clock import RunClock
     from harness.protocols.clusters import RunCluster
 
 PlanOf = TypeVar("PlanOf", bound=Plan, contravariant=True)
@@ -293,6 +295,17 @@ class Target(ABC, Generic[PlanOf]):
         """The node's log files worth keeping, by name."""
         return {}
 
+    def copying(
+        self,
+        nodes: Sequence[Node],
+        plans: Sequence[PlanOf],
+        folder: Path,
+        clock: RunClock,
+    ) -> AbstractContextManager[None]:
+        """While it is entered, what nodes' logs lose is copied below a run's folder, into those
+        of nodes, as it vanishes; `plans`: of the cells. No verdict rests on it."""
+        return nullcontext()
+
     # Clients and readers.
 
     @abstractmethod
@@ -407,6 +420,11 @@ class Target(ABC, Generic[PlanOf]):
         (`value`, `partition`, `offset`, `invoke_ns`, `complete_ns` ...), one row a write.
         """
         return ()
+
+    def removed(self, folder: Path) -> Removed | None:
+        """What `copying` has left in the folder of a run or of one of its cells; `None` where it
+        was not tried."""
+        return None
 
     def size(self, plan: Mapping[str, Any]) -> list[str]:
         """The size of the cluster in words: `3 nodes`, `replication factor 3`."""

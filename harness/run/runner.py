@@ -350,6 +350,9 @@ class _Run:
             watched = [stack.enter_context(cell.recording(clock)) for cell in cells]
             observer = stack.enter_context(Observer(resolved.target, cluster.nodes, watched, clock))
             self.observed = clock, observer
+            plans, nodes = [cell.resolved.plan for cell in cells], [*cluster.nodes.values()]
+            copying = resolved.target.copying(nodes, plans, record.rundir.path, clock)
+            stack.enter_context(copying)
 
             def note(kind: str, nemesis: str, fault: str, nodes: str, what: str) -> None:
                 """A row of the nemesis in every cell's history."""

@@ -11,10 +11,20 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from harness.errors import Mistakes
-from harness.protocols import Cluster, End, Explanation, Promises, Range, Target, Vocabulary
+from harness.history.run_folder import RunDir
+from harness.protocols import (
+    Cluster,
+    End,
+    Explanation,
+    Promises,
+    Range,
+    Removed,
+    Target,
+    Vocabulary,
+)
 from harness.protocols.systems import JSON
 from harness.run.cells import group_of
-from targets.kafka import explain, promises
+from targets.kafka import explain, promises, removed
 from targets.kafka.clients import ANY_CLIENT, library_of
 from targets.kafka.clients.library import READERS
 from targets.kafka.configuration import check_settings
@@ -71,6 +81,9 @@ class KafkaLog(Target[KafkaPlan]):
 
     def explain(self, folder: Path, lost: pa.Table) -> Sequence[Explanation]:
         return explain.explain(folder, lost)
+
+    def removed(self, folder: Path) -> Removed | None:
+        return removed.removed(RunDir(folder))
 
     def connection(self, cluster: Cluster, plan: KafkaPlan, number: int) -> Mapping[str, JSON]:
         return ANY_CLIENT.connection(self.addresses(cluster), plan, number)

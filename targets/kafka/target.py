@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from typing import Any, ClassVar, Final
 import orjson
 
 from harness.errors import HarnessFailure, PlanError
+from harness.history.run_folder import RunDir
 from harness.levers.protocol import ProtocolLever
 from harness.levers.proxied import proxied
 from harness.models import GROUP, LOG, TRANSACTION
@@ -45,6 +46,7 @@ from harness.protocols import (
     Unsupported,
     with_role,
 )
+from harness.protocols.clock import RunClock
 from harness.protocols.groups import Consumers, GroupSettings, Record
 from harness.protocols.systems import EXEC, BallastChanges, LogLines, SettingHelp
 from harness.run.cells import cell_plans, transactions_of
@@ -58,6 +60,7 @@ from targets.kafka import (
     promises,
     proxy,
     reading,
+    removed,
     upgrades,
 )
 from targets.kafka.clients import LIBRARIES, library_of
@@ -411,6 +414,19 @@ class Kafka(KafkaLog):
 
     def logs(self, node: Node) -> dict[str, bytes]:
         return with_quorum(node, node.get(LOGS))
+
+    def copying(
+        self,
+        nodes: Sequence[Node],
+        plans: Sequence[KafkaPlan],
+        folder: Path,
+        clock: RunClock,
+    ) -> AbstractContextManager[None]:
+        """Of a log of records; transactions and metadata have other checks."""
+        logs = {LOG.name, GROUP.name}
+        if any(promises.model_of(plan.workload.name) not in logs for plan in plans):
+            return nullcontext()
+        return removed.copying(nodes, plans, RunDir(folder), clock)
 
     def cluster_key(self, plan: KafkaPlan) -> str | None:
         return cluster_key(plan, self.in_nodes(plan))

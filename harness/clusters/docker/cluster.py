@@ -171,6 +171,17 @@ class DockerNode(Node):
         files = unpacked(b"".join(stream))
         return {path.partition("/")[2] or path: content for path, content in files}
 
+    def here(self, name: str) -> Path | None:
+        """Through the volume, where this process may read it. Not a disk that may lose power: it
+        could not be unmounted while somebody reads it."""
+        wanted = Path(NODE_DATA, name)
+        mounts = self.client.api.inspect_container(self.infra)["Mounts"]
+        for mount in sorted(mounts, key=lambda mount: -len(mount["Destination"])):
+            if wanted.is_relative_to(mount["Destination"]) and self.own_disk is None:
+                place = Path(mount["Source"], wanted.relative_to(mount["Destination"]))
+                return place if os.access(place, os.R_OK) else None
+        return None
+
     def start(self) -> None:
         self.client.api.start(self.container)
 
