@@ -296,11 +296,7 @@ class Target(ABC, Generic[PlanOf]):
         return {}
 
     def copying(
-        self,
-        nodes: Sequence[Node],
-        plans: Sequence[PlanOf],
-        folder: Path,
-        clock: RunClock,
+        self, nodes: Sequence[Node], plans: Sequence[PlanOf], folder: Path, clock: RunClock
     ) -> AbstractContextManager[None]:
         """While it is entered, what nodes' logs lose is copied below a run's folder, into those
         of nodes, as it vanishes; `plans`: of the cells. No verdict rests on it."""

@@ -12,16 +12,8 @@ import pyarrow as pa
 
 from harness.errors import Mistakes
 from harness.history.run_folder import RunDir
-from harness.protocols import (
-    Cluster,
-    End,
-    Explanation,
-    Promises,
-    Range,
-    Removed,
-    Target,
-    Vocabulary,
-)
+from harness.protocols import Cluster, End, Explanation, Promises, Range, Target, Vocabulary
+from harness.protocols.explanations import Removed
 from harness.protocols.systems import JSON
 from harness.run.cells import group_of
 from targets.kafka import explain, promises, removed

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -416,16 +416,8 @@ class Kafka(KafkaLog):
         return with_quorum(node, node.get(LOGS))
 
     def copying(
-        self,
-        nodes: Sequence[Node],
-        plans: Sequence[KafkaPlan],
-        folder: Path,
-        clock: RunClock,
+        self, nodes: Sequence[Node], plans: Sequence[KafkaPlan], folder: Path, clock: RunClock
     ) -> AbstractContextManager[None]:
-        """Of a log of records; transactions and metadata have other checks."""
-        logs = {LOG.name, GROUP.name}
-        if any(promises.model_of(plan.workload.name) not in logs for plan in plans):
-            return nullcontext()
         return removed.copying(nodes, plans, RunDir(folder), clock)
 
     def cluster_key(self, plan: KafkaPlan) -> str | None:
