@@ -310,6 +310,7 @@ def explain(out: Output, run: Path, value: int | None, rules: Path | None) -> No
     by an older version, run it first.
     """
     from harness.errors import HistoryError
+    from harness.history.documents import read_result
     from harness.history.explanations import chain_of, chains_of
     from harness.history.run_folder import RunDir
 
@@ -338,6 +339,12 @@ def explain(out: Output, run: Path, value: int | None, rules: Path | None) -> No
         _print(out, "" if folder.path == rundir.path else f"{folder.path.name}: ", chain)
     if not found:
         out.say("no acknowledged write was lost")
+    for folder in rundir.cells() if value is None else ():
+        if (entry := read_result(folder).removed) is not None:
+            style = "bold red" if entry.left_over else ""
+            out.say(f"double entry: {entry.in_words}", style=style)
+            for why in entry.not_copied:
+                out.say(f"  not copied: {why}", style="yellow")
 
 
 def _print_alarms(out: Output, rundir: RunDir, rules: Path) -> None:

@@ -71,6 +71,13 @@ def test_unclean_election_loses_acknowledged_writes(tmp_path: Path) -> None:
     assert [fault["id"] for fault in result["faults"]] == ["cut", "isolate"]
     assert all(fault["proven"] for fault in result["faults"]), result["faults"]
 
+    removed = result["removed"]
+    assert removed["writes"] == (removed["lost"] + removed["found"] + removed["unacknowledged"]), (
+        removed
+    )
+    assert (removed["lost"], removed["lost_unseen"]) == (counts["lost"], 0), removed
+    assert (removed["left_over"], removed["not_copied"]) == (0, [])
+
     alarms = {each["rule"]: each for each in result["alarms"]}
     assert {each["why_not"] for each in alarms.values()} == {None}
     assert (
@@ -105,6 +112,7 @@ def test_safe_settings_lose_nothing_under_the_same_faults(tmp_path: Path) -> Non
         docker("rmi", image)
     assert (exit_code, result["verdict"]) == (0, "valid"), result["reason"]
     assert result["counts"]["lost"] == 0
+    assert (result["removed"]["lost"], result["removed"]["left_over"]) == (0, 0)
     held = [each["rule"] for each in result["alarms"] if each["held_s"] is not None]
     assert held, result["no_alarms"]
     assert not [rule for rule in held if "Unclean" in rule]
