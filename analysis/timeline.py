@@ -25,7 +25,7 @@ and treated as text only.
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -39,6 +39,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.latency import ABSENT, LOST, counts, outcome_is, thin, writes
+from analysis.panels import Panel, done_by_consumers, panels
 from harness.faults.journal import windows
 from harness.history import MEMBERS
 from harness.history.documents import LostSpan
@@ -108,7 +109,7 @@ class Timeline:
 
     `marks` are the thinned writes (`latency.thin`) and `total` the writes behind them by outcome.
     `bars` come from `rates.rates`, each `bar_s` wide. `nodes` are the nodes that lead or follow, in
-    the order of their lanes.
+    the order of their lanes. `panels` are what the run is about beside its writes, if anything.
     """
 
     marks: pd.DataFrame
@@ -119,12 +120,16 @@ class Timeline:
     faults: list[FaultWindow]
     nodes: list[str]
     scale: Scale
+    panels: list[Panel] = field(default_factory=list)
 
     @property
     def by_loss(self) -> list[int]:
-        """The observed partitions: those with the most lost writes first, then by number."""
+        """The observed partitions: those with the most lost writes, or most other findings, first,
+        then by number."""
         lost = self.marks[outcome_is(self.marks, LOST)].groupby("partition")["count"].sum()
-        return sorted(self.leadership.partitions, key=lambda p: (-lost.get(p, 0), p))
+        found = Counter({p: int(number) for p, number in lost.items()})
+        found.update({each.partition: sum(each.counts.values()) for each in self.panels})
+        return sorted(self.leadership.partitions, key=lambda p: (-found[p], p))
 
     @property
     def drawn_faults(self) -> list[FaultWindow]:
@@ -137,7 +142,8 @@ def timeline(run: RunDir, *, nodes: list[str] | None = None, model: Model = LOG)
     frame = writes(run, model)
     observed = observations(run)
     faults = windows(run.faults)
-    start_s, end_s = _ends_s(frame, observed, faults)
+    did = done_by_consumers(run)
+    start_s, end_s = _ends_s(frame, did, observed, faults)
     bar_s = bar_width_s(end_s - start_s)
     bars = rates(frame, start_s=start_s, end_s=end_s, width_s=bar_s)
     who = leadership(observed, end_s=end_s)
@@ -151,6 +157,7 @@ def timeline(run: RunDir, *, nodes: list[str] | None = None, model: Model = LOG)
         faults=faults,
         nodes=_nodes(who, nodes or []),
         scale=Scale(start_s, end_s, _latency_ends(marks), _highest(bars) / bar_s),
+        panels=panels(run, frame, did, end_s=end_s),
     )
 
 
@@ -168,15 +175,17 @@ def on_one_scale(a: Timeline, b: Timeline) -> tuple[Timeline, Timeline]:
 
 
 def _ends_s(
-    frame: pd.DataFrame, observed: pd.DataFrame, faults: list[FaultWindow]
+    frame: pd.DataFrame, did: pd.DataFrame, observed: pd.DataFrame, faults: list[FaultWindow]
 ) -> tuple[float, float]:
-    """From the second of the first write to the last answer or heal, at least one second.
+    """From the second of the first write to the last answer, heal or act of a consumer, at least
+    one second.
 
     The observer starts before the load and continues during the final read. A tenth of the load's
     time is added for it: enough to show the ISR recover, and the writes keep their room.
     """
     answered_s = frame["begin_s"] + np.nan_to_num(frame["latency_ms"].to_numpy()) / 1e3
     last = [float(answered_s.max())] if len(frame) else []
+    last += did["time_s"].tail(1).tolist()
     last += [s for fault in faults for s in (fault.from_s, fault.to_s) if s is not None]
     observed_s = float(observed["time_s"].max()) if len(observed) else 0.0
     start_s = float(np.floor(frame["begin_s"].min())) if len(frame) else 0.0

@@ -83,12 +83,18 @@ def headline(comparison: CampaignComparison) -> str:
         counts = ["Nothing could be compared"]
     else:
         worse, better = of[REGRESSION], of[IMPROVEMENT]
-        counts = [counted(worse, "regression") if worse else "No regression"]
+        regressions = counted(worse, "regression") if worse else "No regression"
+        counts = [f"{regressions} in {counted(cells, 'cell')}"]
         counts += [counted(better, "improvement")] if better else []
         unjudged = f"{of[NOT_JUDGED]} of {counted(cells, 'cell')} cannot be compared"
         counts += [unjudged] if of[NOT_JUDGED] else []
         counts += [f"{of[DOUBTFUL]} doubtful"] if of[DOUBTFUL] else []
+    now, before = (
+        formatting.part_of(sum(s.lossy for s in sides), sum(s.conclusive for s in sides))
+        for sides in ([c.new for c in comparison.cells], [c.old for c in comparison.cells])
+    )
     found = f"{', '.join(counts)}: {comparison.current} against {comparison.baseline}"
+    found += f"; {comparison.unit}s with {comparison.finding.noun}: {now}, before {before}"
     return f"Simulated: {found}" if comparison.simulated else found
 
 

@@ -20,7 +20,7 @@ from harness import registry
 from harness.history.documents import CheckRecord, RunResult
 from harness.history.parquet_reader import UnusableRow, decoded
 from harness.history.run_folder import RunDir
-from harness.models import LOG, REGISTER
+from harness.models import LOG, REGISTER, TRANSACTION
 from harness.protocols import Checker, Count
 from reports import formatting
 
@@ -110,6 +110,7 @@ COLUMN: Final = 92
 LANE: Final = 46
 LEFT: Final = 96
 BAR: Final = 16
+LETTER: Final = 7
 """Lengths of the drawing, in units of its own."""
 
 NOTHING_WRITTEN: Final = "nothing"
@@ -122,19 +123,22 @@ class Operation:
 
     row: int
     process: int
-    f: str
     type: str
-    value: int | None
-    expected: int | None
     invoke_ns: int
     complete_ns: int | None
-    pending: bool
-    place: int | None
-    register: int | None
+    f: str = ""
+    value: int | None = None
+    expected: int | None = None
+    pending: bool = False
+    place: int | None = None
+    register: int | None = None
+    text: str | None = None
 
     @property
     def label(self) -> str:
         """What was done, in a few characters."""
+        if self.text is not None:
+            return self.text
         value = _held(self.value)
         if self.f == "read":
             return f"read {value}"
@@ -143,7 +147,12 @@ class Operation:
     @property
     def is_open(self) -> bool:
         """Whether it may take effect at any time after what is drawn, or never."""
-        return self.pending or self.type != "ok" or self.complete_ns is None
+        return self.pending or self.complete_ns is None or (self.type != "ok" and not self.aborted)
+
+    @property
+    def aborted(self) -> bool:
+        """Whether it is a transaction that has failed for sure."""
+        return self.text is not None and self.type == "fail"
 
     @property
     def begun(self) -> str:
@@ -160,18 +169,22 @@ class Operation:
 class Example:
     """One counter-example, as result.json has it."""
 
-    minimal: bool
-    key: str | None
-    consistency: str
-    any_start: bool
-    start: int | None
-    register: int | None
     stuck: int
     operations: tuple[Operation, ...]
+    minimal: bool = True
+    key: str | None = None
+    consistency: str = ""
+    any_start: bool = False
+    start: int | None = None
+    register: int | None = None
+    kind: str = ""
+    words: str | None = None
 
     @property
     def name(self) -> str:
-        """What the register is called."""
+        """What the register, or the anomaly, is called."""
+        if self.words is not None:
+            return self.kind
         return "The register" if self.key is None else f"Register {self.key}"
 
     @property
@@ -188,6 +201,8 @@ class Example:
     @property
     def sentence(self) -> str:
         """Why there is no legal order."""
+        if self.words is not None:
+            return self.words
         before = ", ".join(each.label for each in self.ordered)
         holds = f"the register holds {_held(self.register)}"
         begins = f"In the order {before}" if before else "At the start"
@@ -257,7 +272,7 @@ def drawing(example: Example) -> Drawing:
         example=example,
         bars=bars,
         lanes={process: LANE * (place + 1) for process, place in lanes.items()},
-        width=right,
+        width=max([right, *(bar.x + LETTER * (len(bar.operation.label) + 4) for bar in bars)]),
         height=LANE * len(lanes) + BAR // 2,
     )
 
@@ -297,8 +312,11 @@ _RATES: Final = {
     "unacknowledged_success": "unacknowledged success: found unacknowledged, per acknowledged",
     "unacknowledged_success_of_unacknowledged": "found, of all without acknowledgement",
 }
+_OF: Final = re.compile(r"(?P<part>[\d,]+) of (?P<whole>[\d,]+) \w+")
 _NUMBER: Final = re.compile(r"(?P<first>[\d,]+) (?!of )|(?P<what>.*): (?P<last>[\d,]+)$")
 """The number of a counter-example, before or after what it counts."""
+_DRAWN: Final = (REGISTER.name, TRANSACTION.name)
+"""The models whose checks give counter-examples to draw."""
 _POINTS: Final = ("0", "0.5", "0.95", "0.99", "1")
 
 
@@ -358,7 +376,7 @@ def _view(check: CheckRecord, model: str) -> CheckView:
         counts=counted(check),
         short=in_short(check),
         doubts=[sentence for _, sentence in check.doubts],
-        drawings=drawings(check.details) if model == REGISTER.name else [],
+        drawings=drawings(check.details) if model in _DRAWN else [],
         latencies=[
             (what, [formatting.milliseconds(points.get(point)) for point in _POINTS])
             for what, points in latencies.items()
@@ -424,6 +442,9 @@ def headline(result: RunResult) -> str:
 
 def _among(check: CheckRecord, name: str, sentence: str) -> str:
     """A counter-example with its number first, what that is a part of, and its share of it."""
+    if known := _OF.match(sentence):
+        part, all_ = (int(known[each].replace(",", "")) for each in ("part", "whole"))
+        return f"{known[0]} ({formatting.share(part / all_)}){sentence[known.end() :]}"
     of = words(check.name, name)
     names = of.among or ((of.of,) if of.of else ())
     whole = sum(int(check.counts.get(each) or 0) for each in names)

@@ -186,3 +186,8 @@ def _without_other_plans(words: Sequence[str], plan: str) -> Iterator[str]:
         if is_value or is_option or word == plan:
             yield word
         is_value = is_option and "=" not in word and word not in FLAGS
+
+
+def part_of(part: int, whole: int) -> str:
+    """`19 of 200 (9.5 %)`; of none no share."""
+    return f"{part:,} of {whole:,}" + (f" ({share(part / whole)})" if whole else "")

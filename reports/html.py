@@ -76,6 +76,31 @@ def on_both_papers(draw: Callable[[Mapping[str, str]], bytes]) -> dict[str, str]
     return {name: picture(draw(colours)) for name, colours in (("light", LIGHT), ("dark", DARK))}
 
 
+_HEAD: Final = re.compile(r"<th\b[^>]*>(.*?)</th>", re.DOTALL)
+_ROW: Final = re.compile(r"<tr\b.*?</tr>", re.DOTALL)
+_CELL: Final = re.compile(r"<t[dh]\b(?:[^>]*?colspan=\"(\d+)\")?")
+_TAG: Final = re.compile(r"<[^>]*>")
+
+
+def labelled(table: Markup) -> Markup:
+    """The inside of a table, each cell with the head of its column: on a phone a row is a block. A
+    row with fewer cells than heads lacks the first ones, which span several rows."""
+    head, end, body = str(table).partition("</thead>")
+    heads = [" ".join(_TAG.sub(" ", each).split()) for each in _HEAD.findall(head)]
+
+    def row(found: re.Match[str]) -> str:
+        sizes = [int(each or 1) for each in _CELL.findall(found[0])]
+        places = iter([len(heads) - sum(sizes[at:]) for at in range(len(sizes))])
+
+        def cell(begin: re.Match[str]) -> str:
+            label = heads[place] if (place := next(places)) >= 0 else ""
+            return f'{begin[0][:3]} data-label="{label}"{begin[0][3:]}' if label else begin[0]
+
+        return _CELL.sub(cell, found[0])
+
+    return Markup(head + end + _ROW.sub(row, body))  # noqa: S704 heads are escaped already
+
+
 def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
@@ -117,6 +142,7 @@ def _environment() -> Environment:
         finalize=_finalize,
     )
     environment.filters |= {
+        "labelled": labelled,
         "number": formatting.number,
         "seconds": formatting.seconds,
         "share": formatting.share,

@@ -23,6 +23,7 @@ _DRAWN_AT_MOST: Final = 480
 """Points of a picture."""
 _POINTS_AT_MOST: Final = 1_000
 """Rows of all tables of trends of a page; a page stays below 1 MB."""
+_WORST: Final = 3
 _OPEN_AT_MOST: Final = 40
 """Rows of a table of a trend that is not folded."""
 
@@ -89,6 +90,7 @@ def write_page(overview: Overview, path: Path) -> None:
         data=[],
         overview=overview,
         headline=headline(overview),
+        notes=[*answer(overview), *overview.notes],
         simulated=overview.simulated,
         views=_views(overview),
         others=others,
@@ -109,7 +111,7 @@ def as_markdown(overview: Overview) -> str:
     parts = [
         f"# {ci.text(headline(overview))}",
         *([f"**{SIMULATED}**"] if overview.simulated else []),
-        ci.bullets(overview.notes),
+        ci.bullets([*answer(overview), *overview.notes]),
     ]
     for view in _views(overview, pictures=False):
         noun, unit = view.finding.noun, view.group.unit
@@ -140,12 +142,36 @@ def rates(overview: Overview) -> Iterator[tuple[str, list[str]]]:
 
 
 def headline(overview: Overview) -> str:
-    """The contents in a few words."""
+    """The answer in a few words: how many runs have what they are counted by, of how many."""
+    pools = [pool for group in overview.groups for pool in group.pools]
+    nouns = dict.fromkeys(group.finding.noun for group in overview.groups)
+    lossy, conclusive = (
+        sum(getattr(each, name) for each in pools) for name in ("lossy", "conclusive")
+    )
+    part = formatting.part_of(lossy, conclusive)
+    found = f"{part} conclusive {overview.unit}s with {' or '.join(nouns)}"
+    return f"Simulated: {found}" if overview.simulated else found
+
+
+def answer(overview: Overview) -> list[str]:
+    """Where most of them are, and what the lake holds."""
+    every = [
+        (pool.lossy / pool.conclusive, pool, f"{row.name}, {at.version}")
+        for group in overview.groups
+        for row in group.settings
+        for at in row.versions
+        for pool in at.pools
+        if pool.lossy and pool.conclusive
+    ]
+    every.sort(key=lambda each: (-each[0], -each[1].lossy))
+    worst = [
+        f"{name}: {formatting.part_of(p.lossy, p.conclusive)}" for _, p, name in every[:_WORST]
+    ]
     cells = sum(len(group.trend) for group in overview.groups)
     runs = sum(pool.runs for group in overview.groups for pool in group.pools)
     campaigns = counted(len(overview.campaigns), "campaign")
-    found = f"{campaigns}, {counted(cells, 'cell')}, {counted(runs, overview.unit)}"
-    return f"Simulated: {found}" if overview.simulated else found
+    holds = f"{campaigns}, {counted(cells, 'cell')}, {counted(runs, overview.unit)}"
+    return [*([f"The largest shares: {'; '.join(worst)}"] if worst else []), holds]
 
 
 def share(side: Side) -> tuple[str, str]:

@@ -19,10 +19,11 @@ from analysis.drawing import FAULT_TINTS
 from analysis.figures import PARTITIONS_AT_MOST
 from analysis.findings import write_csv
 from analysis.latency import OUTCOMES
+from analysis.panels import AGAIN, COMMITTED, TONE_OF, Floats, Panel
 from analysis.timeline import Timeline, logged
 from harness.history.run_folder import RunDir, write_atomically
 from harness.protocols.runs import NULL
-from reports import html
+from reports import checks, html
 from reports.cells import csv, junit
 from reports.references import compared
 from reports.run_view import RunView, malformed_is_history_error, run_view
@@ -70,6 +71,7 @@ def payload(line: Timeline, *, title: str, labels: Mapping[str, str]) -> Payload
         "nodes": line.nodes,
         "partitions": [_partition(line, partition) for partition in line.by_loss],
         "lanes": PARTITIONS_AT_MOST,
+        "panels": [_panel(panel) for panel in line.panels],
         "controllers": [
             [round(from_s, 3), round(to_s, 3), name]
             for from_s, to_s, name in line.leadership.controllers.itertuples(index=False)
@@ -88,6 +90,38 @@ def _marks(line: Timeline) -> dict[str, list[int]]:
             for name in ("outcome", "value", "process", "partition", "offset", "count")
         },
     }
+
+
+def _panel(panel: Panel) -> Payload:
+    """One chart: lines as columns with null where they break, areas and marks as rows."""
+    kinds = list(panel.counts)
+    labels = {kind: checks.words(panel.check, kind).label for kind in kinds}
+    return {
+        "partition": panel.partition,
+        "title": panel.title,
+        "top": panel.top,
+        "kinds": [
+            {"label": label, "tone": TONE_OF.get(kind, "lost"), "hatched": kind == AGAIN}
+            for kind, label in labels.items()
+        ],
+        "tracks": [
+            {"name": track.name, "tone": track.tone, "step": track.name == COMMITTED,
+             "time": _whole(track.time_s * 1e3), "height": _whole(track.height)}
+            for track in panel.tracks
+        ],
+        "areas": [
+            [kinds.index(a.kind), round(a.from_s, 3), round(a.to_s, 3), a.low, a.high, a.count]
+            for a in panel.areas
+        ],
+        "marks": [
+            [kinds.index(kind), round(time_s, 3), round(height, 3), int(count)]
+            for kind, time_s, height, count in panel.marks.itertuples(index=False)
+        ],
+    }  # fmt: skip
+
+
+def _whole(numbers: Floats) -> list[int | None]:
+    return [None if np.isnan(each) else round(each) for each in numbers.tolist()]
 
 
 def _known(column: pd.Series) -> pd.Series:

@@ -6,6 +6,7 @@ is reported as absent, and never looks like a good result.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ import pandas as pd
 
 from analysis.figures import outcome_labels
 from analysis.findings import findings, first_and_last
+from analysis.panels import AGAIN, COMMITTED, TONE_OF
 from analysis.timeline import Event, PlacedSpan, Timeline, events, placed_spans, timeline
 from checkers.judging.one_run import stored_result
 from harness.campaigns.folder import CampaignDir
@@ -217,15 +219,34 @@ class RunView:
         return checks.views(self.result) if self.result else []
 
     def examples(self, check: CheckView) -> list[Examples]:
-        """The first findings of a check, of each kind; those of the loss check and of registers are
-        shown otherwise."""
-        if check.drawings or check.name == LOG.check:
+        """The first findings of a check, of each kind; those of the loss check and registers that
+        are wrong are shown otherwise."""
+        if check.name == LOG.check:
             return []
-        found = examples(self.run, check.name)
+        every = examples(self.run, check.name)
+        found = [each for each in every if not (check.drawings and each.kind.startswith("not_"))]
         of = {each.kind: checks.words(check.name, each.kind) for each in found}
         return [
             replace(each, kind=of[each.kind].label, meaning=of[each.kind].meaning) for each in found
         ]
+
+    @property
+    def legend(self) -> dict[str, tuple[str, str]]:
+        """What the charts below the rates show: the tone and the form of each label, with how many
+        there are of what is counted."""
+        found = {
+            track.name: (track.tone, "stepped" if track.name == COMMITTED else "line")
+            for panel in self.line.panels
+            for track in panel.tracks
+        }
+        totals: Counter[tuple[str, str]] = Counter()
+        for panel in self.line.panels:
+            totals.update({(panel.check, kind): number for kind, number in panel.counts.items()})
+        for (check, kind), number in totals.items():
+            form = "hatched" if kind == AGAIN else "area"
+            label = f"{checks.words(check, kind).label} {number:,}"
+            found[label] = TONE_OF.get(kind, "lost"), form
+        return found
 
     @property
     def simulated(self) -> bool:

@@ -352,6 +352,7 @@ class Records:
 
     skipped_delivered  which of the skipped were handed to a consumer
     gone               the acknowledged writes whose records nobody processed, and the log lacks
+    delivered          how many records were handed to a consumer
     processed          how many records were processed
     copies             how many of them have a value of which another record was processed, too
     again              rows of `process` that processed a record once more
@@ -364,6 +365,7 @@ class Records:
     skipped_delivered: Bools
     pending: Ints
     gone: Gone
+    delivered: int
     processed: int
     copies: int
     again: Did
@@ -390,6 +392,7 @@ def records_of(rows: GroupRows, commits: Commits) -> Records:
         skipped_delivered=handed[skipped],
         pending=np.flatnonzero(unprocessed & ~done & ~passed),
         gone=_gone(rows, processed),
+        delivered=len(np.unique(_triples(delivered))),
         processed=(records := len(np.unique(_triples(processed)))),
         copies=records - len(np.unique(processed.value)),
         again=again,

@@ -280,8 +280,15 @@ def _counts(operations: Operations, found: Answers) -> dict[str, int]:
     }
 
 
-FINDINGS = pa.schema({"run_id": pa.string(), "kind": pa.string(), "key": pa.string()})
-"""One row a key. `kind`: not_linearizable, not_sequential or not_eventual, or undecided."""
+FINDINGS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("run_id", "kind", "key", "node")),
+        *((name, pa.int64()) for name in ("process", "value", "versions", "time_ns", "age_ns")),
+    ]
+)
+"""One row a key (`kind`: not_linearizable, not_sequential or not_eventual, or undecided), and one a
+stale read, with the instant at which it began and how old its value was, by versions and by time.
+"""
 
 _NAMED = 3
 _FUNCTIONS, _TYPES = ("read", "write", "cas"), ("ok", "fail", "info")
@@ -326,6 +333,7 @@ class Register(OneShard[Paired]):
             "stale_reads",
             "stale reads",
             "returned a value that real time proves to have been replaced",
+            among=("reads",),
         ),
         Count("stale_versions_max", "versions behind, at most"),
         Count("stale_s_p50", "age of a stale read, median"),
@@ -374,8 +382,11 @@ class Register(OneShard[Paired]):
             strict, found = found, judged(_changing(_relaxed(operations, final), final))
             late = {*strict.invalid} - {*found.invalid}
         ended = _ended(operations)
-        rows = [(f"not_{self.consistency}", code) for code in found.invalid]
-        rows += [(DOUBTS.undecided, code) for code in {*found.undecided, *late}]
+        kinds = [(f"not_{self.consistency}", code) for code in found.invalid]
+        kinds += [(DOUBTS.undecided, code) for code in {*found.undecided, *late}]
+        rows: list[dict[str, Any]] = [{"kind": kind, "key": names[code]} for kind, code in kinds]
+        rows += _stale_rows(gathered, found.staleness, timed=run.facts.timed)
+        rows = [{"run_id": run.facts.run_id, **row} for row in rows]
         keys = found.counts["keys"]
         return CheckResult(
             counts={
@@ -385,13 +396,7 @@ class Register(OneShard[Paired]):
                 "lost": len(np.unique(operations.key[_stale(found, operations) & final])),
                 "unacknowledged_found": _unacknowledged_found(operations),
             },
-            findings=pa.Table.from_pylist(
-                [
-                    {"run_id": run.facts.run_id, "kind": kind, "key": names[code]}
-                    for kind, code in rows
-                ],
-                schema=FINDINGS,
-            ),
+            findings=pa.Table.from_pylist(rows, schema=FINDINGS),
             counter_examples=tuple(self._wrong(found, names)),
             doubts=(
                 *_doubts(found, ended, tested=_tested(operations)),
@@ -468,6 +473,24 @@ def _stale(found: Judgement, operations: Operations) -> Bools:
     stale = np.zeros(len(operations), np.bool_)
     stale[found.staleness.row] = True
     return stale
+
+
+def _stale_rows(gathered: Paired, stale: Staleness, *, timed: bool) -> Iterator[dict[str, Any]]:
+    """Each stale read, in the order of the operations."""
+    done = gathered.operations
+    for row, versions, age_ns in zip(
+        *map(np.ndarray.tolist, (stale.row, stale.versions, stale.age_ns)), strict=True
+    ):
+        yield {
+            "kind": "stale_reads",
+            "key": gathered.keys[done.key[row]],
+            "node": gathered.nodes[gathered.node[row]],
+            "process": int(done.process[row]),
+            "value": _or_none(int(done.value[row])),
+            "versions": versions,
+            "time_ns": int(done.invoke_ns[row]) if timed else None,
+            "age_ns": age_ns if timed else None,
+        }
 
 
 def _unacknowledged_found(operations: Operations) -> int:

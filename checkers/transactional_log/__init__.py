@@ -22,7 +22,7 @@ whatever had been sent before it ended, and was not passed before it began.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
@@ -72,7 +72,7 @@ from harness.protocols import (
     Statement,
 )
 from harness.protocols.checkers import LOST_WRITES, counter_examples
-from harness.protocols.runs import FAIL, INFO, OK
+from harness.protocols.runs import FAIL, INFO, NULL, OK
 
 ONE_EACH: Final = ("precommitted-read", "torn-transaction", "zombie-commit")
 """Kinds of which an operation counts once, whatever number of keys show it."""
@@ -81,10 +81,11 @@ POSITIONS: Final = frozenset({"poll-skip", "nonmonotonic-poll"})
 
 
 class Counts(NamedTuple):
-    """Values that were sent, by how their operations ended; records that were polled, by ok
-    operations, by readers of read_uncommitted, and as inputs by a group's operations that
-    committed."""
+    """Operations that sent; values that were sent, by how their operations ended; records that
+    were polled, by ok operations, by readers of read_uncommitted, and as inputs by a group's
+    operations that committed."""
 
+    transactions: int
     attempted: int
     acknowledged: int
     failed: int
@@ -95,10 +96,21 @@ class Counts(NamedTuple):
     consumed: int
 
 
+class Dirty(NamedTuple):
+    """A transaction that was aborted, and an operation that polled some of it: rows of both, and
+    the keys and values that were sent, and of these polled."""
+
+    kind: str
+    writer: int
+    reader: int
+    sent: list[tuple[int, int]]
+    polled: list[tuple[int, int]]
+
+
 class Judged(NamedTuple):
     """What a history shows; `keys` and `ops` are its own; `ended`: the numbers of the keys that
     both readers have read to their ends; `uncommitted`: whether any poll was to be one of
-    read_uncommitted."""
+    read_uncommitted; `dirty`: some of the aborted transactions that were read."""
 
     counts: Counts
     found: tuple[Found, ...]
@@ -109,6 +121,7 @@ class Judged(NamedTuple):
     second: Second
     ended: Ints
     uncommitted: bool
+    dirty: tuple[Dirty, ...]
 
     def number(self, kind: str) -> int:
         """How many anomalies of a kind there are; cycles are none."""
@@ -157,7 +170,22 @@ def judge(history: History, *, ours: bool = False, reassigned: bool = False) -> 
         second_of(history, states),
         history.final.both,
         history.uncommitted,
+        tuple(_dirty(history, [by_kind[kind] for kind in ("G1a", DIRTY_READ) if kind in by_kind])),
     )
+
+
+def _dirty(history: History, kinds: Iterable[Found]) -> Iterator[Dirty]:
+    """The first few of each kind that are backed, or of none if none is."""
+    micro = history.micro
+    for found in kinds:
+        found = found.take(found.backed)
+        pairs = dict.fromkeys(zip(found.op.tolist(), found.other.tolist(), strict=True))
+        for writer, reader in list(pairs)[:_DRAWN]:
+            sends = micro.take((micro.op == writer) & (micro.kind == SEND))
+            seen = np.isin(sends.thing, micro.thing[micro.op == reader])
+            sent = list(zip(history.keys[sends.key].tolist(), sends.value.tolist(), strict=True))
+            polled = [each for each, is_seen in zip(sent, seen, strict=True) if is_seen]
+            yield Dirty(found.kind, writer, reader, sent, polled)
 
 
 def _excused(found: Found, ops: Ops, *, everybody: bool) -> Found:
@@ -185,6 +213,7 @@ def _counts(history: History, consumed: MicroOps) -> Counts:
     polls = np.take(ops.mark, np.compress(micro.kind == POLL, micro.op))
     ok, failed, unknown = (int(np.count_nonzero(marks == mark)) for mark in (OK, FAIL, INFO))
     return Counts(
+        transactions=len(np.unique(np.compress(micro.kind == SEND, micro.op))),
         attempted=len(marks),
         acknowledged=ok,
         failed=failed,
@@ -348,102 +377,76 @@ def _perhaps(history: History, group: Group, writer: Ints, by: Ints) -> Bools:
     return perhaps
 
 
-_WRONG: Final = (
-    Count(
-        "lost-write",
-        "lost-write",
-        "committed values that polls skipped and none returned",
-        among=("attempted",),
-    ),
-    Count(
-        "lost-after-poll",
-        "lost-after-poll",
-        "acknowledged values that were polled, and lost after that",
-        among=("acknowledged",),
-    ),
-    Count("G1a", "G1a", "records that were polled although the operation that sent them failed"),
-    Count("unexpected", "unexpected", "values that were polled but never sent", among=("polled",)),
-    Count(
-        "phantom",
-        "phantom",
-        "unacknowledged values that were polled, and taken back after that",
-        among=("polled",),
-    ),
-    Count("inconsistent-offsets", "inconsistent-offsets", "offsets that hold several values"),
-    Count("duplicate", "duplicate", "values that are at several offsets"),
-    Count(
-        "torn-transaction",
-        "torn-transaction",
-        "transactions of which a part was polled and a part is lost",
-    ),
-    Count(
-        "zombie-commit",
-        "zombie-commit",
-        "acknowledged commits of producers that had been fenced before",
-    ),
-    Count(
-        "offsets-without-output",
-        "offsets-without-output",
-        "inputs that a group went past without processing them",
-    ),
-    Count(
-        "output-without-offsets",
-        "output-without-offsets",
-        "inputs that were consumed again after their output",
-    ),
-    Count(
-        "precommitted-read", "precommitted-read", "operations that polled values that they had sent"
-    ),
-    Count(
-        "unseen",
-        "unseen",
-        "acknowledged values that no ok poll returned by the end, lost or late",
-        among=("acknowledged",),
-    ),
-    Count("poll-skip", "poll-skip", "polls that skip values after the process's previous poll"),
-    Count(
-        "nonmonotonic-poll",
-        "nonmonotonic-poll",
-        "polls that go back behind the process's previous poll",
-    ),
-    Count("int-poll-skip", "int-poll-skip", "skips of values within the polls of one operation"),
-    Count(
-        "int-nonmonotonic-poll",
-        "int-nonmonotonic-poll",
-        "steps back within the polls of one operation",
-    ),
-    Count(
-        "nonmonotonic-send",
-        "nonmonotonic-send",
-        "sends at or before the offset of the process's previous send",
-    ),
-    Count(
-        "int-nonmonotonic-send",
-        "int-nonmonotonic-send",
-        "sends of one operation whose offsets are out of order",
-    ),
-    Count("int-send-skip", "int-send-skip", "other values between the sends of one operation"),
-    Count(cycles.G0, cycles.G0, "cycles of operations whose sends interleave"),
-    Count(cycles.G1C, cycles.G1C, "cycles of operations that polled each other's values"),
-    Count(
-        cycles.REALTIME,
-        cycles.REALTIME,
-        "cycles of polls and real time (a value polled before it was sent)",
-    ),
-    Count(
-        DIRTY_READ,
-        DIRTY_READ,
-        "records of failed operations that polls of read_uncommitted returned",
-    ),
+_WRONG: Final = tuple(
+    Count(name, name, meaning, among=(of,) if of else ())
+    for name, of, meaning in (
+        ("lost-write", "attempted", "committed values that polls skipped and none returned"),
+        (
+            "lost-after-poll",
+            "acknowledged",
+            "acknowledged values that were polled, and lost after that",
+        ),
+        ("G1a", "polled", "records that were polled although the operation that sent them failed"),
+        ("unexpected", "polled", "values that were polled but never sent"),
+        ("phantom", "polled", "unacknowledged values that were polled, and taken back after that"),
+        ("inconsistent-offsets", "", "offsets that hold several values"),
+        ("duplicate", "attempted", "values that are at several offsets"),
+        (
+            "torn-transaction",
+            "transactions",
+            "transactions of which a part was polled and a part is lost",
+        ),
+        (
+            "zombie-commit",
+            "transactions",
+            "acknowledged commits of producers that had been fenced before",
+        ),
+        (
+            "offsets-without-output",
+            "attempted",
+            "inputs that a group went past without processing them",
+        ),
+        (
+            "output-without-offsets",
+            "consumed",
+            "inputs that were consumed again after their output",
+        ),
+        ("precommitted-read", "transactions", "operations that polled values that they had sent"),
+        (
+            "unseen",
+            "acknowledged",
+            "acknowledged values that no ok poll returned by the end, lost or late",
+        ),
+        ("poll-skip", "polled", "polls that skip values after the process's previous poll"),
+        ("nonmonotonic-poll", "polled", "polls that go back behind the process's previous poll"),
+        ("int-poll-skip", "polled", "skips of values within the polls of one operation"),
+        ("int-nonmonotonic-poll", "polled", "steps back within the polls of one operation"),
+        (
+            "nonmonotonic-send",
+            "attempted",
+            "sends at or before the offset of the process's previous send",
+        ),
+        (
+            "int-nonmonotonic-send",
+            "attempted",
+            "sends of one operation whose offsets are out of order",
+        ),
+        ("int-send-skip", "", "other values between the sends of one operation"),
+        (cycles.G0, "", "cycles of operations whose sends interleave"),
+        (cycles.G1C, "", "cycles of operations that polled each other's values"),
+        (cycles.REALTIME, "", "cycles of polls and real time (a value polled before it was sent)"),
+        (DIRTY_READ, "", "records of failed operations that polls of read_uncommitted returned"),
+    )
 )
-"""By Jepsen's names, in the order in which a verdict gives them; `lost-after-poll`, `unexpected`,
-`phantom`, `torn-transaction`, `zombie-commit`, `offsets-without-output`, `output-without-offsets`
-and `dirty-read` are not Jepsen's."""
+"""By Jepsen's names, with the count that each is a part of, in the order in which a verdict gives
+them; `lost-after-poll`, `unexpected`, `phantom`, `torn-transaction`, `zombie-commit`,
+`offsets-without-output`, `output-without-offsets` and `dirty-read` are not Jepsen's."""
 
 _ALWAYS_TOLERATED: Final = frozenset({"int-send-skip", cycles.G0, DIRTY_READ})
 """Writes of transactions are not isolated from each other, in no log that is known; and readers of
 read_uncommitted ask for dirty reads."""
 _NAMED: Final = 8
+_DRAWN: Final = 3
 _CONSUMED: Final = frozenset({"offsets-without-output", "output-without-offsets"})
 
 
@@ -469,7 +472,9 @@ class TransactionalLog(OneShard[Judged]):
         LOST_WRITES, counter_examples=("lost-write", "lost-after-poll", "unseen")
     )
     counts: ClassVar[tuple[Count, ...]] = (
+        Count("transactions", "transactions that sent"),
         Count("attempted", "values sent"),
+        Count("consumed", "inputs consumed"),
         Count("acknowledged", "acknowledged", "values of sends and of transactions that were ok"),
         Count("failed", "failed"),
         Count("unknown", "of unknown outcome"),
@@ -580,8 +585,45 @@ def _lag_s(lag: Lag | None) -> float | None:
     return None if lag is None else lag.lag_ns / 1e9
 
 
+def _example(dirty: Dirty, ops: Ops, texts: Sequence[str]) -> dict[str, Any]:
+    """An aborted transaction and its reader as JSON, as a register's counter-example is."""
+
+    def words(pairs: list[tuple[int, int]]) -> str:
+        more = f" and {len(pairs) - _NAMED} more" if len(pairs) > _NAMED else ""
+        each = (f"{value} in log {named(key, texts)}" for key, value in pairs[:_NAMED])
+        return ", ".join(each) + more
+
+    def operation(at: int, text: str) -> dict[str, Any]:
+        ended_ns = int(ops.ended_ns[at])
+        return {
+            "row": int(ops.place[at]),
+            "process": int(ops.process[at]),
+            "type": {OK: "ok", FAIL: "fail", INFO: "info"}[int(ops.mark[at])],
+            "invoke_ns": int(ops.begun_ns[at]),
+            "complete_ns": None if ended_ns == NULL else ended_ns,
+            "text": text,
+        }
+
+    isolation = (
+        "read_uncommitted, which asks for that" if dirty.kind == DIRTY_READ else "read_committed"
+    )
+    writer, reader = (int(ops.process[at]) for at in (dirty.writer, dirty.reader))
+    sent, polled = words(dirty.sent), words(dirty.polled)
+    return {
+        "kind": dirty.kind,
+        "stuck": int(ops.place[dirty.reader]),
+        "words": f"The transaction of process {writer} sent {sent}, and was aborted. "
+        f"Process {reader} polled {polled}, with {isolation}.",
+        "operations": [
+            operation(dirty.writer, f"sends {sent}: aborted"),
+            operation(dirty.reader, f"polls {polled}"),
+        ],
+    }
+
+
 def _details(judged: Judged, run: Run, tolerated: set[str]) -> dict[str, Any]:
-    """The kinds that were found, the cycles that are shown, and where polls lagged most."""
+    """The kinds that were found, the cycles and the aborted transactions that are shown, and where
+    polls lagged most."""
     texts, lag = run.facts.texts, judged.lag
     return {
         "second_reader": {
@@ -591,6 +633,9 @@ def _details(judged: Judged, run: Run, tolerated: set[str]) -> dict[str, Any]:
         if _ours(run)
         else None,
         "error_types": sorted(each.name for each in _WRONG if _number(judged, each.name)),
+        "examples": [_example(each, judged.ops, texts) for each in judged.dirty]
+        if run.facts.timed
+        else [],
         "tolerated": sorted(kind for kind in tolerated if _number(judged, kind)),
         "cycles": [
             cycles.document(each, judged.ops, texts, tolerated=not each.wr_alone)

@@ -1,6 +1,6 @@
 /* The live timeline: one canvas for each run, drawn from the JSON block of the page.
  *
- * All panels share one time axis: faults, the latency of writes on a log scale, writes per second,
+ * All panels share one time axis: faults, the latency of writes on a log scale, writes per second, charts of offsets or ages where the run is about these,
  * and for each partition its leader and its replicas in sync. The script uses no chart library, since most of it
  * is lanes, hatching and marks by outcome. Text enters the page as text (textContent, fillText),
  * never as markup. The timelines of one page share zoom and cursor.
@@ -127,7 +127,7 @@
 
     picker() {
       const select = element("select", { "aria-label": "Partitions shown" });
-      select.append(element("option", { value: "" }, `${this.data.lanes} with most losses`));
+      select.append(element("option", { value: "" }, `${this.data.lanes} with most ${this.data.panels.length ? "findings" : "losses"}`));
       const order = this.data.partitions.map((p) => p.id).sort((a, b) => a - b);
       for (const id of order) select.append(element("option", { value: id }, `partition ${id}`));
       select.addEventListener("change", () => {
@@ -268,6 +268,7 @@
           found.push(["", `fault ${fault.id}: ${fault.what} (${fault.proof})`]);
         }
       }
+      for (const panel of this.panels) found.push(...this.factsOfPanel(panel, t));
       for (const partition of this.chosen) found.push(["", this.factsOfPartition(partition, t)]);
       const controller = data.controllers.find(([from, to]) => from <= t && t < to);
       if (controller) found.push(["", `active controller ${controller[2]}`]);
@@ -302,6 +303,23 @@
       const believers = partition.beliefs.filter(([, from, to]) => from <= t && t < to)
         .map(([node, , , old]) => `; ${nodes[node]} believes that it leads (epoch ${old})`);
       return `partition ${partition.id}: ${who} (epoch ${epoch}), in sync ${inSync.length}: ${members}${believers.join("")}`;
+    }
+
+    factsOfPanel({ title, tracks, areas, marks, kinds }, t) {
+      const at = tracks.map(({ name, time, height }) => {
+        const last = time.findLastIndex((each) => each !== null && each <= t * 1e3);
+        return last < 0 ? "" : `, ${name} ${count(height[last])}`;
+      });
+      const lines = tracks.length ? [["", title + at.join("")]] : [];
+      const near = (this.view[1] - this.view[0]) / 100;
+      kinds.forEach(({ label }, kind) => {
+        const here = marks.filter((mark) => mark[0] === kind && Math.abs(mark[1] - t) < near);
+        const within = areas.filter((area) => area[0] === kind && area[1] <= t && t <= area[2]);
+        const total = [...here, ...within].reduce((sum, each) => sum + each.at(-1), 0);
+        const oldest = tracks.length ? "" : `, the oldest ${Math.max(...here.map((mark) => mark[2])).toFixed(2)} s`;
+        if (total) lines.push(["is-lost", `${label}: ${count(total)}${oldest}`]);
+      });
+      return lines;
     }
 
     nearest(x, y) {
@@ -339,9 +357,9 @@
       const { data } = this;
       this.narrow = width < 600;
       this.live.classList.toggle("narrow", this.narrow);
-      if (this.narrow) { this.stage.after(this.readout); this.readout.hidden = false; } else this.stage.append(this.readout);
+      if (this.narrow) { this.stage.after(this.readout); this.readout.hidden = false; } else { this.stage.append(this.readout); this.readout.hidden = this.cursor === null; }
       if (this.narrow && !this.readout.childNodes.length) this.readout.replaceChildren(element("p", { class: "help" }, "Touch the timeline to see the state at an instant."));
-      this.left = this.narrow ? 46 : 66;
+      this.left = this.narrow ? 46 : 72;
       this.wide = width - this.left - 8;
       this.laneTall = this.narrow ? 15 : 17;
       this.strip = data.outcomes.find((o) => o.key === "open").total ? 16 : 0;
@@ -349,7 +367,10 @@
       this.latencyTall = this.narrow ? 220 : 300;
       this.rateTop = this.latencyTop + this.latencyTall + 40;
       this.rateTall = this.narrow ? 80 : 104;
-      this.lanesTop = this.rateTop + this.rateTall + 18;
+      this.panels = data.panels.filter(({ partition: p }) => p === null || this.chosen.some(({ id }) => id === p));
+      this.panelTall = this.narrow ? 100 : 130;
+      this.panelsTop = this.rateTop + this.rateTall + 40;
+      this.lanesTop = this.panelsTop + this.panels.length * (this.panelTall + 40) - 22;
       this.groupTall = (data.nodes.length + 1) * this.laneTall + 12;
       const lanes = this.chosen.length * this.groupTall + (data.controllers.length ? this.laneTall + 6 : 0);
       this.axisTop = this.lanesTop + lanes;
@@ -379,6 +400,7 @@
       this.paintFaults();
       this.paintLatency();
       this.paintRates();
+      this.panels.forEach((panel, place) => this.paintPanel(panel, this.panelsTop + place * (this.panelTall + 40)));
       this.paintLanes();
       this.paintAxis();
       this.paintCursor();
@@ -542,12 +564,51 @@
       pen.restore();
     }
 
+    paintPanel({ title, top, kinds, tracks, areas, marks }, head) {
+      const { pen } = this, base = head + this.panelTall;
+      const y = (n) => base - (n / (top * 1.04)) * this.panelTall;
+      this.text(title, this.left, head - 12, { bold: true, tone: "ink" });
+      for (const n of ticks(0, top, 3)) {
+        this.rule(Math.round(y(n)) + 0.5);
+        this.text(n >= 1e4 ? `${n / 1e3}k` : count(n), this.left - 7, y(n), { align: "right", size: 11 });
+      }
+      pen.save();
+      pen.beginPath(); pen.rect(this.left, head - 6, this.wide, this.panelTall + 12); pen.clip();
+      for (const [kind, from, to, low, high] of areas) {
+        const { tone, hatched } = kinds[kind], tall = Math.max(y(low) - y(high), 3);
+        this.within(from, to, (y(low) + y(high) - tall) / 2, tall, (x, at, w, h) => {
+          if (hatched) { this.hatch(x - 2, at - 1, w + 4, h + 2, tone, { gap: 4 }); return; }
+          pen.globalAlpha = 0.6; pen.fillStyle = this.tone(tone); pen.fillRect(x, at, w, h); pen.globalAlpha = 1;
+        });
+      }
+      for (const { tone, step, time, height } of tracks) {
+        pen.strokeStyle = this.tone(tone); pen.lineWidth = tone === "ink" ? 1 : 1.8;
+        pen.setLineDash(step ? [4, 3] : []);
+        pen.beginPath();
+        time.forEach((t, i) => {
+          if (t === null) return;
+          const x = this.x(t / 1e3), begins = i === 0 || time[i - 1] === null;
+          if (step && !begins) pen.lineTo(x, y(height[i - 1]));
+          if (begins) pen.moveTo(x, y(height[i])); else pen.lineTo(x, y(height[i]));
+        });
+        pen.stroke();
+        pen.setLineDash([]);
+      }
+      const path = new Path2D();
+      for (const [, t, height] of marks) {
+        diamond(path, this.x(t), y(height), 2.5);
+        if (!tracks.length) { path.moveTo(this.x(t), y(height)); path.lineTo(this.x(t), base); }
+      }
+      this.finish(pen, path, "lost");
+      pen.restore();
+    }
+
     paintLanes() {
       const { data, laneTall } = this;
       this.chosen.forEach((partition, place) => {
         let y = this.lanesTop + place * this.groupTall + 6;
         this.rule(Math.round(y - 3) + 0.5);
-        this.text(`p${partition.id}: in sync`, this.left - 7, y + laneTall / 2, { align: "right", size: 11, tone: "ink", most: this.left - 4 });
+        this.text(`p${partition.id}${this.narrow ? "" : ": in sync"}`, this.left - 7, y + laneTall / 2, { align: "right", size: 11, tone: "ink", most: this.left - 4 });
         this.paintSizes(partition, y);
         data.nodes.forEach((node, n) => {
           y += laneTall;

@@ -40,7 +40,9 @@ def test_the_page_has_the_contents_of_the_document(
 ) -> None:
     write_page(comparison, tmp_path / "p.html")
     page = (tmp_path / "p.html").read_text()
-    assert re.search(r"<h1>1 regression: third ", page)
+    assert re.search(
+        r"<h1>1 regression in \d cells: third .*; runs with lost writes: 1\d of 20 ", page
+    )
     assert "unclean=false" in page
     assert "0 of 10 with lost writes before, 8 of 10 with lost writes now" in page
     assert page.count('class="bad"') == 1
@@ -57,7 +59,10 @@ def test_the_headline_counts_doubtful_cells(tmp_path: Path) -> None:
         build(tmp_path / "new", {ON: [run()] * 25 + unknown, OFF: unknown}),
     ]
     first, *_ = as_markdown(compare_campaigns(campaigns)).splitlines()
-    assert first == "# No regression, 1 of 2 cells cannot be compared, 1 doubtful: new against old"
+    assert first == (
+        "# No regression in 2 cells, 1 of 2 cells cannot be compared, 1 doubtful: new against old; "
+        "runs with lost writes: 0 of 25 (0 %), before 25 of 55 (45.5 %)"
+    )
 
 
 def test_the_markdown_has_the_same_contents(comparison: CampaignComparison, tmp_path: Path) -> None:

@@ -30,11 +30,26 @@ PAINTED = """() => {
 CLIPPED = """() => [...document.querySelectorAll(
     'h1, h2, h3, p, li, dt, dd, th, td, summary, svg text')]
     .filter((each) => {
-        const box = each.getBoundingClientRect();
-        const hidden = !box.width || each.closest('.scroll, .unseen, .skip');
-        return !hidden && (box.right > innerWidth || box.left < 0);
+        const box = each.getBoundingClientRect(), room = each.closest('.scroll, main');
+        const hidden = !box.width || each.closest('.counter-example .scroll, .unseen, .skip');
+        return !hidden && (box.right > room.getBoundingClientRect().right + 1 || box.left < 0);
     }).map((each) => each.textContent.trim().slice(0, 60))"""
-"""What a reader would have to guess: text beyond the page's edge that nothing scrolls to."""
+"""What a reader would have to guess, or scroll to: text beyond the page's edge, or that of its
+table. A drawing of a counter-example alone may be wider than a phone."""
+
+UNFOLDED = "() => document.querySelectorAll('details').forEach((each) => { each.open = true; })"
+
+HATCHED = """() => {
+    const canvas = document.querySelector('.stage canvas');
+    const tone = getComputedStyle(document.documentElement).getPropertyValue('--absent').trim();
+    const wanted = [1, 3, 5].map((at) => parseInt(tone.slice(at, at + 2), 16));
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    const is = (at) => wanted.every((each, part) => Math.abs(data[at + part] - each) < 8);
+    let n = 0;
+    for (let at = 0; at < data.length; at += 4) n += is(at);
+    return n;
+}"""
+"""The number of pixels of the timeline in the colour of what was processed again."""
 
 
 def painted(page: Any) -> int:
@@ -45,9 +60,10 @@ def painted(page: Any) -> int:
 @pytest.mark.parametrize(
     ("width", "theme", "name"),
     [
-        *((390, "light", name) for name in NAMES),
-        (1440, "dark", "unclean"),
-        *full_of(*((1440, "dark", name) for name in NAMES[1:])),
+        *((390, "light", name) for name in (*NAMES, "group", "transactions")),
+        (1300, "dark", "unclean"),
+        (1300, "dark", "group"),
+        *full_of(*((1300, "dark", name) for name in (*NAMES[1:], "transactions"))),
     ],
 )
 def test_it_opens_without_trouble(
@@ -55,6 +71,7 @@ def test_it_opens_without_trouble(
 ) -> None:
     page = visit(runs[name].report, width=width, color_scheme=theme)
     assert page.troubles == []
+    page.evaluate(UNFOLDED)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(CLIPPED) == []
     if name != "stopped":
@@ -210,3 +227,29 @@ def test_the_data_block_is_not_executed(runs: dict[str, RunDir], visit: Any) -> 
     page = visit(runs["hostile"].report)
     data = json.loads(page.locator("#data").text_content())
     assert data[0]["title"].startswith("</script><script>window.hacked=1")
+
+
+def test_a_group_is_drawn_as_it_was_counted(runs: dict[str, RunDir], visit: Any) -> None:
+    run = runs["group"]
+    counts = run.read_json(run.result)["counts"]
+    page = visit(run.report)
+    legend = page.inner_text(".keys.panels")
+    assert f"processed again {counts['reprocessed']}" in legend
+    assert f"skipped {counts['skipped']}" in legend
+    panels = json.loads(page.locator("#data").text_content())[0]["panels"]
+    assert sum(area[-1] for panel in panels for area in panel["areas"]) == counts["reprocessed"]
+    assert panels[0]["partition"] == 0, "the partition with findings is the first"
+    assert page.evaluate(HATCHED) > 50
+    assert visit(runs["safe"].report).evaluate(HATCHED) == 0
+
+
+def test_an_aborted_transaction_is_drawn_with_its_reader(
+    runs: dict[str, RunDir], visit: Any
+) -> None:
+    page = visit(runs["transactions"].report)
+    drawing = page.locator(".counter-example").first
+    assert drawing.locator("rect.aborted").count() == 1
+    assert drawing.locator("rect.stuck").count() == 1
+    assert "was aborted" in drawing.inner_text()
+    assert "read_uncommitted, which asks for that" in drawing.inner_text()
+    assert visit(runs["safe"].report).locator(".counter-example").count() == 0

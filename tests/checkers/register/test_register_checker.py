@@ -109,9 +109,19 @@ def test_findings_name_the_keys_that_are_wrong_or_undecided(tmp_path: Path) -> N
     facts = convert(written(tmp_path, right, wrong), tmp_path, "register")
     result = examine(facts, {"register": checker_of("register", {})}).results["register"]
     assert result.findings is not None
-    assert result.findings.to_pylist() == [
-        {"run_id": facts.run_id, "kind": "not_linearizable", "key": "b"}
-    ]
+    (row,) = result.findings.to_pylist()
+    known = {name: value for name, value in row.items() if value is not None}
+    assert known == {"run_id": facts.run_id, "kind": "not_linearizable", "key": "b"}
+
+
+def test_findings_have_each_stale_read_with_its_age(tmp_path: Path) -> None:
+    ops = [done(0, "write", value) for value in (1, 2, 3)]
+    facts = convert(written(tmp_path, *ops, done(1, "read", None, 1)), tmp_path, "register")
+    result = examine(facts, {"register": checker_of("register", {})}).results["register"]
+    assert result.findings is not None
+    stale = [row for row in result.findings.to_pylist() if row["kind"] == "stale_reads"]
+    assert [(row["process"], row["value"], row["versions"]) for row in stale] == [(1, 1, 2)]
+    assert len(stale) == result.counts["stale_reads"]
 
 
 def test_it_is_sequentially_consistent(tmp_path: Path) -> None:
