@@ -6,8 +6,7 @@
     rundir, result = session.run(resolved, plan=plan, command=session.command(plan, changes))
 
 The command line and the functions `ackloss.run` and `ackloss.check` are made of it. How a run is
-shown while it lasts, and where remarks go, is the caller's to say. The import takes no library:
-processes that judge are started before what they judge is read.
+shown while it lasts, and where remarks go, is the caller's to say. The import takes no library.
 """
 
 from __future__ import annotations
@@ -25,8 +24,6 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import AcklossError, PlanError
 
 if TYPE_CHECKING:
-    from concurrent.futures import ProcessPoolExecutor
-
     from ackloss.stored import Run
     from checkers.judging.many_runs import Stored
     from harness.history.documents import RunResult
@@ -154,26 +151,21 @@ class Session:
         interrupts.check()
         return rundir, result
 
-    @property
-    def by_spark(self) -> bool:
-        """Whether Spark was asked for."""
-        return self.master is not None or bool(self.conf)
-
     def judge(
         self,
         runs: Sequence[Stored],
         *,
         errors: list[AcklossError] | None = None,
-        processes: ProcessPoolExecutor | None = None,
+        apart: bool = False,
     ) -> list[Document]:
         """Judge run folders, here or at URLs, and write each one's result; the results in the order
         given. Why one cannot be judged is appended to `errors`, or raised where that is null. One
-        after another in this process, unless there are `processes` or Spark is named."""
-        if processes is not None or self.by_spark:
+        after another in this process, unless they are to be judged `apart`, or Spark is named."""
+        if apart or self.master is not None or self.conf:
             from checkers.judging.many_runs import check_runs
 
             spark: Any = {"master": self.master, "conf": self.conf}
-            return check_runs(runs, errors=errors, processes=processes, **spark)
+            return check_runs(runs, errors=errors, **spark)
         from checkers.judging.many_runs import judge, write
 
         results = []
@@ -195,7 +187,6 @@ class Session:
         checker: str,
         options: Mapping[str, str],
         errors: list[AcklossError],
-        processes: ProcessPoolExecutor | None = None,
     ) -> list[Document]:
         """Judge histories of other tools by one checker, as `judge` does runs. Raises PlanError for
         a checker or an option that is not known."""
@@ -208,7 +199,6 @@ class Session:
             errors=errors,
             master=self.master,
             conf=self.conf,
-            processes=processes,
         )
 
     def report(self, path: Path) -> Path:

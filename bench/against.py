@@ -1,9 +1,11 @@
 """This checkout against another one, in turns: does a change cost speed?
 
 CPU seconds (user and system) of the same work in both: the interpreter with a client that does
-nothing, recorded; recording alone; judging one large run and many small ones from their folders;
-starting the command line. What the first two import is not counted: that is start-up, which the
-last two measure. All find their modules compiled, from the second round on at the latest. All
+nothing, recorded; recording alone; the final read of a log that a fake broker serves, whose own
+time is not counted; a campaign of cells on the memory system, whose load takes its time on the
+clock, so that what its cells cost is what decides how many an hour a machine runs; judging one
+large run and many small ones from their folders; starting the command line. What the first three
+import is not counted: that is start-up, which the last two measure. All find their modules compiled, from the second round on at the latest. All
 processes of a command count, also Spark's, which outlive it: this process adopts them (Linux only).
 Both checkouts are set up by their `scripts/setup dev`, since what they need may differ; the other
 one is a folder with an older commit, as made by `git worktree add`. Rounds alternate. On a shared
@@ -37,9 +39,11 @@ JUDGED_OPERATIONS: Final = 4_000_000
 JUDGED_RUNS: Final = 1_000
 RUN_OPERATIONS: Final = 2_000
 OPERATIONS: Final = 1_500_000
+RECORDS: Final = 8_000_000
+CELLS: Final = 8
 _SET_CHILD_SUBREAPER: Final = 36  # linux/prctl.h
 
-# Both print the CPU seconds before their work. Names are taken from `bench.interpreter`, since
+# Each prints the CPU seconds that are not its work. Names are taken from `bench.interpreter`, since
 # modules have moved between commits.
 INTERPRETER: Final = f"""
 import tempfile, threading, time
@@ -84,6 +88,33 @@ with tempfile.TemporaryDirectory() as folder:
             if n % 1000 == 0:
                 recorder.hand_over()
 """
+FINAL_READ: Final = f"""
+import resource, time
+from bench.final_read import OURS, by_readers, served, uneven
+from harness.plan import parse_plan
+
+values = uneven({RECORDS})
+plan = parse_plan({{"schema": 1, "name": "b", "topic": {{"partitions": 1}}}})
+with served(values) as address:
+    begun = time.process_time()
+    read = by_readers(OURS, address, len(values), plan)
+    took = time.process_time() - begun
+assert (read.values == values).all()
+broker = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(time.process_time() - took + broker.ru_utime + broker.ru_stime)
+"""
+CAMPAIGN: Final = f"""
+import subprocess, tempfile
+from pathlib import Path
+
+with tempfile.TemporaryDirectory() as folder:
+    file, plan = Path(folder, "campaign.toml"), Path("plans/memory/cells.toml").absolute()
+    file.write_text(f'schema = 1\\nname = "b"\\nplan = "{{plan}}"\\nrepetitions = {CELLS // 4}\\n')
+    command = [".venv/bin/ackloss", "campaign", "run", str(file), "--workers", "1"]
+    subprocess.run([*command, "--out", str(Path(folder, "out"))], check=True, stdout=2)
+    assert len([*Path(folder, "out").glob("runs/*/cells/*/result.json")]) == {CELLS}
+print(0)
+"""
 
 
 def works(run: Path, runs: list[Path]) -> Mapping[str, list[str]]:
@@ -92,6 +123,8 @@ def works(run: Path, runs: list[Path]) -> Mapping[str, list[str]]:
     return {
         "interpreter and recorder": ["-c", INTERPRETER],
         "recorder": ["-c", RECORDING],
+        f"final read of {RECORDS:,} records": ["-c", FINAL_READ],
+        f"a campaign of {CELLS} cells": ["-c", CAMPAIGN],
         f"judging {JUDGED_OPERATIONS:,} operations": [*ackloss, "check", str(run), "--json"],
         f"judging {JUDGED_RUNS:,} runs of {RUN_OPERATIONS:,} operations": [
             *[*ackloss, "check", "--json"],

@@ -48,7 +48,6 @@ settings.load_profile("no deadline")
 def forked() -> Iterator[None]:
     """No process of the product's pools imports all that the others have imported."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("checkers.judging.processes.get_context", get_context)
         patch.setattr("multiprocessing.get_context", get_context)
         yield
 
@@ -56,7 +55,6 @@ def forked() -> Iterator[None]:
 @pytest.fixture
 def spawned(monkeypatch: pytest.MonkeyPatch) -> None:
     """The product's own processes, for tests of how they begin and end."""
-    monkeypatch.setattr("checkers.judging.processes.get_context", SPAWNED)
     monkeypatch.setattr("multiprocessing.get_context", SPAWNED)
 
 

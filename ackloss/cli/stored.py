@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,11 +16,8 @@ from ackloss.cli.options import PathOrUrl, key_and_value
 from ackloss.cli.output import Output, merged_exit_code, print_verdict, with_output
 from harness.errors import AcklossError
 from harness.machine.files import scratch
-from harness.urls import is_url
 
 if TYPE_CHECKING:
-    from concurrent.futures import ProcessPoolExecutor
-
     from ackloss.session import Session
     from checkers.judging.many_runs import Stored
     from harness.history.explanations import Chain
@@ -71,12 +67,10 @@ def check(
     settings = dict(key_and_value("--conf", text) for text in conf)
     given = dict(key_and_value("--option", text) for text in options)
     session = Session(master=master, conf=settings)
-    with _processes([*runs, *map(str, histories)], session) as processes:
-        if runs:
-            stored = _stored(runs, out, errors)
-            results = session.judge(stored, errors=errors, processes=processes)
-        else:
-            results = _check_histories(histories, checker, given, session, processes, errors)
+    if runs:
+        results = session.judge(_stored(runs, out, errors), errors=errors, apart=True)
+    else:
+        results = _check_histories(histories, checker, given, session, errors)
     if not results and len(errors) == 1:
         raise errors[0]
     for error in errors:
@@ -86,28 +80,6 @@ def check(
     single = len(results) == 1 and len(runs) + len(histories) == 1
     out.document(results[0] if single else {"schema": 1, "results": results})
     sys.exit(merged_exit_code([result["verdict"] for result in results], errors=errors))
-
-
-@contextmanager
-def _processes(inputs: Sequence[str], session: Session) -> Iterator[ProcessPoolExecutor | None]:
-    """Those that are started to get ready while this one looks for what they are to judge, only one
-    for one run or one file; none where Spark judges."""
-    from checkers.judging.processes import pool_of, start
-
-    if session.by_spark:
-        yield None
-        return
-    with pool_of(1 if len(inputs) == 1 and _is_one(inputs[0]) else None) as processes:
-        start(processes)
-        yield processes
-
-
-def _is_one(given: str) -> bool:
-    """Whether an input is known to be one file, or the folder of one run."""
-    path = None if is_url(given) else Path(given)
-    with suppress(OSError):  # what cannot be read is reported by who judges it
-        return path is not None and (path.is_file() or (path / "run.json").is_file())
-    return False
 
 
 def _stored(paths: Sequence[str], out: Output, errors: list[AcklossError]) -> list[Stored]:
@@ -139,7 +111,6 @@ def _check_histories(
     checker: str,
     options: dict[str, str],
     session: Session,
-    processes: ProcessPoolExecutor | None,
     errors: list[AcklossError],
 ) -> list[dict[str, Any]]:
     with scratch() as folder:  # for standard input, which other processes cannot read
@@ -148,7 +119,7 @@ def _check_histories(
             with stdin.open("wb") as copy:
                 shutil.copyfileobj(sys.stdin.buffer, copy)
         files = [stdin if path == Path("-") else path for path in paths]
-        results = session.judge_histories(files, checker, options, errors, processes)
+        results = session.judge_histories(files, checker, options, errors)
     for error in errors:
         error.file = error.file and error.file.replace(str(stdin), "-")
     return results

@@ -10,8 +10,13 @@ judges it, is `unknown`; the others are still judged.
 
 from __future__ import annotations
 
+import gc
+import multiprocessing
 import os
+import signal
 import socket
+import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import (
@@ -22,7 +27,9 @@ from concurrent.futures import (
     wait,
 )
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import partial
+from multiprocessing import connection
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,7 +42,6 @@ from checkers.judging.one_run import (
     judged_run,
 )
 from checkers.judging.outside import model_outside
-from checkers.judging.processes import pool_of
 from checkers.judging.results import DIED, Document, Judged, WorkerDied, raised
 from harness.errors import AcklossError, HarnessFailure, HistoryError
 from harness.history.outside import histories
@@ -74,7 +80,6 @@ def check_runs(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     errors: list[AcklossError] | None = None,
-    processes: ProcessPoolExecutor | None = None,
 ) -> list[Document]:
     """Judge run folders, here or at URLs; writes each one's `result.json`, and what was found below
     `findings/`. Each is judged by the checks of its plan unless some are given.
@@ -82,9 +87,9 @@ def check_runs(
     The documents, in the order given, of those that could be judged. Why the others could not, or a
     result could not be written, is appended to `errors`, or raised where that is null. Spark is
     started for many, or where `master` or `conf` is given; the first call that starts it in a
-    process decides the two. `processes`: those that judge a few, if some were started beforehand.
+    process decides the two.
     """
-    return _judged(runs, checks, master, conf, errors, processes)
+    return _judged(runs, checks, master, conf, errors)
 
 
 def check_histories(
@@ -95,7 +100,6 @@ def check_histories(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     errors: list[AcklossError] | None = None,
-    processes: ProcessPoolExecutor | None = None,
 ) -> list[Document]:
     """Judge histories from outside (JSON lines, EDN, or a folder of Jepsen's store, which may hold
     several), as `check_runs` does run folders.
@@ -113,7 +117,7 @@ def check_histories(
             if errors is None:
                 raise
             errors.append(error)
-    return _judged(found, checks, master, conf, errors, processes)
+    return _judged(found, checks, master, conf, errors)
 
 
 def judge(each: Input, checks: Checks | None, *, elsewhere: bool = False) -> Answer:
@@ -194,14 +198,13 @@ def _judged(
     master: str | None,
     conf: Mapping[str, str] | None,
     errors: list[AcklossError] | None,
-    processes: ProcessPoolExecutor | None,
 ) -> list[Document]:
     """The documents of those that could be judged, in the order given, once everything is written.
     A verdict that could not be written is still one."""
     if not inputs:
         return []
     if master is None and not conf and len(inputs) < _MANY:
-        answers = _by_processes(inputs, checks, processes)
+        answers = _by_processes(inputs, checks)
     else:
         answers = _by_spark(inputs, checks, master, conf)
     with ThreadPoolExecutor(_WRITERS) as writers:
@@ -228,16 +231,75 @@ def _written(each: Input, answer: Answer) -> tuple[Document | None, AcklossError
         return answer.document, HarnessFailure(raised(error), file=_place(each))
 
 
-def _by_processes(
-    inputs: Sequence[Input], checks: Checks | None, started: ProcessPoolExecutor | None
-) -> Iterator[tuple[int, Answer]]:
+class _Pool(ProcessPoolExecutor):
+    """A process starts when there is something to submit; an interrupt is for the one that asks,
+    and does not meet those that are just starting."""
+
+    def submit(self, *args: Any, **kwargs: Any) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            return super().submit(*args, **kwargs)
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            return super().submit(*args, **kwargs)
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def pool_of(at_once: int) -> Iterator[ProcessPoolExecutor]:
+    """At most so many processes, which have what this one has imported: to import it takes longer
+    than to judge a run. Only where other threads run, whose locks a copy would find closed for
+    ever, do they begin with nothing. Where the context ends by an exception, an interrupt too, they
+    end at once."""
+    _open_missing()
+    method = "fork" if threading.active_count() == 1 else "spawn"
+    pool = _Pool(at_once, multiprocessing.get_context(method), _begin)
+    try:
+        yield pool
+    except BaseException:
+        for process in list((pool._processes or {}).values()):
+            process.kill()  # or the pool waits for what it has begun
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _open_missing() -> None:
+    """Where stdin, stdout or stderr is closed, here or in a new process, the next file that is
+    opened, such as a pipe to another process, would be taken for it."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+        os.set_inheritable(number, True)
+
+
+def _begin() -> None:
+    """What a checker prints is not our output; an interrupt is for the process that asks; and
+    when that is gone, nobody waits for an answer. What is imported stays, so that the collector of
+    garbage need not look at it again and again."""
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr  # of Python itself, which may have been told to write elsewhere
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    gc.freeze()
+
+
+def _end_with_parent() -> None:
+    if (parent := multiprocessing.parent_process()) is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def _by_processes(inputs: Sequence[Input], checks: Checks | None) -> Iterator[tuple[int, Answer]]:
     """By processes of this machine, the largest first. Where one dies, what was judged then is
     judged once more, each alone in a process, so that the one that kills it is known."""
     at_once = min(len(inputs), len(os.sched_getaffinity(0)))
     waiting = deque(place for _, place in _largest_first(inputs))
     while waiting:
         running: dict[Future[Answer], int] = {}
-        with pool_of(at_once, started) as processes:
+        with pool_of(at_once) as processes:
             try:
                 while waiting or running:
                     while waiting and len(running) < 2 * at_once:
@@ -248,7 +310,6 @@ def _by_processes(
                         yield running.pop(task), answer
             except BrokenProcessPool:
                 pass
-        started = None
         for place in running.values():
             yield place, _alone(inputs[place], checks)
 

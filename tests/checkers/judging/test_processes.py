@@ -2,52 +2,43 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 import pytest
 
-from checkers.judging.processes import pool_of, start
+from checkers.judging.many_runs import pool_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("spawned")]
+
+
+@pytest.fixture(params=["copied", "begun with nothing"], autouse=True)
+def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many threads run where processes begin: the runner of these tests has its own."""
+    number = 1 if request.param == "copied" else 2
+    monkeypatch.setattr(threading, "active_count", lambda: number)
+
 
 SAID = "in a buffer until the process ends"
 
 
-def leaving_something(folder: Path) -> bool:
-    """Judges nothing; what it leaves goes when its process ends."""
-    left = folder / "left"
-    left.touch()
-    atexit.register(left.unlink)
+def printing() -> int:
     print(SAID, end="")
-    return left.exists()
+    return os.getppid()
 
 
-def test_a_process_that_has_judged_tidies_up(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_checker_prints_is_not_our_output(capfd: pytest.CaptureFixture[str]) -> None:
     with pool_of(1) as pool:
-        assert pool.submit(leaving_something, tmp_path).result()
-    assert not (tmp_path / "left").exists()
-    assert capfd.readouterr() == ("", SAID), "what a checker prints is not our output"
+        assert pool.submit(printing).result() == os.getpid()
+    assert capfd.readouterr() == ("", SAID)
 
 
 def whose() -> int:
     return os.getpid()
-
-
-def test_processes_that_were_started_beforehand_judge() -> None:
-    with pool_of(2) as pool:
-        start(pool)
-        ready = {*pool._processes}
-        with pool_of(1, pool) as same:
-            assert {same.submit(whose).result() for _ in range(3)} <= ready
-    assert len(ready) == 2
 
 
 def test_processes_end_at_once_where_the_context_does() -> None:
@@ -71,7 +62,7 @@ def test_an_interrupt_does_not_meet_a_process_that_starts(
     interruptible: None, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pool_of(1) as pool:
-        start(pool)
+        pool.submit(int)
         (pid,) = pool._processes
         for _ in range(40):
             os.kill(pid, signal.SIGINT)
