@@ -5,13 +5,13 @@ nothing, recorded; recording alone; the final read of a log that a fake broker s
 time is not counted; a campaign of cells on the memory system, whose load takes its time on the
 clock, so that what its cells cost is what decides how many an hour a machine runs; judging one
 large run and many small ones from their folders; starting the command line. What the first three
-import is not counted: that is start-up, which the last two measure. All find their modules compiled, from the second round on at the latest. All
-processes of a command count, also Spark's, which outlive it: this process adopts them (Linux only).
-Both checkouts are set up by their `scripts/setup dev`, since what they need may differ; the other
-one is a folder with an older commit, as made by `git worktree add`. Rounds alternate. On a shared
-machine the same work takes up to twice the CPU time while a neighbour is busy, and never less than
-it needs, so the fastest rounds of both are compared (as `timeit` advises); medians are printed
-beside. Bar: at most 1.05.
+import is not counted: that is start-up, which the last two measure. All find their modules
+compiled, from the second round on at the latest. All processes of a command count, also Spark's,
+which outlive it: this process adopts them (Linux only). Both checkouts are set up by their
+`scripts/setup dev`, since what they need may differ; the other one is a folder with an older
+commit, as made by `git worktree add`. Rounds alternate. On a shared machine the same work takes up
+to twice the CPU time while a neighbour is busy, and never less than it needs, so the fastest rounds
+of both are compared (as `timeit` advises); medians are printed beside. Bar: at most 1.05.
 
     python -m bench.against OTHER_CHECKOUT [ROUNDS]
 """
