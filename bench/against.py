@@ -39,7 +39,8 @@ JUDGED_OPERATIONS: Final = 4_000_000
 JUDGED_RUNS: Final = 1_000
 RUN_OPERATIONS: Final = 2_000
 OPERATIONS: Final = 1_500_000
-RECORDS: Final = 8_000_000
+RECORDS: Final = 1_000_000
+READS: Final = 5
 CELLS: Final = 8
 _SET_CHILD_SUBREAPER: Final = 36  # linux/prctl.h
 
@@ -97,7 +98,8 @@ values = uneven({RECORDS})
 plan = parse_plan({{"schema": 1, "name": "b", "topic": {{"partitions": 1}}}})
 with served(values) as address:
     begun = time.process_time()
-    read = by_readers(OURS, address, len(values), plan)
+    for _ in range({READS}):
+        read = by_readers(OURS, address, len(values), plan)
     took = time.process_time() - begun
 assert (read.values == values).all()
 broker = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -123,7 +125,7 @@ def works(run: Path, runs: list[Path]) -> Mapping[str, list[str]]:
     return {
         "interpreter and recorder": ["-c", INTERPRETER],
         "recorder": ["-c", RECORDING],
-        f"final read of {RECORDS:,} records": ["-c", FINAL_READ],
+        f"{READS} final reads of {RECORDS:,} records": ["-c", FINAL_READ],
         f"a campaign of {CELLS} cells": ["-c", CAMPAIGN],
         f"judging {JUDGED_OPERATIONS:,} operations": [*ackloss, "check", str(run), "--json"],
         f"judging {JUDGED_RUNS:,} runs of {RUN_OPERATIONS:,} operations": [
