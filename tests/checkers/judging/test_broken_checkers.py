@@ -264,7 +264,8 @@ def asleep(process: psutil.Process) -> list[psutil.Process]:
     found = []
     for each in process.children():
         with suppress(psutil.NoSuchProcess):
-            if "spawn_main" in " ".join(each.cmdline()) and not each.cpu_percent(interval=1):
+            own = "resource_tracker" not in " ".join(each.cmdline())
+            if own and not each.cpu_percent(interval=1):
                 found.append(each)
     return found
 
