@@ -28,7 +28,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,6 +42,7 @@ from analysis.latency import ABSENT, LOST, counts, outcome_is, thin, writes
 from analysis.panels import Panel, done_by_consumers, panels
 from harness.faults.journal import windows
 from harness.history import MEMBERS
+from harness.history.autopsy import dated_lines
 from harness.history.documents import LostSpan
 from harness.history.parquet_reader import decoded, integers, texts
 from harness.history.rows import stored_target
@@ -477,7 +478,6 @@ _SAME_S: Final = 2.0
 """Within this time nodes log one change, each by its own clock."""
 
 _LENGTH_AT_MOST: Final = 320
-_BYTES_AT_MOST: Final = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, order=True)
@@ -552,17 +552,9 @@ def _notable(lines: Iterable[Line], meanings: Sequence[tuple[str, str]]) -> list
 
 
 def _relevant(file: Path, which: LogLines, start_s: float) -> Iterator[Line]:
-    seen = 0
-    with file.open("rb") as stream:
-        while seen < _BYTES_AT_MOST and (raw := stream.readline(1 << 16)):
-            seen += len(raw)
-            dated = which.dated.match(raw) if which.relevant.search(raw) else None
-            if dated is None or which.internal.search(raw):
-                continue
-            second, thousandth, rest = (part.decode("utf-8", "replace") for part in dated.groups())
-            # Nodes run in containers, whose time zone is UTC.
-            moment = datetime.fromisoformat(second).replace(tzinfo=UTC).timestamp()
-            text = rest.strip()
+    for _, at_s, raw in dated_lines(file, which.relevant):
+        if not which.internal.search(raw):
+            text = raw.decode("utf-8", "replace").strip()
             if len(text) > _LENGTH_AT_MOST:
                 text = text[:_LENGTH_AT_MOST] + "…"
-            yield Line(round(moment + int(thousandth) / 1e3 - start_s, 3), file.parent.name, text)
+            yield Line(round(at_s - start_s, 3), file.parent.name, text)

@@ -36,8 +36,9 @@ from harness.protocols.explanations import (
 )
 
 _DATED: Final = re.compile(
-    rb"(?:\[|raft)?(\d{4})[-/](\d\d)[-/](\d\d) (\d\d:\d\d:\d\d)(?:[.,](\d+))?\S* (?:\w+ )?"
+    rb"(?:\[|raft)?(\d{4})[-/](\d\d)[-/](\d\d) (\d\d:\d\d:\d\d)(?:[.,](\d+))?\S* "
 )
+_LEVEL: Final = re.compile(rb"\A\w+ ")
 _BYTES_AT_MOST: Final = 256 * 1024 * 1024
 
 _SLACK_S: Final = 1.0
@@ -56,16 +57,18 @@ def lines_of(
         if file.is_symlink() or not file.is_file():
             continue
         node, place = file.parent.name, str(file.relative_to(rundir.of_run.path))
-        for number, at, raw in _dated(file, wanted):
+        for number, at, raw in dated_lines(file, wanted):
             yield Line(
                 at_s=None if node in moved else round(at - start_s, 3),
                 node=node,
                 place=f"{place}:{number}",
-                text=raw.decode("utf-8", "replace").strip(),
+                text=_LEVEL.sub(b"", raw).decode("utf-8", "replace").strip(),
             )
 
 
-def _dated(file: Path, wanted: re.Pattern[bytes]) -> Iterator[tuple[int, float, bytes]]:
+def dated_lines(file: Path, wanted: re.Pattern[bytes]) -> Iterator[tuple[int, float, bytes]]:
+    """The dated lines of one file that are wanted: number, time by the node's own clock, and what
+    follows, from the level on. Nodes run in containers, whose time zone is UTC."""
     seen, number, before = 0, 0, None
     with file.open("rb") as stream:
         while seen < _BYTES_AT_MOST and (raw := stream.readline(1 << 16)):

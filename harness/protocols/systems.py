@@ -76,14 +76,13 @@ class Unsupported:
 
 @dataclass(frozen=True, kw_only=True)
 class LogLines:
-    """Which lines of nodes' logs a page shows: those that match `dated` and contain `relevant` and
-    not `internal`. The groups of `dated` are `YYYY-MM-DD HH:MM:SS` in UTC, milliseconds, text.
+    """Which lines of nodes' logs a page shows: those that are dated and contain `relevant` and not
+    `internal`.
 
     `events`: what a line means in a few words, the most telling first; the first that is found in
     the line counts. The words may name groups of the pattern, and `node`, which logged it; a group
     `p` is the partition."""
 
-    dated: re.Pattern[bytes]
     relevant: re.Pattern[bytes]
     internal: re.Pattern[bytes]
     events: tuple[tuple[str, str], ...] = ()

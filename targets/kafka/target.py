@@ -105,7 +105,6 @@ from targets.kafka.versions import (
 )
 
 LOG_LINES: Final = LogLines(
-    dated=re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] (.*)", re.DOTALL),
     relevant=re.compile(
         rb"Shrinking ISR|Expanding ISR|(?<!Replayed )partition change for|Fencing broker"
         rb"|Setting new leader|unclean election|Truncating \S+ to offset|Truncating to offset"

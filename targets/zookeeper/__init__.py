@@ -40,7 +40,6 @@ from targets.zookeeper.configuration import (
 )
 
 LOG_LINES: Final = LogLines(
-    dated=re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] (.*)", re.DOTALL),
     relevant=re.compile(
         rb"LEADING|FOLLOWING|OBSERVING|LOOKING|LEADER ELECTION TOOK|Shutdown called"
         rb"|Synchronizing with (Follower|Learner)|Getting a (diff|snapshot)|Truncating log"
