@@ -10,7 +10,7 @@ GROUPS := --dist loadgroup --no-loadscope-reorder
 WITHOUT_NODES := not docker and not real_time and not e2e
 FAST := $(WITHOUT_NODES) and not spark and not browser and not java and not go and not node and not slow
 
-.PHONY: help setup run test check lint types style collect docs bench e2e track-record claims torture mutants clean
+.PHONY: help setup run test check lint types style compile collect docs bench e2e track-record claims torture mutants clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -21,10 +21,11 @@ setup:  ## Set this machine up: packages, Docker, .venv, images, archives
 run: setup  ## Set up, run the unclean and the safe plan, compare them on one page
 	@$(BIN)/ackloss run plans/kafka-unclean.toml plans/kafka-safe.toml --as-expected --compare
 
-# Tests are collected once while images are made: that compiles them for all processes. Three of the
-# five wait for nodes most of the time; the others, of a low priority, take the processors meanwhile.
+# While types are checked, which takes one core, packages are compiled, and tests by being collected
+# once: for all processes. Three of the five wait for nodes most of the time; the others, of a low
+# priority, take the processors meanwhile.
 test:  ## Set up, then lint, types, import contracts and all tests, also on real Kafka
-	@MEANWHILE="make lint AND=collect" scripts/setup dev
+	@COMPILE_LATER=1 MEANWHILE="make lint AND='compile collect'" scripts/setup dev
 	@$(BIN)/pytest -q -n 5 $(GROUPS) --durations=25
 
 check:  ## Format, lint, types, import contracts, fast tests (no cluster)
@@ -44,6 +45,9 @@ style:
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/plan_reference.py --check
 	$(BIN)/python scripts/size
+
+compile:
+	@scripts/compile 1
 
 collect:
 	@$(BIN)/pytest -q --collect-only >/dev/null || true

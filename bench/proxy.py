@@ -75,26 +75,32 @@ def process(argv: list[str], log: Path) -> Iterator[None]:
             begun.wait()
 
 
+def _compiled(classes: Path, libs: Path) -> str:
+    sources = [*SOURCES.glob("*.java"), *OURS]
+    compiler = ["java", *BRIEF, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn"]
+    jars = os.pathsep.join(map(str, libs.glob("*.jar")))
+    subprocess.run([*compiler, "-cp", jars, "-d", str(classes), *map(str, sources)], check=True)
+    return str(classes)
+
+
 @contextmanager
-def broker_and_proxy(folder: Path) -> Iterator[tuple[str, str, int]]:
-    """Where the broker is reached directly, and through its proxy; the port behind that."""
+def broker_and_proxy(folder: Path, classes: str = "") -> Iterator[tuple[str, str, int]]:
+    """Where the broker is reached directly, and through its proxy; the port behind that. With the
+    class path of a proxy that is compiled, both are to start soon, not to be fast."""
     libs = kept_jars(release_line(DEFAULT_VERSION).recipe(DEFAULT_VERSION))
     names = ("direct", "behind", "controller", "proxied")
     ports = dict(zip(names, free_ports(4), strict=True))
     config = folder / "server.properties"
     config.write_text(_PROPERTIES.format(folder=folder, **ports))
-    java = ["java", "-XX:+UseSerialGC", "-Xmx512m", "-cp", f"{libs}/*"]
+    options = BRIEF if classes else ("-XX:+UseSerialGC",)
+    java = ["java", *options, "-Xmx512m", "-cp", f"{libs}/*"]
     tool = [release_line(DEFAULT_VERSION).format_class, "format", "-t", "ackloss-AAAAAAAAAAAAAA"]
     brief = ["java", *BRIEF, "-cp", f"{libs}/*"]
     subprocess.run([*brief, *tool, "-c", str(config)], check=True, stdout=subprocess.DEVNULL)
-    classes = folder / "classes"
-    sources = [*SOURCES.glob("*.java"), *OURS]
-    compiler = ["java", *BRIEF, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn"]
-    jars = os.pathsep.join(map(str, libs.glob("*.jar")))
-    subprocess.run([*compiler, "-cp", jars, "-d", str(classes), *map(str, sources)], check=True)
+    classes = classes or _compiled(folder / "classes", libs)
     data = folder / lever.FOLDER
     pair = f"{ports['proxied']}:127.0.0.1:{ports['behind']}"
-    proxy = ["java", "-XX:+UseSerialGC", "-Xmx64m", "-cp", f"{classes}:{libs}/*", "Proxy"]
+    proxy = ["java", *options, "-Xmx64m", "-cp", f"{classes}:{libs}/*", "Proxy"]
     with (
         process([*java, "kafka.Kafka", str(config)], folder / "broker.log"),
         process([*proxy, str(data), "KafkaMessages", pair], folder / "proxy.log"),

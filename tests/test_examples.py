@@ -31,7 +31,7 @@ from harness.machine.files import remove_abandoned
 from harness.models import MODELS
 from tests.fixtures.toy import ROOT, TOY, entry_points, install
 
-pytestmark = pytest.mark.real_time
+pytestmark = [pytest.mark.real_time, pytest.mark.usefixtures("undrawn")]
 
 PAGE = (ROOT / "docs" / "how-to" / "extending.md").read_text(encoding="utf-8")
 LOSSY, SAFE = TOY / "plans" / "lossy.toml", TOY / "plans" / "safe.toml"
@@ -94,7 +94,9 @@ def found(installed: Path) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def outcomes(found: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+def outcomes(
+    found: None, undrawn: None, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Outcome]:
     """What came of each run."""
     out = tmp_path_factory.mktemp("runs")
     changes: dict[str, tuple[Path, dict[str, Any]]] = {

@@ -40,7 +40,7 @@ kind = "memory"
 system = "memory"
 [workload]
 name = "append"
-duration_s = 60
+duration_s = 30
 rate_per_s = 50
 """
 ONE_HANGS = """

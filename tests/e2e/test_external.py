@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import NewTopic
 
+from tests.fixtures.budget import full_of
 from tests.fixtures.command_line import ackloss
 from tests.fixtures.machine import ROOT, clean
 from tests.fixtures.secured_kafka import STRANGER, USER, TheirCluster, secured_kafka
@@ -309,10 +310,13 @@ def test_what_a_killed_run_made_is_removed_and_nothing_else(
     [
         (STRANGER, {}, "the cluster refuses the topic ackloss-run-"),
         (USER, {"ssl_ca_location": '"other-ca.pem"'}, "its certificate is not accepted: "),
-        (USER, {"sasl_password": '{ env = "WRONG" }'}, "the cluster does not answer librdkafka: "),
-        pytest.param(
-            *(USER, {"sasl_mechanism": '"PLAIN"'}, "the cluster does not answer librdkafka: "),
-            marks=pytest.mark.full,
+        *full_of(
+            (
+                USER,
+                {"sasl_password": '{ env = "WRONG" }'},
+                "the cluster does not answer librdkafka: ",
+            ),
+            (USER, {"sasl_mechanism": '"PLAIN"'}, "the cluster does not answer librdkafka: "),
         ),
     ],
 )

@@ -16,7 +16,7 @@ from tests.fixtures.budget import full_of
 from tests.fixtures.campaign_folder import OFF, ON, build
 from tests.fixtures.result_documents import lossy, run
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 HOSTILE = "<script>alert(1)</script>|`x`\u202e"
 

@@ -14,7 +14,7 @@ from harness.protocols import Unsupported
 from harness.run.metadata import RunMetadata
 from reports.page import write_report
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 STORED = Path(__file__).parents[1] / "histories" / "runs" / "unclean-election-loses"
 VAIN = Unsupported(key="topic.settings.x", what="2 is asked, and 0.8 has it not", source="KIP-0")

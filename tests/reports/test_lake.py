@@ -17,7 +17,7 @@ from tests.fixtures.campaign_folder import OFF, ON
 from tests.fixtures.lakes import campaign, lake_of
 from tests.fixtures.result_documents import FAILED, lossy, run
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 HOSTILE = "<script>alert(1)</script>|`x`\u202e"
 STARVED = run("unknown", doubts=("starved",))

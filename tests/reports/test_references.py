@@ -19,7 +19,7 @@ from tests.fixtures.synthetic_campaign import ONE_AXIS, Synthetic, build_campaig
 from tests.fixtures.synthetic_run import Story, build
 from tests.reports.test_page import Parsed
 
-pytestmark = [pytest.mark.slow, pytest.mark.pages]
+pytestmark = [pytest.mark.slow, pytest.mark.pages, pytest.mark.usefixtures("undrawn")]
 
 COUNTS = {
     "attempted": 1000, "acknowledged": 987, "survivors": 468, "lost": 520,

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SCRIPTS = [ROOT / "scripts" / name for name in ("setup", "venv", "nightly", "lib.sh")] + [
-    ROOT / ".ci/run"
-]
+SCRIPTS = [
+    ROOT / "scripts" / name for name in ("setup", "venv", "compile", "nightly", "lib.sh")
+] + [ROOT / ".ci/run"]
 WITHOUT_NODES = "not docker and not real_time and not e2e"
 TARGETS = (
     "help",

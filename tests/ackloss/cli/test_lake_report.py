@@ -13,7 +13,7 @@ from tests.fixtures.command_line import ackloss, ackloss_json
 from tests.fixtures.lakes import ROOT, campaign, lake_of
 from tests.fixtures.result_documents import lossy, run
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 
 @pytest.fixture

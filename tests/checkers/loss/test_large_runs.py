@@ -108,7 +108,7 @@ def test_many_shards_and_groups_are_what_was_tested(
 def test_of_each_kind_the_first_findings_are_listed_and_all_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = replace(LOSING, writes=100, copies=0.3).build(tmp_path, "a")
+    run = replace(LOSING, writes=70, copies=0.3).build(tmp_path, "a")
     document, every = answer(run)
     assert every is not None
     tiny(monkeypatch)
@@ -126,7 +126,7 @@ def test_a_shard_that_breaks_makes_its_run_unknown_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = replace(LOSING, writes=90)
-    runs = [small.build(tmp_path, name) for name in ("first", "broken", "last")]
+    runs = [small.build(tmp_path, name) for name in ("broken", "next")]
     tiny(monkeypatch)
     check = Loss.check
 
@@ -137,7 +137,6 @@ def test_a_shard_that_breaks_makes_its_run_unknown_and_no_other(
 
     monkeypatch.setattr(Loss, "check", breaking)
     answers = [judge_run(run) for run in runs]
-    assert [answers[n]["verdict"] for n in (0, 2)] == ["invalid"] * 2
-    assert answers[1]["verdict"] == "unknown"
-    assert "no room for shard 2" in answers[1]["reason"]
-    assert not list(runs[1].findings.glob("*.parquet"))
+    assert [answer["verdict"] for answer in answers] == ["unknown", "invalid"]
+    assert "no room for shard 2" in answers[0]["reason"]
+    assert not list(runs[0].findings.glob("*.parquet"))

@@ -32,12 +32,12 @@ SMALL = [
     (1, ALL_KINDS, 1),
     (2, ALL_KINDS, 1),
     (3, Domain(3, cas=False), 1),
-    (3, Domain(2, same=True, fail=True), 7),
-    (3, ALL_KINDS, 61),
-    (4, Domain(2, cas=False), 7),
-    (4, Domain(2), 61),
-    (5, Domain(2, cas=False), 211),
-    (5, Domain(2, cas=False, info=False), 31),
+    (3, Domain(2, same=True, fail=True), 11),
+    (3, ALL_KINDS, 127),
+    (4, Domain(2, cas=False), 13),
+    (4, Domain(2), 127),
+    (5, Domain(2, cas=False), 631),
+    (5, Domain(2, cas=False, info=False), 61),
 ]
 SMALL += [(5, Domain(2), 1)] if EVERY else []
 """How many operations, what they do, and which share of those histories is tried: one in so many,

@@ -9,7 +9,6 @@ import pytest
 
 from tests.fixtures.fake_kafka import fake_kafka
 from tests.fixtures.java_driver import Address, driver, java_client
-from tests.fixtures.proxy import compiled
 
 
 @pytest.fixture(scope="session")
@@ -20,9 +19,3 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
         with fake_kafka() as broker:
             java_client(address, broker.address, broker.topic, {}).close(0, {}.__setitem__)
         yield address
-
-
-@pytest.fixture(scope="session")
-def proxy_classes(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The class path of the proxy."""
-    return compiled(tmp_path_factory.mktemp("proxy"))

@@ -20,6 +20,7 @@ from harness.run.observer import merge
 from harness.run.resolving import resolve
 from targets.zookeeper import ZooKeeper
 from targets.zookeeper.configuration import ZooKeeperPlan
+from tests.fixtures.budget import full
 from tests.targets.zookeeper.test_layout import plan_of
 
 pytestmark = pytest.mark.docker
@@ -36,7 +37,7 @@ def plan(version: str, *, workload: str = "set", force_sync: bool = True) -> Zoo
     )
 
 
-@pytest.fixture(scope="module", params=["3.4.14", "3.9.4"])
+@pytest.fixture(scope="module", params=["3.9.4", *full("3.4.14")])
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, RunCluster]]:

@@ -40,10 +40,12 @@ def ids_at(host: str, port: str, topic: str) -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="module")
-def where(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, Proxied]]:
+def where(
+    proxy_classes: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, str, Proxied]]:
     """The broker's address, that of its proxy, and its rules."""
     folder = tmp_path_factory.mktemp("broker")
-    with broker_and_proxy(folder) as (direct, proxied, _):
+    with broker_and_proxy(folder, proxy_classes) as (direct, proxied, _):
         producer(direct)  # makes the topic
         yield direct, proxied, Proxied(int(proxied.rpartition(":")[2]), HereNode(folder))
 

@@ -21,7 +21,8 @@ from targets.zookeeper import levers
 from targets.zookeeper.clients import outcome
 from targets.zookeeper.configuration import DEFAULT_VERSION, release_of
 from targets.zookeeper.levers import APIS, requests
-from tests.fixtures.proxy import Framed, Proxied, compiled_with, proxy_before
+from tests.fixtures.java_driver import JAVA
+from tests.fixtures.proxy import Framed, Proxied, proxy_before
 
 pytestmark = [pytest.mark.java, pytest.mark.real_time]
 
@@ -38,7 +39,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     jars = kept_jars(release_of(DEFAULT_VERSION).recipe(DEFAULT_VERSION))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
-    java = ["java", "-Xmx96m", "-XX:+UseSerialGC", "-Dzookeeper.admin.enableServer=false"]
+    java = [*JAVA, "-Xmx96m", "-Dzookeeper.admin.enableServer=false"]
     words = ["-Dzookeeper.4lw.commands.whitelist=ruok,isro", "-cp", f"{jars}/*", SERVER]
     with (folder / "log").open("wb") as log:
         begun = subprocess.Popen(
@@ -55,10 +56,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 
 @pytest.fixture(scope="module")
-def proxied(server: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
+def proxied(
+    server: int, proxy_classes: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Proxied]:
     folder = tmp_path_factory.mktemp("run")
-    classes = compiled_with(levers.OURS.glob("*.java"), folder)
-    with proxy_before(server, classes, folder, wire=levers.WIRE, words=requests()) as made:
+    with proxy_before(server, proxy_classes, folder, wire=levers.WIRE, words=requests()) as made:
         yield made
 
 
