@@ -47,7 +47,7 @@ style:
 	$(BIN)/python scripts/size
 
 compile:
-	@scripts/compile 1
+	@scripts/compile
 
 collect:
 	@$(BIN)/pytest -q --collect-only >/dev/null || true

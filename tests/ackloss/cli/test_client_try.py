@@ -43,8 +43,10 @@ def test_a_client_that_keeps_to_the_protocol_passes(tmp_path: Path) -> None:
     ],
 )
 def test_a_violation_is_named_at_its_requirement(
-    misdeed: str, requirement: str, words: str, tmp_path: Path
+    misdeed: str, requirement: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A busy machine may take longer to end a process that has closed its stdout.
+    monkeypatch.setattr("harness.run.exec_client._GRACE_S", 10.0)
     code, met = tried(tmp_path, misdeed)
     assert code == 1
     assert words in str(met[requirement])
