@@ -90,7 +90,7 @@ def test_counts_of_registers_are_no_counts_of_losses() -> None:
     [
         ("valid", "register", [], "5 keys are linearizable"),
         ("invalid", "register", [["not_linearizable", "2 of 5 keys are not linearizable: 'k0'"]],
-         "2 of 5 keys are not linearizable: 'k0'"),
+         "2 of 5 keys (40.0 %) are not linearizable: 'k0'"),
         ("invalid", "set", [["lost", "known elements that were lost: 1"]],
          "1 of 7 (14.3 %): known elements that were lost"),
         ("invalid", "set", [["lost", "known elements that were lost: 1"], ["x", "a"], ["y", "b"]],

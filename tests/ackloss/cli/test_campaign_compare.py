@@ -55,7 +55,7 @@ def test_it_writes_the_requested_files(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert orjson.loads(done.stdout)["regressions"] == 1
     assert page.read_text().startswith("<!DOCTYPE html>")
-    assert text.read_text().startswith("# 1 regression: new against old")
+    assert text.read_text().startswith("# 1 regression in 2 cells: new against old; runs with")
 
 
 def test_one_campaign_is_too_few_and_any_other_folder_is_refused(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_comparison_without_conclusive_runs_on_one_side_is_not_green(
         done = compare(*pair)
         assert done.exit_code == 3, done.output
         assert "one of the two has no conclusive run" in done.output
-        assert "No regression, 1 of 2 cells cannot be compared: " in done.output
+        assert "No regression in 2 cells, 1 of 2 cells cannot be compared: " in done.output
     none = build(tmp_path / "none", {ON: inconclusive, OFF: inconclusive}).path
     nothing = compare(old, none)
     assert nothing.exit_code == 3

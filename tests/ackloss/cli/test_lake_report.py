@@ -30,10 +30,13 @@ def test_it_prints_the_rates_and_writes_the_requested_files(lake: Path, tmp_path
         "lake", "report", "--lake", lake, "--html", files["p.html"], "--markdown", files["p.md"]
     )
     assert done.exit_code == 0, done.output
-    assert done.stdout.startswith("2 campaigns, 2 cells, 5 runs\n")
+    assert done.stdout.startswith("2 of 5 (40.0 %) conclusive runs with lost writes\n")
     assert f"  {ON}, 4.3.1: 2 of 4: 50.0 % (6.8 % to 93.2 %)" in done.stdout
     assert files["p.html"].read_text().startswith("<!DOCTYPE html>")
-    assert files["p.md"].read_text().startswith("# 2 campaigns, 2 cells, 5 runs")
+    text = files["p.md"].read_text()
+    assert text.startswith("# 2 of 5 (40.0 %) conclusive runs with lost writes\n")
+    assert f"The largest shares: {ON}, 4.3.1: 2 of 4 (50.0 %)" in text
+    assert "2 campaigns, 2 cells, 5 runs" in text
 
 
 def test_json_is_the_document_and_nothing_else(lake: Path) -> None:
@@ -56,7 +59,7 @@ def test_simulated_results_say_so(tmp_path: Path) -> None:
     lake_of(tmp_path / "lake", campaign(tmp_path / "c", runs, axes="", base=base))
     page = tmp_path / "p.html"
     done = ackloss("lake", "report", "--lake", tmp_path / "lake", "--html", page)
-    assert done.stdout.startswith("Simulated: 1 campaign")
+    assert done.stdout.startswith("Simulated: 0 of 1 (0 %) conclusive runs with lost writes")
     assert "Simulated.</strong>" in page.read_text()
 
 
