@@ -131,9 +131,10 @@ def copying(
     finally:
         stop.set()
         task.join(timeout_s=5)
+        cpu_s = round(used_s, 3)
         for name in seen:
             size = sum(len(copy.copied) for copy in copies.get(name, {}).values())
-            note = {"schema": 1, "why_not": why_not.get(name), "bytes": size, "cpu_s": used_s}
+            note = {"schema": 1, "why_not": why_not.get(name), "bytes": size, "cpu_s": cpu_s}
             write_atomically(rundir.node(name) / _NOTE, orjson.dumps(note))
 
 
