@@ -5,7 +5,8 @@
 
 The runs of published campaigns are not kept, but `tables/cells.csv` has the counts that a share and
 its bounds need. Computed again are the share's columns there, and the tables of README.md and
-docs/evidence/results/README.md. Tables of the first versions, which lack these counts, stay as they
+docs/evidence/results/README.md. `tables/causes.csv` has why writes of single runs were lost, which
+docs/evidence/causes.md adds up. Tables of the first versions, which lack these counts, stay as they
 are.
 """
 
@@ -27,11 +28,13 @@ from analysis.statistics.intervals import (
     limits_over_all,
     share_in_words,
 )
+from harness.protocols import UNEXPLAINED
 
 ROOT: Final = Path(__file__).parents[1]
 SETTINGS: Final = ROOT / "docs/evidence/results/2026-11-23-isr-settings/tables/cells.csv"
 VERSIONS: Final = ROOT / "docs/evidence/results/2026-11-26-versions/tables/cells.csv"
 UPGRADES: Final = ROOT / "docs/evidence/results/2026-11-28-upgrades/tables/cells.csv"
+CAUSES: Final = ROOT / "docs/evidence/results/2026-11-28-causes/tables/causes.csv"
 BEGIN, END = "<!-- written by scripts/published.py -->\n", "<!-- to here -->\n"
 HEADS: Final = {"docs/evidence/results/2026-11-24-delivery": "skipped"}
 COUNTS: Final = ("conclusive_lossy", "conclusive", "inconclusive_lossy", "inconclusive")
@@ -177,6 +180,26 @@ def by_upgrade() -> Iterator[str]:
         yield f"| {way} | {' | '.join(row)} |"
 
 
+def by_cause() -> Iterator[str]:
+    """Why writes were lost, by plan and system; after a plus the same by the deposed leader."""
+    rows = pd.read_csv(CAUSES)
+    runs, unknown = rows["run"].nunique(), rows[rows["cause"] == UNEXPLAINED]["writes"].sum()
+    lost = rows["writes"].sum()
+    yield f"**{lost:,} lost writes of {runs} runs and cells, {unknown} unexplained.**"
+    yield ""
+    yield "| plan | system | runs | lost | causes | unexplained |"
+    yield "|---|---|---|---|---|---|"
+    for (plan, version), found in rows.groupby(["plan", "version"], sort=False):
+        counts = found.groupby("cause", sort=False)["writes"].sum().to_dict()
+        lost, unknown = sum(counts.values()), counts.pop(UNEXPLAINED, 0)
+        words = dict[str, str]()
+        for cause, count in counts.items():
+            name = str(cause).removesuffix("-deposed")
+            words[name] = f"{words.get(name, name)} {'+ ' if name != cause else ''}{count:,}"
+        why, runs = "; ".join(words.values()), found["run"].nunique()
+        yield f"| {plan} | {version} | {runs} | {lost:,} | {why} | {unknown} |"
+
+
 def written() -> Iterator[tuple[Path, str]]:
     """Every file, as it should be."""
     for file in sorted((ROOT / "docs/evidence/results").glob("*/tables/cells.csv")):
@@ -185,6 +208,7 @@ def written() -> Iterator[tuple[Path, str]]:
         ("README.md", by_settings()),
         ("docs/evidence/results/README.md", by_version()),
         ("docs/how-to/upgrades.md", by_upgrade()),
+        ("docs/evidence/causes.md", by_cause()),
     ):
         text = (ROOT / name).read_text(encoding="utf-8")
         before, _, rest = text.partition(BEGIN)
