@@ -94,6 +94,9 @@ class Story:
     def bars(self) -> list[Bar]:
         """The log by position: what stayed, and what each event removed."""
         cuts = [chain for chain in self.chains if chain.kept is not None and chain.last is not None]
+        cuts = [
+            chain for chain in cuts if (chain.kept or 0) <= (chain.last or 0)
+        ]  # or a deleted head
         if not cuts:
             return []
         kept = min(chain.kept or 0 for chain in cuts)
