@@ -23,6 +23,11 @@ pytestmark = [
 ]
 
 
+ONE = (
+    *("target.brokers=1", "topic.replication_factor=1", "topic.settings={}"),
+    'faults=[{id="cut", at_s=1, nemesis="partition", nodes="node:b1", peers="clients", for_s=60}]',
+)
+ALONE = ("plans/kafka-unclean.toml", "target.controllers=1", "target.combined=true", *ONE)
 KRAFT = ("plans/kafka-unclean.toml", "target.controllers=1", "faults.0.at_s=1")
 # Sessions as long as Kafka's default: a broker whose session expires while it starts gives up, and
 # seven processes start at once.
@@ -31,7 +36,7 @@ ZOOKEEPER_AND_JAVA = (
     "workload.client=java",
     'target.settings."zookeeper.session.timeout.ms"=6000',
 )
-
+ONE_AND_ZOOKEEPER = (*ZOOKEEPER_AND_JAVA, *ONE)
 PROXIED = ("plans/faults/unacknowledged-reset.toml",)
 
 
@@ -63,7 +68,7 @@ def state(out: Path) -> str:
 
 def test_ctrl_c_undoes_everything_and_keeps_what_was_recorded(tmp_path: Path) -> None:
     before = snapshot(tmp_path)
-    run = started(tmp_path)
+    run = started(tmp_path, ALONE)
     wait_for(lambda: fault_is_on(tmp_path), within_s=120)
     run.send_signal(signal.SIGINT)
     time.sleep(0.5)
@@ -91,7 +96,8 @@ def test_ctrl_c_while_the_cluster_starts_undoes_everything(tmp_path: Path) -> No
     "plan",
     [
         pytest.param(KRAFT, id="kraft", marks=pytest.mark.full),
-        pytest.param(ZOOKEEPER_AND_JAVA, id="zookeeper"),
+        pytest.param(ONE_AND_ZOOKEEPER, id="one"),
+        pytest.param(ZOOKEEPER_AND_JAVA, id="zookeeper", marks=pytest.mark.full),
         pytest.param(PROXIED, id="proxied", marks=pytest.mark.full),
     ],
 )

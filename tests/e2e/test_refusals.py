@@ -10,15 +10,16 @@ import pytest
 from tests.fixtures.command_line import ackloss
 
 ROOT = Path(__file__).parents[2]
-SMALL = ["--set", "target.controllers=1", "--set", "target.brokers=3"]
+SMALL = ("target.controllers=1", "target.brokers=1", "target.combined=true")
+ALONE = ("topic.replication_factor=1", "topic.settings={}", "faults=[]")
 
 FULL = pytest.mark.full
 pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 
 
 def words_of(out: Path, *changes: str) -> list[str]:
-    sets = [part for change in changes for part in ("--set", change)]
-    return ["run", str(ROOT / "plans/kafka-safe.toml"), "-q", "--out", str(out), *SMALL, *sets]
+    sets = [part for change in (*SMALL, *ALONE, *changes) for part in ("--set", change)]
+    return ["run", str(ROOT / "plans/kafka-safe.toml"), "-q", "--out", str(out), *sets]
 
 
 @pytest.mark.parametrize(
