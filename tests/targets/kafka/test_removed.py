@@ -56,7 +56,11 @@ def test_of_a_log_that_was_cut_and_has_grown_again_the_removed_entries_are_kept(
 
 
 def watched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logs: Sequence[list[bytes]], seen: bool = True
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    logs: Sequence[list[bytes]],
+    seen: bool = True,
+    patience_s: float = 5,
 ) -> RunDir:
     """A run whose only broker has these logs in turn, the copies looked at each."""
     looked = threading.Semaphore(0)
@@ -76,10 +80,10 @@ def watched(
             file.write_bytes(b"".join(each))
             file.replace(log)
             for _ in range(2):
-                looked.acquire(timeout=5)
+                looked.acquire(timeout=patience_s)
             while looked.acquire(blocking=False):
                 pass
-            looked.acquire(timeout=5)
+            looked.acquire(timeout=patience_s)
     return rundir
 
 
@@ -105,7 +109,7 @@ def test_what_is_not_copied_is_stated(tmp_path: Path, monkeypatch: pytest.Monkey
     assert hidden is not None
     assert "over SSH they are not copied" in hidden.why_not[0]
     monkeypatch.setattr(removed, "_BYTES_AT_MOST", 100)
-    much = removed.removed(watched(tmp_path / "b", monkeypatch, [log_of(1, 2, 3)]))
+    much = removed.removed(watched(tmp_path / "b", monkeypatch, [log_of(1, 2, 3)], patience_s=0.1))
     assert much is not None
     assert "more than 64 MiB" in much.why_not[0]
 
