@@ -63,6 +63,10 @@ _CUT: Final = re.compile(
     r"|Truncating (?:log|partition) TOPIC-(\d+) to offset) (\d+)"
 )
 _LOADED: Final = re.compile(r"topic=TOPIC, partition=(\d+), .*?logEndOffset=(\d+)\)")
+_LOADED_BEFORE_2: Final = re.compile(
+    r"(?:partition=TOPIC-(\d+), .*?)?Completed load of log (?:TOPIC-(\d+) )?with "
+    r".*?end offset (\d+)"
+)
 _MADE: Final = re.compile(r"Created log for partition \[?TOPIC[,-](\d+)\]? ")
 _STARTS: Final = re.compile(r"partition=TOPIC-(\d+), .*Incremented log start offset to (\d+) ")
 _DELETES: Final = re.compile(r"partition=TOPIC-(\d+), .*(?:Deleting segment|Found deletable)")
@@ -422,6 +426,8 @@ def _events(lines: Sequence[Line]) -> Iterator[Event]:
         if found := _CUT.search(line.text):
             number = found[1] or found[2]
             yield _event("cut", line, number, offset=int(found[3]))
+        elif (found := _LOADED_BEFORE_2.search(line.text)) and (number := found[1] or found[2]):
+            yield _event("loaded", line, number, offset=int(found[3]))
         elif found := _MADE.search(line.text):
             if (line.node, found[1]) in made:
                 yield _event("loaded", line, found[1])

@@ -39,6 +39,7 @@ CASES = {
     "kafka-2114-0.8": {"unclean-election": 7, "below-min-insync": 24},
     "zookeeper-0.10": {"unclean-election": 20, "unclean-election-deposed": 15},
     "zookeeper-1.1": {"unclean-election": 20, "unclean-election-deposed": 13},
+    "power-1.1": {"disk-power": 19},
     "retention-4.4": {"deleted": 30},
     "uncommitted-3.8": {"before-replication": 8, "before-replication-deposed": 23},
 }
