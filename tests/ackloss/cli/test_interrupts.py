@@ -9,12 +9,10 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.fixtures.budget import full, full_of
 from tests.fixtures.command_line import ackloss, ackloss_json
-from tests.fixtures.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
@@ -92,30 +90,6 @@ def test_an_ignored_interrupt_stays_ignored() -> None:
 def test_a_second_interrupt_ends_an_import_that_hangs() -> None:
     done = interrupted(["version"], "targets.kafka", f"{RAISED}; {RAISED}; time.sleep(60)")
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "ackloss: interrupted\n")
-
-
-def test_processes_that_were_started_to_judge_end_with_an_interrupted_check(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "run.json").touch()
-    noting = (
-        "import pathlib, psutil; started = psutil.Process().children(recursive=True); "
-        f"pathlib.Path({str(tmp_path / 'started')!r})"
-        '.write_text(" ".join(str(each.pid) for each in started)); '
-    )
-    done = interrupted(["check", str(tmp_path)], "checkers.judging.many_runs", noting + RAISED)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "ackloss: interrupted\n")
-    started = [int(pid) for pid in (tmp_path / "started").read_text().split()]
-    assert started
-    wait_until(lambda: not any(map(runs, started)))
-
-
-def runs(pid: int) -> bool:
-    """Whether a process has not ended; one that nobody has waited for has."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 CHECK = "checkers.judging.many_runs.judge"
