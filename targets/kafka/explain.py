@@ -158,7 +158,9 @@ class Autopsy:
 
     def leader(self, partition: int, epoch: int) -> str | None:
         state = self.elections.get((partition, epoch))
-        return None if state is None else state.leader
+        begun = self.begins.get(partition, {}).get(epoch)
+        known = begun.node if begun is not None else None
+        return known if state is None else state.leader
 
     # Which event dropped a write.
 
@@ -200,10 +202,14 @@ class Autopsy:
     def _epoch(self, write: Write, begins: Mapping[int, Event]) -> int | None:
         """The epoch in which a write was acknowledged and which a later one cut off below it."""
         cutting = [epoch for epoch, begun in begins.items() if begun.offset <= write.offset]
-        for (partition, epoch), state in sorted(self.elections.items(), reverse=True):
-            if partition != write.partition or state.leader is None:
-                continue
-            in_time = state.at_s <= write.acknowledged_s or state.before is None
+        partition = write.partition
+        since_s = {each: begun.at_s for each, begun in begins.items()}
+        for (of, epoch), state in self.elections.items():
+            if of == partition:  # of some that begin no state is known
+                at_s = state.at_s if state.before is not None else None
+                since_s[epoch] = float("inf") if state.leader is None else at_s
+        for epoch, at_s in sorted(since_s.items(), reverse=True):
+            in_time = at_s is None or at_s <= write.acknowledged_s
             first, behind = self._span(partition, epoch)
             if in_time and first <= write.offset < behind and max(cutting, default=0) > epoch:
                 return epoch
