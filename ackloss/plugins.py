@@ -79,6 +79,7 @@ from harness.history import MEMBERS as MEMBERS
 from harness.history import READS as READS
 from harness.history.documents import LOST_KINDS as LOST_KINDS
 from harness.history.run_folder import RunDir as RunDir
+from harness.history.run_folder import write_atomically as write_atomically
 from harness.images.recipe import Archive as Archive
 from harness.images.recipe import Debian as Debian
 from harness.images.recipe import GoModule as GoModule
@@ -123,6 +124,7 @@ from harness.protocols.checkers import counted as counted
 from harness.protocols.checkers import counter_examples as counter_examples
 from harness.protocols.clock import Clock as Clock
 from harness.protocols.clock import RealClock as RealClock
+from harness.protocols.clock import RunClock as RunClock
 from harness.protocols.clusters import specs_of as specs_of
 from harness.protocols.faults import ClientNemesis as ClientNemesis
 from harness.protocols.faults import ClientState as ClientState
@@ -174,6 +176,7 @@ from harness.servers import ask_json as ask_json
 from harness.servers import await_processes as await_processes
 from harness.servers import compare_settings as compare_settings
 from harness.servers import in_turn as in_turn
+from harness.servers import scrape as scrape
 from harness.servers import setting_text as setting_text
 from harness.servers import shared_settings as shared_settings
 from workloads.append import increasing as increasing
