@@ -20,6 +20,7 @@ from harness.run.cells import group_of
 from targets.kafka.groups.lives import MODULES, ConsumerProcess
 from targets.kafka.groups.settings import consumer_settings, named
 from targets.kafka.plan import KafkaPlan
+from tests.fixtures import budget
 
 pytestmark = pytest.mark.real_time
 
@@ -139,7 +140,7 @@ def assert_all_was_read_and_committed(rows: Rows, commit: str) -> None:
         assert handled == (commit != "before"), commit
 
 
-@pytest.mark.parametrize("library", MODULES)
+@pytest.mark.parametrize("library", ["librdkafka", *budget.full("kafka-python")])
 def test_another_goes_on_where_a_killed_one_had_committed(
     brokers: tuple[str, Producer], library: str
 ) -> None:
