@@ -280,7 +280,7 @@ def _begin() -> None:
     when that is gone, nobody waits for an answer. What is imported stays, so that the collector of
     garbage need not look at it again and again."""
     os.dup2(2, 1)
-    sys.stdout = sys.stderr  # of Python itself, which may have been told to write elsewhere
+    sys.stdout = sys.stderr  # of Python itself, which may write elsewhere
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     gc.freeze()
