@@ -37,8 +37,7 @@ from harness import registry
 from harness.errors import AcklossError, HistoryError, PlanError, TooNewError
 from harness.faults.journal import windows
 from harness.history.documents import result_of
-from harness.history.double_entry import double_entry
-from harness.history.explanations import explained, lost_rows
+from harness.history.explanations import double_entry, explained, lost_rows
 from harness.history.manifest import gaps_of_files
 from harness.history.metrics import read_metrics
 from harness.history.outside import run_id_of

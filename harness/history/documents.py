@@ -285,7 +285,7 @@ class Alarm:
 
 @dataclass(frozen=True, kw_only=True)
 class DoubleEntry:
-    """What nodes' logs lost during a run (`harness.history.double_entry`): so many different
+    """What nodes' logs lost during a run (`double_entry`): so many different
     `records`, some of them `foreign`, of so many `writes`. Of these some are `lost`, others `found`
     elsewhere in the final log, others were `unacknowledged`; what is `left_over` contradicts
     itself, the first values are in `left`. `lost_unseen`: lost writes that no log was seen to lose;

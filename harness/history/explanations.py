@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -22,11 +23,11 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
 from harness.errors import HistoryError
-from harness.history.documents import LOST_KINDS
+from harness.history.documents import LOST_KINDS, DoubleEntry
 from harness.history.parquet_writer import numbers, packed, strings, values
 from harness.history.rows import stored_target
 from harness.history.run_folder import SCHEMA_VERSION, RunDir
-from harness.protocols import NULL, UNEXPLAINED, CheckResult, Explanation, Fact, Target
+from harness.protocols import NULL, UNEXPLAINED, CheckResult, Explanation, Fact, Removed, Target
 from harness.protocols.explanations import LossEvent
 from harness.wrong_values import expected, first_of
 
@@ -183,3 +184,44 @@ def chain_of(rundir: RunDir, value: int) -> int | None:
         raise HistoryError(f"cannot be read: {error}", file=str(rundir.explanations)) from error
     found = table.filter(pc.equal(table["value"], value))["chain"].to_pylist()
     return found[0] if found else None
+
+
+# Double entry for what nodes' logs lost.
+
+_LISTED_AT_MOST: Final = 100
+
+
+def double_entry(rundir: RunDir, removed: Removed, lost: Sequence[int]) -> DoubleEntry:
+    """Of the records that were `removed` from nodes' logs during a run, of whose writes these are
+    `lost`: each acknowledged one is lost, or stands elsewhere in the final log. What is neither is
+    left over: the checker, the final read or the copies are wrong then. No verdict rests on it."""
+    records = {record[2:] for record in removed.records}
+    written = {each[-1] for each in records if each[-1] >= 0}
+    acknowledged = _having(rundir.parts(rundir.history), written, ("type", "ok"))
+    found = _having(rundir.parts(rundir.reads), written)
+    gone = written.intersection(lost)
+    left = sorted(acknowledged - gone - found)
+    return DoubleEntry(
+        records=len(records),
+        foreign=sum(each[-1] < 0 for each in records),
+        writes=len(written),
+        lost=len(gone),
+        found=len(found - gone),
+        unacknowledged=len(written - gone - found - acknowledged),
+        left_over=len(left),
+        left=tuple(left[:_LISTED_AT_MOST]),
+        lost_unseen=len({*lost} - gone),
+        not_copied=removed.why_not,
+    )
+
+
+def _having(parts: Sequence[Path], values: set[int], *which: tuple[str, str]) -> set[int]:
+    """Those of these values that rows have, in which these columns have these texts."""
+    found, wanted = set[int](), pa.array(sorted(values), pa.int64())
+    for part in parts if values else ():
+        table = pq.ParquetFile(part).read(columns=["value", *(name for name, _ in which)])
+        table = table.filter(pc.is_in(table["value"], wanted))
+        for name, text in which:
+            table = table.filter(pc.equal(table[name].cast(pa.string()), text))
+        found.update(table["value"].to_pylist())
+    return found

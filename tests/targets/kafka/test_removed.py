@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from checkers.judging.one_run import judge_run
-from harness.history.double_entry import double_entry
+from harness.history.explanations import double_entry
 from harness.history.run_folder import RunDir
 from harness.plan.parsing import parse_plan
 from harness.protocols import Removed, RemovedRecord
