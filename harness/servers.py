@@ -54,6 +54,7 @@ from harness.protocols import (
 )
 from harness.protocols.explanations import MAJORITY_CAUSES, WITHOUT, Happened, Line
 from harness.run.blocking import ThreadedClient
+from harness.run.call_limits import limited as limited
 
 if TYPE_CHECKING:
     import pyarrow as pa
