@@ -12,6 +12,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import shlex
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -353,6 +354,8 @@ _ASK_S: Final = 2.0
 _POLL_S: Final = 0.1
 ADDRESSES: Final = "addresses"
 """Our own file on each node: names and addresses of all."""
+START: Final = "start.sh"
+"""Our own file on each node of several processes: it starts them, and becomes the server."""
 
 PlanT = TypeVar("PlanT", bound=Plan, contravariant=True)
 
@@ -384,6 +387,11 @@ class ServerSystem(Target[PlanT]):
     @abstractmethod
     def argv(self, server: Server, plan: PlanT) -> Sequence[str]:
         """The command of a server; what it stores is below `NODE_DATA`/`STORED`."""
+
+    def beside(self, server: Server, plan: PlanT) -> Sequence[Sequence[str]]:  # noqa: ARG002
+        """Further commands of a server's node, which are started before its own, as its children:
+        whatever ends or stops it does the same to them."""
+        return ()
 
     def files(self, server: Server, plan: PlanT) -> Mapping[str, bytes]:  # noqa: ARG002
         """The files that a server starts with, by their names below `NODE_DATA`."""
@@ -492,18 +500,25 @@ class ServerSystem(Target[PlanT]):
         """Every server with its command and files."""
         listed = "".join(f"{name} {addresses[name]}\n" for name in self.names(plan)).encode()
         servers = [Server(name, addresses[name], addresses) for name in self.names(plan)]
-        return [
-            NodeSpec(
+
+        def spec(server: Server) -> NodeSpec:
+            argv, beside = self.argv(server, plan), self.beside(server, plan)
+            files = {**self.files(server, plan), ADDRESSES: listed}
+            if beside:
+                lines = [f"{shlex.join(each)} &\n" for each in beside]
+                files[START] = "".join([*lines, f"exec {shlex.join(argv)}\n"]).encode()
+                argv = ["/bin/sh", f"{NODE_DATA}/{START}"]
+            return NodeSpec(
                 name=server.name,
                 roles=frozenset({self.role(server.name)}),
-                argv=self.argv(server, plan),
-                files={**self.files(server, plan), ADDRESSES: listed},
+                argv=argv,
+                files=files,
                 mounts=ingredients.mounts,
                 memory_mb=plan.target.memory_mb,
                 ports=self.ports,
             )
-            for server in servers
-        ]
+
+        return [spec(server) for server in servers]
 
     def bring_up(self, cluster: Cluster, plan: PlanT, *, timeout_s: float) -> None:
         """Every server is ready and in sync with the one leader that all of them report."""

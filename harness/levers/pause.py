@@ -1,5 +1,8 @@
 """The pause lever: stops the target's process on a node (SIGSTOP), and continues it (SIGCONT).
 
+With it stops and continues all that it has started: a node may be several processes, and one that
+goes on, such as a failure detector, would speak for one that stands still.
+
 A process is stopped when every one of its threads is in the state T. The node itself holds the list
 of faults that stopped it: one empty file for each. So if faults overlap, the process continues only
 when the last of them is healed, and a process that something else stopped remains stopped. The file
@@ -29,7 +32,8 @@ _NOTED = re.compile(r"(\d+)\.([^.]+)\.(.+)")
 _BOOT = "/proc/sys/kernel/random/boot_id"
 _START = 19
 """The place of the start time among the fields of /proc/PID/stat that follow the name."""
-_STOPPED = "T"
+_STOPPED, _ZOMBIE = "T", "Z"
+_PROCESSES = ["ps", "-eL", "-ww", "-o", "pid=,ppid=,sid=,state=,args="]
 _SEEN_S = 5
 
 
@@ -58,7 +62,10 @@ class PauseLever(Lever[PauseRecord]):
         node = self.nodes[record.node]
         mark = _Mark(record.pid, _life(node, record.pid), record.fault)
         must(node, ["touch", mark.path])
-        _signal(node, "STOP", record.pid)
+        sent = set[int]()
+        while new := [pid for pid in _program(node, record.pid) if pid not in sent]:
+            _signal(node, "STOP", new)  # the first one first; then what was forked meanwhile
+            sent.update(new)
 
     def undo(self, record: PauseRecord) -> None:
         """Continue it unless another fault stops it; nothing if this fault does not."""
@@ -67,7 +74,7 @@ class PauseLever(Lever[PauseRecord]):
         if pid is None or not ours:
             return
         if _stopped_by(node, pid) == [fault]:
-            _signal(node, "CONT", pid)
+            _signal(node, "CONT", list(_program(node, pid)))
         must(node, ["rm", "-f", *(mark.path for mark in ours)])
 
     def probe(self, record: PauseRecord, *, applied: bool) -> Proof:
@@ -84,13 +91,12 @@ class PauseLever(Lever[PauseRecord]):
         proven = poll_until(as_expected, within_s=_SEEN_S)
         also = f", also paused by {', '.join(others)}" if others else ""
         also += ", as it was before, by something else" if record.stopped else ""
-        evidence = [f"{node.name}: process {pid} {_described(_states(node, pid))}{also}"]
+        evidence = [f"{node.name}: {_described(node, pid)}{also}"]
         return Proof(proven, evidence, 0 if applied and record.stopped else None)
 
     def leftover_state(self, node: Node) -> list[str]:
         pid = node.pid()
-        states = _states(node, pid)
-        return [f"{node.name}: process {pid} {_described(states)}"] if _STOPPED in states else []
+        return [f"{node.name}: {_described(node, pid)}"] if _STOPPED in _states(node, pid) else []
 
     def marked(self, node: Node) -> list[PauseRecord]:
         """The acts of ours that still stop a process of a node, whether or not a journal has
@@ -139,26 +145,50 @@ def _life(node: Node, pid: int | None) -> str:
     return f"{boot}-{fields[_START]}" if len(fields) > _START and not shown.exit_code else ""
 
 
-def _states(node: Node, pid: int | None) -> list[str]:
-    """The state of each thread of a process; empty: there is no such process."""
+def _program(node: Node, pid: int | None) -> dict[int, list[str]]:
+    """The states of the threads of each process of a node's program: of its process, of all that
+    descend from it, and of daemons, which the first process of the node has adopted, in a session
+    that is not its own. Empty: there is no such process."""
     if pid is None:
-        return []
-    listed = node.admin(["ps", "-L", "-o", "state=", "-p", str(pid)])
-    if listed.exit_code not in (0, 1):  # 1: there is no such process
-        raise HarnessFailure(f"{node.name}: ps failed: {listed.output.strip()[:300]}")
-    return listed.output.split()
+        return {}
+    parents, sessions, states, load = dict[int, int](), dict[int, int](), dict[int, list[str]](), []
+    for line in must(node, _PROCESSES).splitlines():
+        own, parent, session, state, *words = line.split()
+        if state != _ZOMBIE:
+            parents[int(own)], sessions[int(own)] = int(parent), int(session)
+            states.setdefault(int(own), []).append(state)
+        if any(word.startswith("ackloss/") for word in words):
+            load.append(int(own))  # of ours: `harness.levers.stress`
+    if pid not in states:
+        return {}
+    others = {1, pid, parents[pid], *load}
+    adopted = {each for each, parent in parents.items() if parent == 1} - others
+    found = [pid]
+    if node.processes() is None:  # or those of the whole machine are seen
+        found += [each for each in adopted if sessions[each] != sessions.get(1)]
+    for each in found:
+        found += [child for child, parent in parents.items() if parent == each]
+    return {each: states[each] for each in found}
 
 
-def _described(states: list[str]) -> str:
+def _states(node: Node, pid: int | None) -> list[str]:
+    """The states of all threads of a program; empty: there is no such process."""
+    return [state for states in _program(node, pid).values() for state in states]
+
+
+def _described(node: Node, pid: int | None) -> str:
+    program = _program(node, pid)
+    states = [state for each in program.values() for state in each]
     if not states:
-        return "is not there"
+        return f"process {pid} is not there"
+    name = f"process {pid}" + (f" with {len(program) - 1} more" if len(program) > 1 else "")
     if _STOPPED not in states:
-        return f"runs: none of its {len(states)} threads is stopped"
-    return f"has State: T (stopped) in {states.count(_STOPPED)} of {len(states)} threads"
+        return f"{name} runs: none of its {len(states)} threads is stopped"
+    return f"{name} has State: T (stopped) in {states.count(_STOPPED)} of {len(states)} threads"
 
 
-def _signal(node: Node, signal: str, pid: int) -> None:
+def _signal(node: Node, signal: str, pids: list[int]) -> None:
     """Send it; a process that another fault has killed by now needs none."""
-    sent = node.admin(["kill", f"-{signal}", str(pid)])
-    if sent.exit_code and _states(node, pid):
+    sent = node.admin(["kill", f"-{signal}", *map(str, pids)])
+    if sent.exit_code and _states(node, pids[0]):
         raise HarnessFailure(f"{node.name}: the signal was refused: {sent.output.strip()[:300]}")

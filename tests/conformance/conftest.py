@@ -49,19 +49,21 @@ def pods_in(
     own_disks: bool = False,
     kind: str = DOCKER,
     beside: Sequence[str] = (),
+    argv: Sequence[str] = LISTEN,
 ) -> Iterator[Pods]:
     """A cluster of its own, with its run folder; its processes may talk to each other, store on
     disks that can lose power, and have others beside them."""
+    argv = ["perl", "-e", TALK] if talk else argv
     needs = _needs() | ({OWN_DISK} if own_disks else set())
     begin = {DOCKER: _in_docker, SSH: _over_ssh}[kind]
-    with begin(folder, needs, talk=talk, beside=beside) as cluster:
+    with begin(folder, needs, argv=argv, beside=beside) as cluster:
         time.sleep(0.3)
         yield cluster
 
 
 @contextmanager
 def _in_docker(
-    folder: Path, needs: frozenset[str], *, talk: bool, beside: Sequence[str] = ()
+    folder: Path, needs: frozenset[str], *, argv: Sequence[str], beside: Sequence[str] = ()
 ) -> Iterator[DockerCluster]:
     run_id, image = new_run_id(), infra_image()
     with state.registered(run_id, folder):
@@ -69,7 +71,7 @@ def _in_docker(
         try:
             addresses = cluster.create_network(list(ROLES))
             library = partial(libfaketime, image.id)
-            nodes = _specs(addresses, talk, beside)
+            nodes = _specs(addresses, argv, beside)
             specs = [prepared(each, needs, library) for each in nodes]
             cluster.start_pods(specs, image.id, addresses)
             yield cluster
@@ -80,7 +82,7 @@ def _in_docker(
 
 @contextmanager
 def _over_ssh(
-    folder: Path, needs: frozenset[str], *, talk: bool, beside: Sequence[str] = ()
+    folder: Path, needs: frozenset[str], *, argv: Sequence[str], beside: Sequence[str] = ()
 ) -> Iterator[SshCluster]:
     with ssh_hosts(folder, len(ROLES)) as hosts:
         inventory = read_inventory(hosts.inventory())
@@ -88,18 +90,20 @@ def _over_ssh(
         cluster = SshCluster(new_run_id(), by_node, needs)
         try:
             addresses = cluster.admit()
-            cluster.start_nodes(_specs(addresses, talk, beside), folders={}, programs={})
+            cluster.start_nodes(_specs(addresses, argv, beside), folders={}, programs={})
             yield cluster
         finally:
             cluster.down()
 
 
-def _specs(addresses: Mapping[str, str], talk: bool, beside: Sequence[str]) -> list[NodeSpec]:
+def _specs(
+    addresses: Mapping[str, str], argv: Sequence[str], beside: Sequence[str]
+) -> list[NodeSpec]:
     return [
         NodeSpec(
             name=name,
             roles=roles,
-            argv=["perl", "-e", TALK, *addresses.values()] if talk else LISTEN,
+            argv=[*argv, *addresses.values()] if TALK in argv else argv,
             files={"conf/x": name.encode()},
             beside=beside,
         )
@@ -151,6 +155,6 @@ def pods(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pods]:
 
 @pytest.fixture(scope="module")
 def docker_pods(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
-    with _in_docker(tmp_path_factory.mktemp("pods"), _needs(), talk=False) as cluster:
+    with _in_docker(tmp_path_factory.mktemp("pods"), _needs(), argv=LISTEN) as cluster:
         time.sleep(0.3)
         yield cluster

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import dataclass
+
 import pytest
 
 from harness.errors import PlanError
-from harness.protocols import FAIL, INFO, OK, invoke
+from harness.protocols import FAIL, INFO, NODE_DATA, OK, ImageRef, Ingredients, invoke
 from harness.servers import (
     DIFFERS,
     NOT_CONNECTED,
+    START,
     ErrorAnswer,
     ErrorRow,
     KeyValueClient,
     Moving,
     NotSent,
+    Server,
     compare_settings,
     shared_settings,
 )
+from targets.etcd import Etcd, EtcdPlan
 
 
 class Scripted(KeyValueClient):
@@ -79,3 +85,22 @@ def test_a_setting_that_a_server_has_otherwise_is_refused() -> None:
 def test_only_what_all_servers_have_alike_is_shown() -> None:
     one = {"tickTime": "500", "serverId": "1"}
     assert shared_settings({"z1": one, "z2": {**one, "serverId": "2"}}) == {"tickTime": "500"}
+
+
+@dataclass(frozen=True)
+class Several(Etcd):
+    """A system with a second process on each node."""
+
+    def beside(self, server: Server, plan: EtcdPlan) -> list[list[str]]:
+        return [["watcher", f"--of={server.name}", "it's; rm -rf $HOME"]]
+
+
+def test_further_processes_are_children_of_the_servers_own() -> None:
+    plan = EtcdPlan.model_validate({"schema": 1, "name": "p", "target": {"system": "etcd"}})
+    made = Ingredients(image=ImageRef(reference="i", id="i"))
+    spec = Several().nodes(plan, made, {"n1": "a", "n2": "b", "n3": "c"})[1]
+    assert list(spec.argv) == ["/bin/sh", f"{NODE_DATA}/{START}"]
+    first, second = spec.files[START].decode().splitlines()
+    assert shlex.split(first) == ["watcher", "--of=n2", "it's; rm -rf $HOME", "&"]
+    assert shlex.split(second)[:3] == ["exec", "etcd", "--name=n2"]
+    assert START not in Etcd().nodes(plan, made, {"n1": "a", "n2": "b", "n3": "c"})[0].files

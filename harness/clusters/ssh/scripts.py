@@ -281,11 +281,16 @@ beside)
 second)
     shift
     cd /
-    setsid setpriv @RIGHTS@ "$@" >>@CLAIM@/out/beside 2>&1 </dev/null &
+    setpriv @RIGHTS@ "$@" >>@CLAIM@/out/beside 2>&1 </dev/null &
     ;;
 wrap)
     (exec sh command.sh) >>out/console 2>&1 </dev/null
     echo $? >rc.new
+    set -- $(ps -e -o sid=,pid=) # all that it had started; what is ours has no session in here
+    while [ $# -gt 1 ]; do
+        [ "$1" = 0 ] || [ "$2" = $$ ] || kill -KILL "$2" 2>/dev/null
+        shift 2
+    done
     mv rc.new rc
     ;;
 state)

@@ -182,7 +182,7 @@ def test_lines_from_before_that_could_not_be_counted_are_not_met(
 
 
 def test_what_somebody_else_had_stopped_is_not_paused_by_us(node: Telling) -> None:
-    node.answers |= {"ps": said("T\nT\n"), "ls": said("other\n")}
+    node.answers |= {"ps": said("7 0 7 T nc\n7 0 7 T nc\n"), "ls": said("other\n")}
     lever, asked = PauseLever({"b1": node}), PauseRecord(node="b1", fault="still", pid=7)
     proof = lever.probe(lever.capture_prior_state(asked), applied=True)
     assert (proof.proven, proof.met) == (True, 0)
@@ -191,11 +191,11 @@ def test_what_somebody_else_had_stopped_is_not_paused_by_us(node: Telling) -> No
 
 @pytest.mark.parametrize("files", ["ackloss.paused.7.boot-41.earlier\n", ""])
 def test_what_another_fault_or_nobody_had_stopped_is(node: Telling, files: str) -> None:
-    node.answers |= {"ps": said("T\n" if files else "S\n"), "ls": said(files)}
+    node.answers |= {"ps": said(f"7 0 7 {'T' if files else 'S'} nc\n"), "ls": said(files)}
     node.answers["/proc/7/stat"] = said(f"boot\n7 (java) S {'0 ' * 18}41 0\n")
     lever, asked = PauseLever({"b1": node}), PauseRecord(node="b1", fault="still", pid=7)
     record = lever.capture_prior_state(asked)
-    node.answers["ps"] = said("T\n")
+    node.answers["ps"] = said("7 0 7 T nc\n")
     assert lever.probe(record, applied=True).met is None
 
 
