@@ -133,9 +133,9 @@ DIFFERS: Final = "Differs"
 
 
 class KeyValueClient(BlockingClient):
-    """A connection to one server, for the models `register` and `set`. Each method is one request,
-    sent once: it raises NotSent, ErrorAnswer, or whatever its library raises (the operation is then
-    unknown). `errors` is the table of what the server answers."""
+    """A connection to one server, for the models `register`, `set` and `queue`. Each method is one
+    request, sent once: it raises NotSent, ErrorAnswer, or whatever its library raises (the
+    operation is then unknown). `errors` is the table of what the server answers."""
 
     errors: ClassVar[Sequence[ErrorRow]] = ()
 
@@ -164,6 +164,18 @@ class KeyValueClient(BlockingClient):
         """All elements of the set."""
         raise NotImplementedError
 
+    def enqueue(self, value: int) -> None:
+        """Put an element into the queue."""
+        raise NotImplementedError
+
+    def dequeue(self) -> int | None:
+        """Take an element out of the queue; `None` if it found nothing."""
+        raise NotImplementedError
+
+    def drain(self) -> Iterable[int]:
+        """Take all elements out; raises if any may be left, or be out with another client."""
+        raise NotImplementedError
+
     def call(self, op: Invoke) -> Completion:
         """Execute an operation, and look up in the table how an error ends it."""
         f, value, _, key, expected = op
@@ -171,6 +183,12 @@ class KeyValueClient(BlockingClient):
         try:
             if f == "add":
                 position = self.add(value)
+            elif f == "enqueue":
+                self.enqueue(value)
+            elif f == "dequeue":
+                return completion(OK, result=self.dequeue())
+            elif f == "drain":
+                return completion(OK, result=tuple(self.drain()))
             elif f == "read":
                 found = tuple(self.read_all()) if key is None else self.read(key)
                 return completion(OK, result=found)

@@ -4,6 +4,8 @@
     set          the same, with any number of reads
     register     `write` with a value, `cas` with [expected, new], and `read`, whose value when `ok`
                  is what was read (null: nothing)
+    queue        `enqueue` with a value, which may be enqueued again; `dequeue`, whose value when
+                 `ok` is the element (null: none), and `drain`, whose value when `ok` is a list
     transaction  `txn`, `send` and `poll` of micro-operations, as Jepsen's workload `kafka` has
                  them: ["send", key, value], answered ["send", key, [offset, value]] (null: an
                  offset that is not known); ["poll"], answered ["poll", {key: [[offset, value],
@@ -53,13 +55,13 @@ from harness.errors import HistoryError, PlanError
 from harness.history import HISTORY, READS
 from harness.history.outside import TYPES, Complain, complaint, integer, operations, run_id_of
 from harness.history.parquet_writer import ParquetWriter
-from harness.models import APPEND, LOG, MODELS, REGISTER, SET, TRANSACTION
+from harness.models import APPEND, LOG, MODELS, QUEUE, REGISTER, SET, TRANSACTION
 from harness.models.micro_ops import ASSIGNED, POLL, REBALANCED, SEND, TEXT, WIDTH
 from harness.protocols import NULL, Checker, Facts, Gaps, Ints, PartitionEnd, Promises
 
 NOT_FINAL: Final = "no read begins after the last add has completed"
 
-MODELS_OUTSIDE: Final = (LOG.name, REGISTER.name, SET.name, TRANSACTION.name)
+MODELS_OUTSIDE: Final = (LOG.name, REGISTER.name, SET.name, QUEUE.name, TRANSACTION.name)
 """The models whose operations are read from histories from outside; of a checker that judges
 several, the first is meant."""
 
@@ -280,6 +282,8 @@ class _Operations:
         f, kind = op["f"], op["type"]
         if self._model == TRANSACTION.name:
             return self._transaction(op, begun, complain)
+        if self._model == QUEUE.name:
+            return self._of_queue(op, begun, complain)
         key, given = op.get("key"), op.get("value")
         if type(given) is list and len(given) == 2 and _has_key(f, given, self._model):
             key, given = given
@@ -314,6 +318,24 @@ class _Operations:
             return _Fields(key, given, _held(given[1], complain), expected)
         held = _held if self._model == REGISTER.name else _integer
         return _Fields(key, given, held(given, complain))
+
+    def _of_queue(self, op: dict[str, Any], begun: _Begun | None, complain: Complain) -> _Fields:
+        """An element that is put in, or what came out. An element may be a text."""
+        f, given = op["f"], op.get("value")
+        if f == "enqueue":
+            if begun is not None and (given is None or _is_keyword(given)):
+                return begun.fields
+            number = self._number(given, complain)
+            if begun is not None and number != begun.fields.value:
+                raise complain(f"the value {given!r:.80} is not that of line {begun.line}", "value")
+            return _Fields(given=given, value=number)
+        if op["type"] != "ok":
+            return _Fields()
+        if f == "dequeue":
+            return _Fields(result=NULL if given is None else self._number(given, complain))
+        if not isinstance(given, list):
+            raise complain("the value of an ok drain is a list", "value")
+        return _Fields(elements=np.array([self._number(v, complain) for v in given], np.int64))
 
     def _transaction(self, op: dict[str, Any], begun: _Begun | None, complain: Complain) -> _Fields:
         """The micro-operations of a transaction, or the keys that a process polls from then on."""

@@ -127,7 +127,7 @@ def fault_facts(faults: Sequence[FaultWindow], begun_s: float, ended_s: float) -
 
 # What was acknowledged.
 
-_WRITES: Final = ["add", "append"]
+_WRITES: Final = ["add", "append", "enqueue"]
 
 
 class Write(NamedTuple):

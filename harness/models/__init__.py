@@ -59,6 +59,18 @@ SET: Final = Model(
 """`add` puts a unique `value` into one set, `read` returns all of it in `result`, as a tuple (the
 history's column `elements`)."""
 
+QUEUE: Final = Model(
+    name="queue",
+    functions=frozenset({"enqueue", "dequeue", "drain"}),
+    writes=frozenset({"enqueue"}),
+    final_read=False,
+    check="queue",
+)
+"""`enqueue` puts a unique `value` into one queue. `dequeue` takes one element out of it (`result`;
+none: it found nothing), and `drain` all of them (`result` is a tuple, the history's column
+`elements`): it is `ok` only if nothing was left, nor out with another client. Either is `fail` only
+if it removed nothing: what ended otherwise may have removed elements that no client knows."""
+
 WATCH: Final = Model(
     name="watch",
     functions=frozenset({"write", "watch"}),
@@ -124,5 +136,6 @@ the next member begins. What consumers did is in `deliveries/` (`harness.protoco
 
 
 MODELS: Final = {
-    model.name: model for model in (LOG, REGISTER, SET, WATCH, SEQUENCE, LOCK, TRANSACTION, GROUP)
+    model.name: model
+    for model in (LOG, REGISTER, SET, QUEUE, WATCH, SEQUENCE, LOCK, TRANSACTION, GROUP)
 }

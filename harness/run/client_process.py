@@ -26,7 +26,7 @@ import orjson
 
 from harness.errors import EnvironmentFailure, PlanError
 from harness.machine.client_processes import MARK
-from harness.models import LOCK, MODELS, REGISTER, SET, TRANSACTION, WATCH
+from harness.models import LOCK, MODELS, QUEUE, REGISTER, SET, TRANSACTION, WATCH
 from harness.models.micro_ops import WIDTH
 from harness.protocols import FAIL, INFO, NULL, OK, Completion, Invoke, Result, completion
 from harness.protocols.systems import JSON
@@ -253,6 +253,10 @@ _RESULTS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
         lambda read: _are_values(read) and len(read) == 2 and _is_flag(read[1]),
     ),
     LOCK.name: ("1 or 0", _is_flag),
+    QUEUE.name: (
+        "an integer, null or a list of integers",
+        lambda read: read is None or _is_value(read) or _are_values(read),
+    ),
     TRANSACTION.name: (
         f"a list of {WIDTH} integers a micro-operation, or null",
         lambda read: read is None or (_are_values(read) and len(read) % WIDTH == 0),

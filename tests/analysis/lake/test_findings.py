@@ -25,7 +25,7 @@ from tests.fixtures.result_documents import lossy, run
 pytestmark = pytest.mark.slow
 
 MODULES = (
-    *("locks", "replicas", "sequence", "watches"),
+    *("locks", "queue", "replicas", "sequence", "watches"),
     *("loss.findings", "register", "sets", "transactional_log.values"),
 )
 

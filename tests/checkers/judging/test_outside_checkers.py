@@ -16,12 +16,14 @@ from tests.fixtures.command_line import ackloss
 
 WRITES = {
     "register": ("write", 1, "read", 1),
+    "queue": ("enqueue", 1, "drain", [1]),
     "kafka": ("send", [["send", 0, 1]], "poll", [["poll", {"0": [[0, 1]]}]]),
 }
 """What is written and what is read, where they are not as of a set."""
 
 REFUSED = (
-    "cannot judge a history from outside, only runs of ackloss; use loss, register, set, kafka"
+    "cannot judge a history from outside, only runs of ackloss; use loss, register, set, queue, "
+    "kafka"
 )
 
 

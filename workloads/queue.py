@@ -1,0 +1,50 @@
+"""A queue that is filled and emptied at once; at the end it is drained."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from harness.models import QUEUE
+from harness.protocols import OK, Script, Workload, invoke
+
+_TRIES: Final = 5
+"""How often a process tries to drain the queue, until it is drained."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queue(Workload):
+    """Each process enqueues increasing integers, unique in the run, into one queue, and dequeues
+    now and then; when everything is over, each process drains the queue.
+
+    dequeue_share  the share of dequeues; with less than half, the queue grows
+    """
+
+    plugin: ClassVar[str] = "queue"
+    model: ClassVar[str] = QUEUE.name
+
+    dequeue_share: float = 0.3
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.dequeue_share < 1:
+            raise ValueError(f"dequeue_share is {self.dequeue_share:g}; use 0 to less than 1")
+
+    def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
+        """Process p of P enqueues p, p + P, p + 2 P ..."""
+        del partitions  # there is one queue
+        draw = random.Random(f"{seed}/queue/{process}")
+        value = process
+        while True:
+            if draw.random() < self.dequeue_share:
+                yield invoke("dequeue")
+            else:
+                yield invoke("enqueue", value)
+                value += processes
+
+    def final(self, process: int, processes: int, partitions: int, seed: int) -> Script:
+        """A drain; again where it is not ok, a few times."""
+        del process, processes, partitions, seed  # all do the same
+        for _ in range(_TRIES):
+            if (yield invoke("drain"))[0] == OK:
+                return
