@@ -280,9 +280,11 @@ def explain(out: Output, run: Path, value: int | None, rules: Path | None) -> No
     that states each. `ackloss check` finds them, from the logs of nodes; for a run that was judged
     by an older version, run it first.
     """
+    from dataclasses import asdict
+
     from harness.errors import HistoryError
     from harness.history.documents import read_result
-    from harness.history.explanations import chain_of, chains_of
+    from harness.history.explanations import chain_of, chains_of, outcome_of
     from harness.history.run_folder import RunDir
 
     rundir = RunDir.open(run)
@@ -299,19 +301,24 @@ def explain(out: Output, run: Path, value: int | None, rules: Path | None) -> No
         elif (number := chain_of(folder, value)) is not None:
             found.append((folder, chains[number]))
     if value is not None and not found:
-        raise HistoryError(
-            f"the write {value} is not among the lost ones", file=str(run), hint="see lost.csv"
-        )
+        outcomes = [outcome_of(folder, value) for folder in rundir.cells()]
+        known = next((each for each in outcomes if each), f"no write of this run has {value}")
+        raise HistoryError(known, file=str(run), hint="lost.csv lists those that are")
     _refuse_unexplained(rundir, bool(found))
-    out.document({"schema": 1, "chains": [_document(rundir, *each) for each in found]})
+    results = [read_result(folder) for folder in rundir.cells() if value is None]
+    others = [asdict(each) for result in results for each in result.not_lost]
+    lost = [_document(rundir, *each) for each in found]
+    out.document({"schema": 1, "chains": lost, "not_lost": others})
     if out.json:
         return
     for folder, chain in found:
         _print(out, "" if folder.path == rundir.path else f"{folder.path.name}: ", chain)
     if not found:
         out.say("no acknowledged write was lost")
-    for folder in rundir.cells() if value is None else ():
-        if (entry := read_result(folder).removed) is not None:
+    for result in results:
+        for other in result.not_lost:
+            out.say(f"not lost: {other.in_words}")
+        if (entry := result.removed) is not None:
             style = "bold red" if entry.left_over else ""
             out.say(f"double entry: {entry.in_words}", style=style)
             for why in entry.not_copied:

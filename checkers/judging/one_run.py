@@ -37,7 +37,7 @@ from harness import registry
 from harness.errors import AcklossError, HistoryError, PlanError, TooNewError
 from harness.faults.journal import windows
 from harness.history.documents import result_of
-from harness.history.explanations import double_entry, explained, lost_rows
+from harness.history.explanations import double_entry, explained, lost_rows, not_lost
 from harness.history.manifest import gaps_of_files
 from harness.history.metrics import read_metrics
 from harness.history.outside import run_id_of
@@ -130,6 +130,7 @@ def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
         document |= {"causes": dict(why.causes), "unexplained": lost - sum(why.causes.values())}
         document["survivable"] = why.survivable
         document |= _removed(rundir, examined)
+        document["not_lost"] = [asdict(e) for e in not_lost(rundir, [*examined.results.values()])]
         document |= _alarms(rundir, examined)
     except AcklossError as error:
         source = rundir.plan if isinstance(error, PlanError) else rundir.path

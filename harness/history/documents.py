@@ -316,6 +316,35 @@ class DoubleEntry:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NotLost:
+    """Writes that are not lost, and not as their client knew them: found though never acknowledged
+    (`kind` unacknowledged), or found more than once (duplicate). All ended alike: as `type` with
+    `error`, while these `faults` were in force between their begin and their end. `across_epochs`:
+    whether copies of one were written by several leaders; `None` where it is not known."""
+
+    kind: str
+    writes: Count
+    type: str
+    error: str | None = None
+    faults: tuple[str, ...] = ()
+    across_epochs: bool | None = None
+
+    @property
+    def in_words(self) -> str:
+        """One sentence without its full stop."""
+        ends = {"ok": "acknowledged", "fail": "refused", "info": "without an outcome"}
+        how = ends.get(self.type, self.type) + (f" ({self.error})" if self.error else "")
+        said = f"{self.writes:,} found more than once" if self.kind == "duplicate" else ""
+        said = f"{said}, {how}" if said else f"{self.writes:,} found, {how} for the client"
+        if self.across_epochs is not None:
+            said += ", written again by " + (
+                "another leader" if self.across_epochs else "its leader"
+            )
+        within = f"while {', '.join(self.faults)} was in force" if self.faults else "under no fault"
+        return f"{said}, {within}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunResult:
     """result.json: the verdict of one run and the numbers that it depends on.
 
@@ -361,6 +390,7 @@ class RunResult:
     unexplained: Count | None = None
     survivable: Count | None = None
     removed: DoubleEntry | None = None
+    not_lost: tuple[NotLost, ...] = ()
     alarms: tuple[Alarm, ...] = ()
     no_alarms: str | None = None
 

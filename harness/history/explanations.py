@@ -1,6 +1,7 @@
 """Why the lost writes of a run were lost: asked of its target, and as its folder holds it,
 `explanations.parquet`, a row for each write, and `explanations.json`, the chain of facts of each
-event that lost some.
+event that lost some. And what is not loss, though the client did not know it: writes that were
+found without an acknowledgement, or more than once.
 
 At this border to `Target.explain` each lost write gets exactly one cause. A cause never changes a
 verdict, and a target that fails to explain leaves its run as it is: all of its lost writes are
@@ -10,7 +11,7 @@ unexplained then, and say so.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -23,9 +24,10 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
 from harness.errors import HistoryError
-from harness.history.documents import LOST_KINDS, DoubleEntry
+from harness.faults.journal import windows
+from harness.history.documents import LOST_KINDS, DoubleEntry, NotLost
 from harness.history.parquet_writer import numbers, packed, strings, values
-from harness.history.rows import stored_target
+from harness.history.rows import bounds_ns, stored_target
 from harness.history.run_folder import SCHEMA_VERSION, RunDir
 from harness.protocols import NULL, UNEXPLAINED, CheckResult, Explanation, Fact, Removed, Target
 from harness.protocols.explanations import LossEvent
@@ -66,14 +68,16 @@ def explained(rundir: RunDir, results: Iterable[CheckResult]) -> Explained:
     return Explained(dict(causes.most_common()), survivable, files)
 
 
-def lost_rows(results: Iterable[CheckResult]) -> pa.Table | None:
-    """The rows of the first check that reports lost writes one by one."""
+def lost_rows(
+    results: Iterable[CheckResult], kinds: Collection[str] = LOST_KINDS
+) -> pa.Table | None:
+    """The rows of the first check that reports lost writes one by one; or those of other kinds."""
     for result in results:
         found = result.findings
         if found is not None and set(found.column_names) >= _NEEDS:
-            kinds = found["kind"].to_pylist()
-            lost = [row for row, kind in enumerate(kinds) if kind in LOST_KINDS]
-            return found.take(values(np.array(lost, np.int64)))
+            listed = found["kind"].to_pylist()
+            chosen = [row for row, kind in enumerate(listed) if kind in kinds]
+            return found.take(values(np.array(chosen, np.int64)))
     return None
 
 
@@ -213,6 +217,110 @@ def double_entry(rundir: RunDir, removed: Removed, lost: Sequence[int]) -> Doubl
         lost_unseen=len({*lost} - gone),
         not_copied=removed.why_not,
     )
+
+
+# What is not loss.
+
+
+def not_lost(rundir: RunDir, results: Collection[CheckResult]) -> list[NotLost]:
+    """The writes of a run's log that were found without an acknowledgement, and those that were
+    found more than once: how many ended alike, while the same faults were in force. Nothing is read
+    where the checkers count none."""
+    duplicated = lost_rows(results, {"duplicate"})
+    again = pa.array([], pa.int64()) if duplicated is None else pc.unique(duplicated["value"])
+    if not len(again) and not any(each.counts.get("unacknowledged_found") for each in results):
+        return []
+    ended = _writes(rundir, lambda rows: pc.is_in(rows["type"], pa.array(["info", "fail"])))
+    doubtful = pa.concat_arrays([ended["value"].combine_chunks(), again])
+    copies = _rows(
+        rundir.parts(rundir.reads),
+        ("value", "leader_epoch"),
+        lambda rows: pc.is_in(rows["value"], doubtful),
+    )
+    found = pc.unique(copies["value"])
+    every = _writes(rundir, lambda rows: pc.is_in(rows["value"], found))
+    begins = pc.equal(every["type"], "invoke")
+    begun = every.filter(begins).select(["value", "time_ns"]).to_pydict()
+    began = dict(zip(begun["value"], begun["time_ns"], strict=True))
+    epochs: dict[int, set[int | None]] = {}
+    for copy in copies.to_pylist():
+        epochs.setdefault(copy["value"], set()).add(copy["leader_epoch"])
+    unacknowledged = ended.filter(pc.is_in(ended["value"], found))
+    twice = every.filter(pc.and_(pc.invert(begins), pc.is_in(every["value"], again)))
+    return [
+        *_alike(rundir, "unacknowledged", unacknowledged, began, {}),
+        *_alike(rundir, "duplicate", twice, began, epochs),
+    ]
+
+
+def outcome_of(rundir: RunDir, value: int) -> str | None:
+    """How a write ended that was not lost, and where it was found: one sentence; `None` for a value
+    that no write of the run had."""
+    writes = _writes(rundir, lambda rows: pc.equal(rows["value"], value)).to_pylist()
+    if not writes:
+        return None
+    ended = [each for each in writes if each["type"] != "invoke"]
+    reads = ("value", "partition", "offset", "leader_epoch")
+    copies = _rows(
+        rundir.parts(rundir.reads), reads, lambda rows: pc.equal(rows["value"], value)
+    ).to_pylist()
+    places = dict.fromkeys((e["partition"], e["offset"], e["leader_epoch"]) for e in copies)
+    found = ", ".join(
+        f"partition {partition}, offset {offset:,}" + ("" if epoch is None else f", epoch {epoch}")
+        for partition, offset, epoch in places
+    )
+    how = ", ".join(
+        f"{each['type']} at {each['time_ns'] / 1e9:.3f} s"
+        + (f" ({each['error']})" if each["error"] else "")
+        for each in ended
+    )
+    where = f"found at {found}" if found else "not found"
+    return f"the write {value} is not among the lost ones: {how or 'never ended'}; {where}"
+
+
+def _writes(rundir: RunDir, chosen: Callable[[pa.Table], Any]) -> pa.Table:
+    columns = ("value", "type", "error", "time_ns")
+    return _rows(rundir.parts(rundir.history), columns, chosen)
+
+
+def _rows(
+    parts: Sequence[Path], columns: Sequence[str], chosen: Callable[[pa.Table], Any]
+) -> pa.Table:
+    """The chosen rows that have a value, of files that are read one after the other."""
+    found = []
+    for part in parts:
+        table = pq.ParquetFile(part).read(columns=[*columns])
+        texts = {"type", "error"}.intersection(columns)
+        for name in texts:
+            place = table.column_names.index(name)
+            table = table.set_column(place, name, table[name].cast(pa.string()))
+        found.append(table.filter(pc.and_(pc.is_valid(table["value"]), chosen(table))))
+    return pa.concat_tables(found) if found else pa.table({n: pa.array([]) for n in columns})
+
+
+def _alike(
+    rundir: RunDir,
+    kind: str,
+    ended: pa.Table,
+    began: Mapping[int, int],
+    epochs: Mapping[int, Collection[int | None]],
+) -> Iterator[NotLost]:
+    """Of writes that `ended` and `began` so, how many did alike; `epochs` of the leaders that wrote
+    their copies."""
+    faults = windows(rundir.faults)
+    first_ns, last_ns = bounds_ns(faults)
+    alike: Counter[tuple[str, str | None, tuple[str, ...], bool | None]] = Counter()
+    for each in ended.to_pylist():
+        begun_ns = began.get(each["value"], each["time_ns"])
+        met = (first_ns <= each["time_ns"]) & (last_ns >= begun_ns)
+        named = tuple(faults[place].id for place in np.flatnonzero(met).tolist())
+        of = epochs.get(each["value"], {None})
+        across = None if None in of else len(of) > 1
+        alike[each["type"], each["error"], named, across] += 1
+    for (type_, error, named, across), count in alike.most_common():
+        yield NotLost(
+            kind=kind, writes=count, type=type_, error=error, faults=named, across_epochs=across
+        )
 
 
 def _having(parts: Sequence[Path], values: set[int], *which: tuple[str, str]) -> set[int]:
