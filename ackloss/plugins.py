@@ -164,6 +164,7 @@ from harness.servers import ErrorAnswer as ErrorAnswer
 from harness.servers import ErrorRow as ErrorRow
 from harness.servers import JsonOverHttp as JsonOverHttp
 from harness.servers import KeyValueClient as KeyValueClient
+from harness.servers import Log as Log
 from harness.servers import Moving as Moving
 from harness.servers import NotSent as NotSent
 from harness.servers import Report as Report

@@ -29,6 +29,7 @@ from harness.faults.leaders import quorum_vocabulary
 from harness.faults.own_traffic import own_connection
 from harness.images import java
 from harness.images.recipe import PROGRAMS, Recipe, Source, kept_program
+from harness.models import LOG
 from harness.plan import Plan, TargetPlan, WorkloadPlan
 from harness.protocols import (
     FAIL,
@@ -39,6 +40,7 @@ from harness.protocols import (
     Client,
     Cluster,
     Completion,
+    End,
     Explanation,
     ImageRef,
     Ingredients,
@@ -133,9 +135,9 @@ DIFFERS: Final = "Differs"
 
 
 class KeyValueClient(BlockingClient):
-    """A connection to one server, for the models `register`, `set` and `queue`. Each method is one
-    request, sent once: it raises NotSent, ErrorAnswer, or whatever its library raises (the
-    operation is then unknown). `errors` is the table of what the server answers."""
+    """A connection to one server, for the models that a system serves. Each method is one request,
+    sent once: it raises NotSent, ErrorAnswer, or whatever its library raises (the operation is then
+    unknown). `errors` is the table of what the server answers."""
 
     errors: ClassVar[Sequence[ErrorRow]] = ()
 
@@ -176,9 +178,13 @@ class KeyValueClient(BlockingClient):
         """Take all elements out; raises if any may be left, or be out with another client."""
         raise NotImplementedError
 
+    def append(self, partition: int, value: int) -> int | None:
+        """Append a value to a log; its position there, if the answer says it."""
+        raise NotImplementedError
+
     def call(self, op: Invoke) -> Completion:
         """Execute an operation, and look up in the table how an error ends it."""
-        f, value, _, key, expected = op
+        f, value, partition, key, expected = op
         position = None
         try:
             if f == "add":
@@ -189,6 +195,8 @@ class KeyValueClient(BlockingClient):
                 return completion(OK, result=self.dequeue())
             elif f == "drain":
                 return completion(OK, result=tuple(self.drain()))
+            elif f == "append":
+                position = self.append(partition, value)
             elif f == "read":
                 found = tuple(self.read_all()) if key is None else self.read(key)
                 return completion(OK, result=found)
@@ -361,13 +369,24 @@ class Server(NamedTuple):
 
 class Report(NamedTuple):
     """Who leads, as one server alone reports it (`None`: nobody), in which epoch or term, and how
-    far its own log goes."""
+    far its own log goes. `in_sync`: who is in sync, where a leader reports that itself."""
 
     leader: str | None
     epoch: int
     position: int = 0
+    in_sync: tuple[str, ...] | None = None
 
 
+class Log(NamedTuple):
+    """All that one server has of a log: the positions of its first record and after its last one,
+    and its records, each with its position and value."""
+
+    start: int
+    end: int
+    records: Sequence[tuple[int, int]]
+
+
+_LEADER: Final = "the leader"
 _ASK_S: Final = 2.0
 _POLL_S: Final = 0.1
 ADDRESSES: Final = "addresses"
@@ -426,6 +445,11 @@ class ServerSystem(Target[PlanT]):
 
     def connect(self, address: str, plan: PlanT) -> KeyValueClient:
         """A connection of the workload to this server. Raises NotSent."""
+        raise NotImplementedError
+
+    def read_log(self, node: Node, partition: int, plan: PlanT, *, timeout_s: float) -> Log:
+        """What this server itself has of a log, for the final read of the model `log`. Raises
+        whatever it likes when it cannot be read, or not to its end."""
         raise NotImplementedError
 
     def happened(self, lines: Iterable[Line]) -> Iterable[Happened]:  # noqa: ARG002
@@ -571,7 +595,9 @@ class ServerSystem(Target[PlanT]):
             return None
         leads = said.leader == node.name
         members = [node.name]
-        if leads:
+        if leads and said.in_sync is not None:
+            members = [*said.in_sync]
+        elif leads:
             lines = node.admin(["cat", f"{NODE_DATA}/{ADDRESSES}"]).output.splitlines()
             others = dict(line.split() for line in lines)
             del others[node.name]
@@ -611,6 +637,7 @@ class ServerSystem(Target[PlanT]):
             once=True,
             replicas=self.replicas(plan),
             clients=int(plan["workload"]["clients"]),
+            readers_are_replicas=self.replicas(plan) > 1,
         )
 
     def replicas(self, plan: Mapping[str, Any]) -> int:
@@ -627,6 +654,63 @@ class ServerSystem(Target[PlanT]):
             return Moving(lambda address: self.connect(address, plan), own)
 
         return ThreadedClient(moving, threads=load.clients)
+
+    def readers(self, plan: PlanT) -> tuple[str, ...]:
+        """Each server, as each has a replica; the leader twice, where there is only one."""
+        if LOG.name not in self.models:
+            return super().readers(plan)
+        return tuple(self.names(plan)) if plan.replicas > 1 else (_LEADER, f"{_LEADER}, again")
+
+    def read_all(
+        self, cluster: Cluster, plan: PlanT, *, reader: str, timeout_s: float
+    ) -> tuple[pa.Table, list[End]]:
+        """All that one server has of every partition; tried again until the time is up."""
+        import pyarrow as pa  # which takes as long to import as a target does
+
+        from harness.history import READS
+
+        deadline, rows, ends = time.monotonic() + timeout_s, list[tuple[Any, ...]](), list[End]()
+        for partition in range(plan.partitions):
+            records, end = self._read(cluster, plan, reader, partition, deadline)
+            at_ns = time.monotonic_ns()
+            rows += [(reader, None, partition, *each, None, at_ns) for each in records]
+            ends.append(end)
+        fields = [field for field in READS if field.name != "run_id"]
+        plain = [getattr(field.type, "value_type", field.type) for field in fields]
+        columns = zip(*rows, strict=True) if rows else ([] for _ in fields)
+        arrays = [pa.array(each, type_) for each, type_ in zip(columns, plain, strict=True)]
+        return pa.table(arrays, [field.name for field in fields]), ends
+
+    def _read(
+        self, cluster: Cluster, plan: PlanT, reader: str, partition: int, deadline: float
+    ) -> tuple[Sequence[tuple[int, int]], End]:
+        """What one server has of a partition, or why that is not known."""
+        log, seen, error = None, None, "no server leads"
+        while log is None and (left_s := deadline - time.monotonic()) > 0:
+            for node in cluster.nodes.values():
+                view = self.observe(node, plan, timeout_s=_ASK_S)
+                seen = view.partitions[partition] if view and view.authority else seen
+            led_by = seen.leader if seen else None
+            name = reader if reader in cluster.nodes else led_by
+            try:
+                if name is not None:
+                    log = self.read_log(cluster.nodes[name], partition, plan, timeout_s=left_s)
+            except Exception as failed:  # whatever its library raises: nothing is known of the log
+                error = f"{type(failed).__name__}: {failed}"[:200]
+            if log is None:
+                time.sleep(_POLL_S)
+        end = End(
+            partition=partition,
+            log_start_offset=log and log.start,
+            end_offset=log and log.end,
+            position=log and log.end,
+            leader=seen.leader if seen else None,
+            leader_epoch=seen.leader_epoch if seen else None,
+            members=seen.members if seen else (),
+            complete=log is not None,
+            error=f"{reader}: {error}" if log is None else None,
+        )
+        return (log.records if log else ()), end
 
     def explain(self, folder: Path, lost: pa.Table) -> list[Explanation]:
         """By who was elected, with which log: see `harness.history.autopsy`."""

@@ -98,16 +98,16 @@ def counter_examples(facts: Facts, basis: Basis) -> Iterator[Statement]:
 def confirmed(facts: Facts, basis: Basis) -> dict[str, int]:
     """How many of each counter-example two readers saw, by the name of the count; those that are
     not there, or prove nothing in this run, are left out."""
-    if basis.disagreements:
-        return {}
     counts, promises = basis.counts, facts.promises
+    if basis.disagreements and not promises.readers_are_replicas:
+        return {}
     found = {
         "lost": counts.lost if promises.deletes else counts.lost - counts.deleted,
         "failed_found": counts.failed_found,
     }
     if facts.state == DONE and not facts.gaps.history:
         found["unexpected"] = counts.unexpected
-    if basis.once:
+    if basis.once and not basis.disagreements:
         found["duplicates"] = counts.duplicates
     seen = {name: number - basis.unconfirmed.get(name, 0) for name, number in found.items()}
     return {name: number for name, number in seen.items() if number > 0}

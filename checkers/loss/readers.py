@@ -2,8 +2,9 @@
 
 Survivors come from complete reads (truth rule 3). So a partition that any reader read to its end
 without an error is judged by the rows of the first of those alone; what the others saw of it counts
-only as a second opinion. Where no reader was complete, all rows count: what was seen was there, and
-what was not seen may be there.
+only as a second opinion. Where readers are replicas, all rows count: what is lost is on none of
+them. So they do where no reader was complete: what was seen was there, and what was not seen may be
+there.
 
 Readers agree on a partition when they met the same records there: equal numbers of rows and equal
 sums of two 64-bit mixes of key, offset and value (the finalizer of MurmurHash3), from the latest of
@@ -144,18 +145,21 @@ class Readers:
             if len(end.readers) == 1 and end.verified
         }
         self._partitions = facts.promises.partitions
+        self._replicas = facts.promises.readers_are_replicas
         self._seen: dict[tuple[int, str], Seen] = {}
 
     @property
     def count_together(self) -> bool:
         """Whether the rows of several readers may count on one partition."""
         numbers = range(self._partitions)
-        return not all(number in self._ends and self._ends[number].readers for number in numbers)
+        return self._replicas or not all(
+            number in self._ends and self._ends[number].readers for number in numbers
+        )
 
     def judged(self, rows: Reads) -> Reads:
         """The rows of the readers that are believed on their partitions."""
         first = {end.partition: end.readers[0] for end in self._ends.values() if end.readers}
-        if not first:
+        if not first or self._replicas:
             return rows
         if set(first.values()) == set(rows.reader.names) and len(rows.reader.names) == 1:
             return rows

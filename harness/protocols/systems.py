@@ -332,10 +332,11 @@ class Target(ABC, Generic[PlanOf]):
         """The client library that writes, and its version."""
         return f"ackloss' client of {self.plugin}"
 
-    def readers(self, plan: PlanOf) -> tuple[str, str]:
+    def readers(self, plan: PlanOf) -> tuple[str, ...]:
         """What can read everything: the first reader, and the second opinion, which reads where the
         first one found something that breaks a promise. Python packages, or words for what differs
-        between the two. The same twice for a system none of whose models has a final read."""
+        between the two. The same twice for a system none of whose models has a final read. More
+        than two are replicas, each of which is read in every run."""
         return self.writer(plan), self.writer(plan)
 
     def read_all(

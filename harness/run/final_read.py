@@ -31,6 +31,7 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -54,6 +55,7 @@ from harness.run.recorder import Recorder, Written
 
 Ints = npt.NDArray[np.int64]
 Ranges = Mapping[int, Sequence[Range]]
+Read = tuple[pa.Table, list[End]]
 
 _READ: Final = pa.schema([field for field in READS if field.name != "run_id"])
 
@@ -65,14 +67,16 @@ records."""
 _MOST_SHARE: Final = 0.5
 
 
-def readers_of(target: Target[Any], plan: Plan) -> tuple[str, str]:
-    """The two readers: a second opinion from the first reader would be none. If no model of the
+def readers_of(target: Target[Any], plan: Plan) -> tuple[str, ...]:
+    """Two readers or more: a second opinion from the first reader would be none. If no model of the
     target has a final read, there is no answer."""
     who = f"the target {target.plugin!r}: readers()"
-    first, second = validated(who, target.readers(plan), tuple[str, str])
-    if first == second and any(MODELS[name].final_read for name in target.models):
-        raise HarnessFailure(f"{who} returns {first!r} twice, not two that read differently")
-    return first, second
+    readers = validated(who, target.readers(plan), tuple[str, ...])
+    if len(readers) < 2:
+        raise HarnessFailure(f"{who} returns {readers!r}, not two or more")
+    if len({*readers}) < 2 and any(MODELS[name].final_read for name in target.models):
+        raise HarnessFailure(f"{who} returns {readers[0]!r} twice, not two that read differently")
+    return tuple(readers)
 
 
 def read_by(
@@ -274,10 +278,11 @@ def read_everything(
 ) -> None:
     """The final reads, into `reads/`; ended between two readers when `stop` is set. `in_parts`:
     the second reader reads no more than what a counter-example rests on, or nothing if there is
-    none; else everything, as what consumers did may be one with any record."""
+    none; else everything, as what consumers did may be one with any record. More than two readers
+    are replicas, and all of them are read."""
     if stop.is_set():
         return
-    first, second = readers_of(target, plan)
+    first, second, *others = readers_of(target, plan)
     written = recorder.written()
     ends: list[pa.Table] = []
     with ParquetWriter(rundir.reads, READS, run_id=rundir.run_id) as reads:
@@ -287,16 +292,33 @@ def read_everything(
             ends.append(_ends_table(rundir.run_id, reader, of_reader))
 
         table, of_first = read_by(target, cluster, plan, first)
-        keep(first, table, of_first)
         complete = all(end.complete for end in of_first)
         well = in_parts and complete and as_promised(table, written)
-        if not (well or stop.is_set()):
+        if others:
+            replicas = {name: read_by(target, cluster, plan, name) for name in (second, *others)}
+            for name, (rows, of_replica) in _all({first: (table, of_first), **replicas}).items():
+                keep(name, rows, of_replica)
+        else:
+            keep(first, table, of_first)
+        if not (others or well or stop.is_set()):
             wanted = ranges_of(table, of_first, written) if complete and in_parts else None
             found = read_again(target, cluster, plan, second, table, of_first, wanted)
             keep(second, *found)
     buffer = io.BytesIO()
     pq.write_table(pa.concat_tables(ends), buffer)
     write_atomically(rundir.ends, buffer.getvalue())
+
+
+def _all(replicas: Mapping[str, Read]) -> Mapping[str, Read]:
+    """What each replica holds: no read is complete unless all are, since what is lost is on none
+    of them."""
+    why = next((end.error for _, ends in replicas.values() for end in ends if end.error), None)
+    if why is None:
+        return replicas
+    return {
+        name: (table, [replace(end, complete=False, error=end.error or why) for end in ends])
+        for name, (table, ends) in replicas.items()
+    }
 
 
 def as_promised(table: pa.Table, written: Written) -> bool:

@@ -168,9 +168,10 @@ class RunMetadata:
             self.update(**fields)
 
 
-def client_versions(writer: str, first: str, second: str) -> dict[str, str]:
+def client_versions(writer: str, first: str, *others: str) -> dict[str, str]:
     """What wrote, and what read or would have read, with their installed versions."""
-    return {"client": writer, "reader": _named(first), "second_reader": _named(second)}
+    second = ", ".join(map(_named, others))
+    return {"client": writer, "reader": _named(first), "second_reader": second}
 
 
 def _named(reader: str) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 
 from harness.errors import PlanError
-from harness.protocols import FAIL, INFO, NODE_DATA, OK, ImageRef, Ingredients, invoke
+from harness.protocols import FAIL, INFO, NODE_DATA, OK, ImageRef, Ingredients, Node, invoke
+from harness.run.final_read import read_by
 from harness.servers import (
     DIFFERS,
     NOT_CONNECTED,
@@ -16,13 +18,19 @@ from harness.servers import (
     ErrorAnswer,
     ErrorRow,
     KeyValueClient,
+    Log,
     Moving,
     NotSent,
+    Report,
     Server,
+    ServerPlan,
+    ServerSystem,
+    ServerTargetPlan,
     compare_settings,
     shared_settings,
 )
 from targets.etcd import Etcd, EtcdPlan
+from tests.fixtures.dry_run import DryRunNode
 
 
 class Scripted(KeyValueClient):
@@ -68,6 +76,57 @@ def test_each_operation_that_did_not_succeed_moves_on_to_the_next_server() -> No
         (OK, None, "n1"),
     ]
     assert connected == ["a", "b", "a", "b", "a"]
+
+
+class Logs(ServerSystem[ServerPlan]):
+    """Servers that have these logs, or raise; n2 leads."""
+
+    plugin = "logs"
+    models = frozenset({"log"})
+
+    def __init__(self, **logs: Log | Exception) -> None:
+        self.logs_of = logs
+
+    def argv(self, server: Server, plan: ServerPlan) -> list[str]:
+        raise NotImplementedError
+
+    def report(self, address: str, *, timeout_s: float) -> Report:
+        return Report("n2", 7, in_sync=("n1", "n2", "n3"))
+
+    def read_log(self, node: Node, partition: int, plan: ServerPlan, *, timeout_s: float) -> Log:
+        log = self.logs_of[node.name]
+        if isinstance(log, Exception):
+            raise log
+        return log
+
+
+class Three:
+    """A cluster of three nodes."""
+
+    nodes: ClassVar = {n: DryRunNode(n, frozenset({"server"}), n) for n in ("n1", "n2", "n3")}
+
+
+def test_each_server_is_read_by_itself_and_one_that_is_not_is_not_empty() -> None:
+    plan = ServerPlan(schema=1, name="p", target=ServerTargetPlan(system="logs"))
+    system = Logs(n1=Log(1, 3, [(1, 10), (2, 11)]), n2=Log(0, 0, []), n3=OSError("no answer"))
+    assert system.readers(plan) == ("n1", "n2", "n3")
+    found = {
+        name: system.read_all(Three(), plan, reader=name, timeout_s=0.05)  # type: ignore[arg-type]
+        for name in system.readers(plan)
+    }
+    assert [(row["reader"], row["offset"], row["value"]) for row in found["n1"][0].to_pylist()] == [
+        ("n1", 1, 10),
+        ("n1", 2, 11),
+    ]
+    for name, complete, error in (
+        ("n1", True, None),
+        ("n2", True, None),
+        ("n3", False, "n3: OSError: no answer"),
+    ):
+        (end,) = found[name][1]
+        assert (end.complete, end.error) == (complete, error)
+        assert (end.leader, end.leader_epoch, end.members) == ("n2", 7, ("n1", "n2", "n3"))
+    assert read_by(system, Three(), plan, "n2")[0].num_rows == 0  # type: ignore[arg-type]
 
 
 def test_a_setting_that_a_server_has_otherwise_is_refused() -> None:

@@ -240,8 +240,14 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("unknown", "a and b read different records of partition 0", {}, {"apart": True}),
     (
         "invalid",
-        "a and b hold different records of partition 0",
+        f"{LOST_5}; a and b hold different records of partition 0",
         {"lost": 5},
+        {"apart": True, "readers_are_replicas": True},
+    ),
+    (
+        "invalid",
+        "a and b hold different records of partition 0",
+        {},
         {"apart": True, "readers_are_replicas": True},
     ),
     ("valid", FOUND, {}, {"readers_are_replicas": True}),

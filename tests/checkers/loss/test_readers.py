@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -146,3 +147,12 @@ def test_the_mix_is_murmurhashs() -> None:
     mixed = _finalized(np.array(numbers, np.uint64)).tolist()
     assert mixed == [fmix64(number) for number in numbers]
     assert mixed[1] == 0xB456BCFC34C2CB2C
+
+
+def test_what_any_replica_has_counts_and_what_others_read_does_not() -> None:
+    rows = reads(*RECORDS)
+    for replicas, counted in ((True, 4), (False, 2)):
+        promises = Promises(readers_are_replicas=replicas)
+        of = Readers(replace(facts(end()), promises=promises))
+        assert of.count_together is replicas
+        assert len(of.judged(rows).value) == counted

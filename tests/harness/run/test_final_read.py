@@ -89,8 +89,8 @@ class FakeTarget(BareTarget):
     found: dict[str, tuple[list[int], End]]
     asked: list[str] = field(default_factory=list)
 
-    def readers(self, _: object) -> tuple[str, str]:
-        return "first", "second"
+    def readers(self, _: object) -> tuple[str, ...]:
+        return tuple(self.found) if len(self.found) > 2 else ("first", "second")
 
     def read_all(self, *_: object, reader: str, timeout_s: float) -> tuple[pa.Table, list[End]]:
         self.asked.append(reader)
@@ -144,6 +144,20 @@ def test_both_readers_are_filed(
     assert pq.read_table(rundir.ends)["reader"].to_pylist() == asked
     rows = sum(pq.read_metadata(part).num_rows for part in rundir.parts(rundir.reads))
     assert rows == sum(len(target.found[reader][0]) for reader in asked)
+
+
+def test_replicas_are_all_read_and_what_one_may_hold_is_not_lost(tmp_path: Path) -> None:
+    good = {name: ([0, 1], END) for name in ("n1", "n2", "n3")}
+    for folder, found, complete in (
+        ("well", good, [True] * 3),
+        ("one", {**good, "n2": ([], replace(HALF, error="n2: gone"))}, [False] * 3),
+    ):
+        (tmp_path / folder).mkdir()
+        target = FakeTarget(found)
+        ends = pq.read_table(read_all(target, tmp_path / folder).ends).to_pylist()
+        assert target.asked == [row["reader"] for row in ends] == list(found)
+        assert [row["complete"] for row in ends] == complete
+        assert {row["error"] for row in ends} == ({None} if all(complete) else {"n2: gone"})
 
 
 def test_what_was_read_is_filed_with_its_reader_and_in_the_runs_time(tmp_path: Path) -> None:
