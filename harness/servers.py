@@ -30,6 +30,7 @@ from harness.faults.own_traffic import own_connection
 from harness.images import java
 from harness.images.recipe import PROGRAMS, Recipe, Source, kept_program
 from harness.models import LOG
+from harness.models.micro_ops import Read, Step, answered, steps_of
 from harness.plan import Plan, TargetPlan, WorkloadPlan
 from harness.protocols import (
     FAIL,
@@ -131,7 +132,8 @@ class ErrorRow(NamedTuple):
 
 NOT_CONNECTED: Final = "NotConnected"
 DIFFERS: Final = "Differs"
-"""The error of a compare-and-set whose register held another value."""
+"""The error of a compare-and-set whose register held another value, and of a transaction that was
+refused because of another one: the connection is as good as before."""
 
 
 class KeyValueClient(BlockingClient):
@@ -182,6 +184,12 @@ class KeyValueClient(BlockingClient):
         """Append a value to a log; its position there, if the answer says it."""
         raise NotImplementedError
 
+    def transact(self, steps: Sequence[Step]) -> Sequence[Read]:
+        """Execute steps in their order as one transaction, sent once: ("append", key, value),
+        ("w", key, value), ("r", key, None). What its reads returned, in their order: lists, or
+        values of registers. `errors` ends in FAIL only what surely did not commit."""
+        raise NotImplementedError
+
     def call(self, op: Invoke) -> Completion:
         """Execute an operation, and look up in the table how an error ends it."""
         f, value, partition, key, expected = op
@@ -204,6 +212,9 @@ class KeyValueClient(BlockingClient):
                 self.write(key, value)
             elif f == "delete" and key is not None:
                 self.delete(key)
+            elif f == "txn" and isinstance(expected, tuple):
+                reads = self.transact(steps_of(expected))
+                return completion(OK, result=answered(expected, reads))
             elif key is None or not isinstance(expected, int):
                 raise NotImplementedError(f)
             elif not self.compare_and_set(key, expected, value):

@@ -17,9 +17,11 @@ from typing import Any, ClassVar, Final, Literal
 from pydantic import Field
 
 from harness.images.recipe import Debian, Source
+from harness.models.micro_ops import Read, Step
 from harness.plan import Plan, Slug
 from harness.protocols import FAIL, NODE_DATA, STORED, Happened, Line, Node
 from harness.servers import (
+    DIFFERS,
     ErrorAnswer,
     ErrorRow,
     JsonOverHttp,
@@ -72,6 +74,12 @@ ERRORS: Final = (
         "RequestTooLarge",
         FAIL,
         "the size is checked before the request is proposed",
+    ),
+    ErrorRow(
+        DIFFERS,
+        DIFFERS,
+        FAIL,
+        "a key was changed between a transaction's reads and its comparison: nothing is put",
     ),
 )
 """Errors that prove that nothing was changed. All others, above all `request timed out` and `leader
@@ -134,6 +142,37 @@ class EtcdClient(KeyValueClient):
         found = self._range(key=_encoded("set/"), range_end=_encoded("set0"))  # "0" follows "/"
         return [int(_decoded(each["value"])) for each in found]
 
+    def transact(self, steps: Sequence[Step]) -> Sequence[Read]:
+        """Reads of all keys, then one `txn` that puts what follows from them if none was changed
+        since; of reads alone, the first is everything. A list is its key's value, as JSON."""
+        names = {key: _encoded(f"txn/{key}") for _, key, _ in steps}
+        kept = {"serializable": self._serializable}
+        ranges = [{"requestRange": {"key": name, **kept}} for name in names.values()]
+        seen = [
+            each["response_range"].get("kvs", [{}])[0]
+            for each in self._post("txn", {"success": ranges})["responses"]
+        ]
+        held = {
+            key: json.loads(_decoded(found["value"])) if found else None
+            for key, found in zip(names, seen, strict=True)
+        }
+        reads, puts = list[Read](), dict[str, str]()
+        for f, key, value in steps:
+            if f == "r":
+                reads.append(held[key])
+                continue
+            held[key] = [*(held[key] or []), value] if f == "append" else value
+            puts[key] = _encoded(json.dumps(held[key]))
+        if puts:
+            same = [
+                {"key": name, "target": "MOD", "modRevision": found.get("mod_revision", "0")}
+                for name, found in zip(names.values(), seen, strict=True)
+            ]
+            changes = [{"requestPut": {"key": names[k], "value": v}} for k, v in puts.items()]
+            if not self._post("txn", {"compare": same, "success": changes}).get("succeeded"):
+                raise ErrorAnswer(DIFFERS)
+        return reads
+
     def close(self) -> None:
         self._http.close()
 
@@ -151,6 +190,7 @@ class Etcd(ServerSystem[EtcdPlan]):
 
     plugin: ClassVar[str] = "etcd"
     plan: ClassVar[type[Plan]] = EtcdPlan
+    models: ClassVar[frozenset[str]] = frozenset({"register", "set", "list-append", "rw-register"})
     source: ClassVar[Source] = Debian("etcd-server", program="etcd")
     ports: ClassVar[tuple[int, ...]] = (CLIENT_PORT, PEER_PORT)
     settings: ClassVar[Sequence[str]] = (

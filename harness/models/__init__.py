@@ -122,6 +122,25 @@ process polls from then on; `read-log` is what a second reader finds in logs at 
 say nothing of any log. The names are Jepsen's, but for `read-log`. What an operation did is in
 `elements` (`harness.models.micro_ops`)."""
 
+LIST_APPEND: Final = Model(
+    name="list-append",
+    functions=frozenset({"txn"}),
+    writes=frozenset({"txn"}),
+    final_read=False,
+    check="list-append",
+)
+"""`txn` is a transaction of appends of unique values to lists, and of reads of whole lists, in
+`elements` (`harness.models.micro_ops`)."""
+
+RW_REGISTER: Final = Model(
+    name="rw-register",
+    functions=frozenset({"txn"}),
+    writes=frozenset({"txn"}),
+    final_read=False,
+    check="rw-register",
+)
+"""The same of registers: each write to one has a value that no other write to it has."""
+
 GROUP: Final = Model(
     name="group",
     functions=frozenset({APPEND}),
@@ -137,5 +156,8 @@ the next member begins. What consumers did is in `deliveries/` (`harness.protoco
 
 MODELS: Final = {
     model.name: model
-    for model in (LOG, REGISTER, SET, QUEUE, WATCH, SEQUENCE, LOCK, TRANSACTION, GROUP)
+    for model in (
+        *(LOG, REGISTER, SET, QUEUE, WATCH, SEQUENCE, LOCK),
+        *(TRANSACTION, LIST_APPEND, RW_REGISTER, GROUP),
+    )
 }

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import pytest
 
 from harness.errors import PlanError
+from harness.models.micro_ops import APPEND, HELD, READ, MicroOp, elements_of, micro_ops
 from harness.plan import parse_plan
-from harness.protocols import FAIL, INFO, OK, Completion, Invoke, invoke
+from harness.protocols import FAIL, INFO, NULL, OK, Completion, Invoke, invoke
 from harness.run.resolving import resolve
 from harness.servers import DIFFERS, NOT_CONNECTED, ErrorAnswer, Report, Server
 from targets import etcd
@@ -62,6 +63,41 @@ def test_a_set_is_read_without_other_keys(server: FakeEtcd) -> None:
         assert called(invoke("add", value))[0] == OK
     type_, *_, result = called(invoke("read"))
     assert (type_, set(result)) == (OK, {3, 12})  # type: ignore[arg-type]
+
+
+def test_a_transaction_reads_what_it_appended_itself_and_is_refused_after_another_one(
+    server: FakeEtcd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, read = MicroOp(APPEND, 1, value=5), MicroOp(READ, 1)
+    assert transacted(append, read, MicroOp(APPEND, 2, value=6)) == {1: [[5]]}
+    assert transacted(read, MicroOp(APPEND, 1, value=7), read, MicroOp(READ, 3)) == {
+        1: [[5], [5, 7]],
+        3: [[]],
+    }
+    assert server.asked == ["/v3/kv/txn"] * 4
+    assert transacted(MicroOp(READ, 2)) == {2: [[6]]}
+    assert len(server.asked) == 5, "reads alone are one request"
+    revisions = server.revisions
+    between: list[dict[str, int]] = [{}, {key: n + 1 for key, n in revisions.items()}]
+    monkeypatch.setattr(FakeEtcd, "revisions", property(lambda _: between.pop()), raising=False)
+    del server.__dict__["revisions"]
+    op = invoke("txn", 8, expected=elements_of(MicroOp(APPEND, 1, value=8)))
+    assert called(op)[:3] == (FAIL, None, DIFFERS)
+
+
+def transacted(*micro: MicroOp) -> dict[int, list[list[int]]]:
+    """What a transaction read, by key."""
+    type_, *_, result = called(invoke("txn", 1, expected=elements_of(*micro)))
+    assert type_ == OK
+    assert isinstance(result, tuple)
+    found: dict[int, list[list[int]]] = {}
+    for each in micro_ops(result):
+        if each.kind == READ:
+            last = found.setdefault(each.key, [])
+            last.append([])
+        elif each.kind == HELD:
+            last[-1] += [value for value in each[1:] if value != NULL]
+    return found
 
 
 def test_a_register_that_is_deleted_has_no_value(server: FakeEtcd) -> None:
