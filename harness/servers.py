@@ -427,6 +427,8 @@ class ServerSystem(Target[PlanT]):
     """The lines of servers' logs that `happened` reads; none by default."""
     synced: ClassVar[tuple[str, Any]] = ("", None)
     """The key of a plan, and its value with which a server calls fsync before it acknowledges."""
+    changes_user: ClassVar[bool] = False
+    """Whether its command begins as root and goes on as another user."""
     voters: ClassVar[frozenset[str]] = frozenset()
     """The roles of servers with a vote; none: all have one."""
     either: ClassVar[Sequence[tuple[str, str]]] = (("report", "observe"), ("connect", "client"))
@@ -467,6 +469,11 @@ class ServerSystem(Target[PlanT]):
         """What lines of servers' logs say of elections and of what a server started with, for
         `explain`: those of a server in their order, one server after the other."""
         return ()
+
+    def replicated(self, plan: Mapping[str, Any]) -> tuple[str, Any] | None:  # noqa: ARG002
+        """The key of a plan, and its value with which a leader acknowledges a write only once
+        others have it, where this plan.json has it otherwise; `None`: it always waits for them."""
+        return None
 
     def is_ready(self, node: Node, plan: PlanT) -> bool:  # noqa: ARG002
         """Whether a server that reports a leader takes requests."""
@@ -569,6 +576,7 @@ class ServerSystem(Target[PlanT]):
                 mounts=ingredients.mounts,
                 memory_mb=plan.target.memory_mb,
                 ports=self.ports,
+                changes_user=self.changes_user,
             )
 
         return [spec(server) for server in servers]
@@ -733,7 +741,8 @@ class ServerSystem(Target[PlanT]):
         faults = windows(rundir.faults)
         found = self.happened(lines_of(rundir, self.event_lines, faults))
         events = sorted(found, key=lambda event: event.at_s)
-        return Autopsy(rundir, lost, faults, events, self.synced).explanations()
+        replicated = self.replicated(rundir.read_json(rundir.plan))
+        return Autopsy(rundir, lost, faults, events, self.synced, replicated).explanations()
 
     def size(self, plan: Mapping[str, Any]) -> list[str]:
         """The servers."""

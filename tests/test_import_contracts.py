@@ -59,9 +59,9 @@ LIBRARIES = {
     "jinja2 only in reports": (["jinja2"], ["reports"]),
     "docker only in clusters and images": (["docker"], ["harness.clusters", "harness.images"]),
     "paramiko only in clusters": (["paramiko"], ["harness.clusters"]),
-    "Clients of Kafka and ZooKeeper only in their target": (
-        ["confluent_kafka", "kafka", "kazoo"],
-        ["targets.kafka", "targets.zookeeper"],
+    "Clients of systems only in their target": (
+        ["confluent_kafka", "kafka", "kazoo", "psycopg"],
+        ["targets.kafka", "targets.postgresql", "targets.zookeeper"],
     ),
     "click and rich only in the command line": (["click", "rich_click", "rich"], ["ackloss.cli"]),
 }

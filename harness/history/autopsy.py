@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from harness.history.run_folder import RunDir
 from harness.protocols import UNEXPLAINED, Explanation, Fact, FaultWindow, Prevention
 from harness.protocols.explanations import (
+    BEHIND,
     DISK,
     POWER,
     UNDISTURBED,
@@ -203,13 +204,15 @@ class Election:
 @dataclass(frozen=True)
 class Autopsy:
     """Of the lost writes of a run, by what its servers logged, in order of time. `synced`: the key
-    of a plan and its value with which servers call fsync before they acknowledge."""
+    of a plan and its value with which servers call fsync before they acknowledge; `replicated`:
+    those with which a leader waits for others before it acknowledges, where it did not."""
 
     rundir: RunDir
     lost: pa.Table
     faults: Sequence[FaultWindow]
     events: Sequence[Happened]
     synced: tuple[str, Any] = ("", None)
+    replicated: tuple[str, Any] | None = None
 
     @cached_property
     def plan(self) -> Mapping[str, Any]:
@@ -295,6 +298,8 @@ class Autopsy:
         }
         if ours := [each for each in (POWER, WIPED, DISK) if each in causes.values()]:
             return ours[0], ""
+        if self.replicated is not None:
+            return BEHIND, ""
         if len(causes) > (len(self.servers) - 1) // 2:
             return UNDISTURBED, ""
         silent = self.servers - {event.line.node for event in self.events}
@@ -350,7 +355,15 @@ class Autopsy:
                 yield event.fact(_SHOWN[event.kind])
 
     def _preventions(self, loss: Loss, writes: int) -> Iterator[Prevention]:
-        """What the system's semantics guarantee: that an fsync precedes the acknowledgement."""
+        """What the system's semantics guarantee: that an fsync, or another server's copy, precedes
+        the acknowledgement."""
+        if loss.cause == BEHIND and self.replicated is not None:
+            yield Prevention(
+                key=self.replicated[0],
+                value=str(self.replicated[1]).lower(),
+                writes=writes,
+                because="the leader that was elected never had them",
+            )
         key, value = self.synced
         had: Any = self.plan
         for part in key.split("."):

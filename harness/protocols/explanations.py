@@ -136,6 +136,7 @@ class Removed:
 
 POWER, WIPED, DISK, UNDISTURBED = "disk-power", "disk-wiped", "disk-fault", "disk-undisturbed"
 WITHOUT: Final = "elected-without-them"
+BEHIND: Final = "elected-behind"
 MAJORITY_CAUSES: Final[Mapping[str, str]] = {
     POWER: "The disks lost them while the servers were down: their power was cut",
     WIPED: "The disks lost them while the servers were down: they were wiped",
@@ -144,6 +145,12 @@ MAJORITY_CAUSES: Final[Mapping[str, str]] = {
     WITHOUT: "A server was elected that never had them, and no server's log had become shorter. "
     "That is a defect of the system, or of this evidence",
 }
+ASYNCHRONOUS_CAUSES: Final[Mapping[str, str]] = {
+    **MAJORITY_CAUSES,
+    BEHIND: "They were acknowledged before another server had them, and one that had not received "
+    "them was elected: replication is asynchronous",
+}
+"""Of a leader that need not wait for the others."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -364,7 +364,8 @@ class NodeSpec:
     its own of that size, in memory; with `own_disk_mb`, one that can lose power (`OwnDisk`).
     `ports` are the TCP ports on which it will listen. `beside` is the command of a second process
     with the same files and rights, which is not part of the system: it lives on when the first one
-    dies, and is not paused with it.
+    dies, and is not paused with it. A command that `changes_user` begins as root, gives a folder to
+    another user and goes on as that one: it needs the rights for that where others have none.
     """
 
     name: str
@@ -378,6 +379,7 @@ class NodeSpec:
     own_disk_mb: int | None = None
     ports: Sequence[int] = ()
     beside: Sequence[str] = ()
+    changes_user: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ CHOICE = {"stale-reads": ("workload.duration_s=13", "faults.0.at_s=2", "faults.0
 """How `make test` shortens the plans that it runs; other files show the rest in less time."""
 FOLDERS = (
     *("faults", "versions", "zookeeper", "etcd", "groups", "transactions", "track-record"),
-    "claims",
+    *("claims", "postgresql"),
 )
 STOPS, GOES_ON = {"minority-stops", "four-of-seven-servers"}, {"majority-goes-on", "observers"}
 """Plans that claim more than that nothing is lost: that nothing is acknowledged while there is no

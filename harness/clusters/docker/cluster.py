@@ -291,6 +291,7 @@ _INFRA_COMMAND = ["sh", "-c", "while :; do sleep 86400 & wait; done"]
 _START = 'echo $$ > "$0" && exec "$@"'
 
 _BESIDE_MB = 192
+_TO_CHANGE_USER = ["CHOWN", "SETUID", "SETGID"]
 
 
 @dataclass
@@ -397,8 +398,8 @@ class DockerCluster:
         memory_mb: int,
     ) -> str:
         """Start a container of the image in the pod's namespaces, with the node's files and no
-        rights; its process writes its id to a file. Returns its name, which a later one for the
-        same node has too."""
+        rights, or those to change its user; its process writes its id to a file. Returns its name,
+        which a later one for the same node has too."""
         api, name = self.client.api, f"{self._name(spec)}{suffix}"
         mounts = (f"{host}:{path}:ro" for host, path in spec.mounts.items())
         container = api.create_container(
@@ -415,6 +416,7 @@ class DockerCluster:
                 pid_mode=f"container:{infra}",
                 binds=[*volumes, *mounts],
                 cap_drop=["ALL"],
+                cap_add=_TO_CHANGE_USER if spec.changes_user else [],
                 security_opt=["no-new-privileges"],
                 mem_limit=_memory_limit(memory_mb, spec),
                 pids_limit=1024,

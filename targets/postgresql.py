@@ -1,0 +1,545 @@
+"""PostgreSQL, whose servers Patroni manages: it elects one by a lease in etcd, of which each node
+has a member, and has the others replicate from it.
+
+The isolation of transactions is PostgreSQL's. Whether an acknowledged write survives the leader is
+Patroni's: by default a standby may lag, and what it had not received is thrown away by pg_rewind.
+Clients are psycopg's, over libpq, which looks for the server that takes writes.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+from pydantic import Field
+
+from harness.errors import PlanError
+from harness.images.recipe import PROGRAMS, Source, Wheel
+from harness.plan import Plan, Slug
+from harness.protocols import (
+    FAIL,
+    NODE_DATA,
+    STORED,
+    BlockingClient,
+    Client,
+    Cluster,
+    Completion,
+    Happened,
+    Invoke,
+    Line,
+    Node,
+    completion,
+    raised,
+)
+from harness.protocols.explanations import ASYNCHRONOUS_CAUSES
+from harness.run.blocking import ThreadedClient
+from harness.servers import (
+    ErrorAnswer,
+    ErrorRow,
+    JsonOverHttp,
+    KeyValueClient,
+    Moving,
+    NotSent,
+    Report,
+    Server,
+    ServerPlan,
+    ServerSystem,
+    ServerTargetPlan,
+    ServerWorkloadPlan,
+    in_turn,
+    limited,
+    scrape,
+    setting_text,
+)
+
+if TYPE_CHECKING:
+    import psycopg
+
+PORT, REST_PORT, ETCD_PORT, ETCD_PEER_PORT = 5432, 8008, 2379, 2380
+_BIN: Final = "/usr/lib/postgresql/15/bin"
+_DATA: Final = f"{NODE_DATA}/{STORED}/postgresql"
+_SCHEMA: Final = "schema.sql"
+_TABLES: Final = """\
+CREATE TABLE registers (key text PRIMARY KEY, value bigint NOT NULL);
+CREATE TABLE lists (key text PRIMARY KEY, list bigint[] NOT NULL);
+CREATE TABLE elements (element bigint PRIMARY KEY);
+"""
+
+
+class PostgresqlTargetPlan(ServerTargetPlan):
+    """PostgreSQL's servers: n1, n2 ..., each with Patroni and a member of etcd. A fault that is
+    shorter than `ttl` does not make another server lead."""
+
+    system: Slug = Field("postgresql", description="The system under test, a plug-in in targets/.")
+    synchronous: Literal["off", "on", "strict"] = Field(
+        "off",
+        description="Patroni's synchronous_mode: whether a write waits for a standby (`on`: while "
+        "there is one; `strict`: always), and only such a standby may lead next.",
+    )
+    ttl: int = Field(
+        20,
+        ge=20,
+        le=600,
+        description="Patroni's: how long a leader's lease lasts, in seconds. Its own default is "
+        "30.",
+    )
+    loop_wait: int = Field(
+        2, ge=1, le=60, description="Patroni's: how often it acts, in seconds. Its default is 10."
+    )
+    retry_timeout: int = Field(
+        5,
+        ge=3,
+        le=60,
+        description="Patroni's: how long it tries to reach etcd or PostgreSQL before the leader "
+        "gives up its lease, in seconds. Its default is 10.",
+    )
+
+
+class PostgresqlWorkloadPlan(ServerWorkloadPlan):
+    """The workload and the clients that run it."""
+
+    isolation: Literal["serializable", "repeatable read", "read committed"] = Field(
+        "serializable", description="The isolation level of transactions."
+    )
+    read: Literal["leader", "replica"] = Field(
+        "replica",
+        description="Where a set is read: at the server that takes writes, or at the one that the "
+        "client has (client N, from 0: server N + 1).",
+    )
+    on_timeout: Literal["cut", "cancel"] = Field(
+        "cut",
+        description="What a client does after `request_ms`: it cuts the connection; or it requests "
+        "to cancel, as drivers do for a time limit of a statement, and takes a success with a "
+        "warning for a success.",
+    )
+
+
+class PostgresqlPlan(ServerPlan):
+    """A plan whose target is PostgreSQL."""
+
+    target: PostgresqlTargetPlan = Field(default_factory=lambda: PostgresqlTargetPlan())
+    workload: PostgresqlWorkloadPlan = Field(default_factory=lambda: PostgresqlWorkloadPlan())
+
+
+NOT_COMMITTED: Final = "before COMMIT"
+_WARNING: Final = "01000"
+
+ERRORS: Final = (
+    ErrorRow(
+        "25006",
+        "ReadOnly",
+        FAIL,
+        "a standby refuses a statement that writes before it executes it",
+    ),
+    ErrorRow(
+        "40001",
+        "SerializationFailure",
+        FAIL,
+        "the server has rolled back, also where it answers this to COMMIT",
+    ),
+    ErrorRow("40P01", "Deadlock", FAIL, "the server has rolled back"),
+    ErrorRow(
+        NOT_COMMITTED,
+        "NotCommitted",
+        FAIL,
+        "a server rolls back a transaction whose connection ends before it has got its COMMIT",
+    ),
+)
+"""Errors that prove that nothing was changed. Not 57P01 (the server is shut down) nor a connection
+that is lost: both may come after the commit. Nor is a success one whose warning (class 01) says
+that the wait for a standby was cancelled: it is committed on the leader alone."""
+
+
+class PostgresqlClient(KeyValueClient):
+    """A connection to the first of these servers, given by name and address, that takes writes; and
+    one to the first of them, for reads of the set."""
+
+    errors: ClassVar[Sequence[ErrorRow]] = ERRORS
+
+    def __init__(self, servers: Sequence[tuple[str, str]], plan: PostgresqlPlan) -> None:
+        self._servers, self._load = servers, plan.workload
+        self._limit_s = plan.workload.request_ms / 1000
+        self._connections: dict[str, psycopg.Connection[Any]] = {}
+        self._warning: str | None = None
+
+    def _connected(self, session: str) -> psycopg.Connection[Any]:
+        """The connection to the first server that offers such a session. Raises NotSent."""
+        import psycopg  # which takes as long to import as a target does
+
+        connection = self._connections.get(session)
+        if connection is None:
+            own = self._servers[:1] if session == "any" else self._servers
+            try:
+                connection = psycopg.connect(
+                    host=",".join(address for _, address in own),
+                    port=PORT,
+                    user="postgres",
+                    dbname="postgres",
+                    target_session_attrs=session,
+                    connect_timeout=2,
+                    tcp_user_timeout=4000,
+                    autocommit=True,
+                    prepare_threshold=None,
+                )
+            except psycopg.Error as failed:
+                raise NotSent(str(failed)) from failed
+            connection.add_notice_handler(self._noticed)
+            self._connections[session] = connection
+        return connection
+
+    def _noticed(self, said: psycopg.errors.Diagnostic) -> None:
+        if said.sqlstate == _WARNING:
+            self._warning = said.message_primary
+
+    def call(self, op: Invoke) -> Completion:
+        """Execute an operation, within the time that a request has."""
+        is_of_set = op[0] == "read" and op[3] is None
+        self._session = "any" if is_of_set and self._load.read == "replica" else "read-write"
+        connection, self._warning = self._connected(self._session), None
+        address, cancels = connection.info.hostaddr, self._load.on_timeout == "cancel"
+        timer = threading.Timer(self._limit_s, connection.cancel_safe) if cancels else None
+        try:
+            with limited(connection.fileno, self._limit_s * (2 if cancels else 1)):
+                if timer is not None:
+                    timer.start()
+                type_, position, error, _, result = super().call(op)
+        except Exception as failed:
+            type_, position, error, _, result = raised(failed)
+        finally:
+            if timer is not None:
+                timer.cancel()
+        node = {address: name for name, address in self._servers}.get(address)
+        return completion(type_, position, error, node, result)
+
+    def _execute(self, statement: str, *values: Any) -> psycopg.Cursor[Any]:
+        import psycopg
+
+        try:
+            done = self._connections[self._session].execute(statement.encode(), values)
+        except psycopg.Error as failed:
+            if failed.sqlstate is None:  # not an answer: the connection was lost
+                raise
+            raise ErrorAnswer(failed.sqlstate, f"{failed}".partition("\n")[0]) from failed
+        if self._warning is not None and self._load.on_timeout == "cut":
+            raise ErrorAnswer(_WARNING, self._warning)
+        return done
+
+    def _value(self, statement: str, *values: Any) -> Any:
+        """The first column of the first row, if there is one."""
+        row = self._execute(statement, *values).fetchone()
+        return None if row is None else row[0]
+
+    def read(self, key: str) -> int | None:
+        found: int | None = self._value("SELECT value FROM registers WHERE key = %s", key)
+        return found
+
+    def write(self, key: str, value: int) -> None:
+        self._execute(_WRITE, key, value)
+
+    def delete(self, key: str) -> None:
+        self._execute("DELETE FROM registers WHERE key = %s", key)
+
+    def compare_and_set(self, key: str, expected: int, value: int) -> bool:
+        changed = "UPDATE registers SET value = %s WHERE key = %s AND value = %s"
+        return self._execute(changed, value, key, expected).rowcount == 1
+
+    def add(self, value: int) -> int | None:
+        """Its position is where the log ended just before it was committed."""
+        at = self._value(
+            "INSERT INTO elements VALUES (%s) ON CONFLICT DO NOTHING "
+            "RETURNING pg_current_wal_insert_lsn() - '0/0'::pg_lsn",
+            value,
+        )
+        return None if at is None else int(at)
+
+    def read_all(self) -> Iterable[int]:
+        return [row[0] for row in self._execute("SELECT element FROM elements")]
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            with suppress(Exception):
+                connection.close()
+
+
+_WRITE: Final = (
+    "INSERT INTO registers VALUES (%s, %s) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+)
+_APPEND: Final = (
+    "INSERT INTO lists VALUES (%s, ARRAY[%s]::bigint[]) "
+    "ON CONFLICT (key) DO UPDATE SET list = lists.list || excluded.list"
+)
+
+
+def _switch(value: Any) -> Any:
+    """A value as PostgreSQL reports it."""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+
+
+_METRICS: Final = re.compile(r"patroni_(?!version|postgres_server_version|postmaster_start_time)")
+_ENDS: Final = re.compile(r"(?:invalid record length|redo done) at ([0-9A-F]+/[0-9A-F]+)")
+_DIVERGED: Final = re.compile(r"servers diverged at WAL location ([0-9A-F]+/[0-9A-F]+)")
+_TIMELINE: Final = re.compile(r"selected new timeline ID: (\d+)")
+
+
+def _lsn(text: str) -> int:
+    """A place in the log: 32 bits on each side of the stroke."""
+    high, low = (int(part, 16) for part in text.split("/"))
+    return high << 32 | low
+
+
+@dataclass(frozen=True)
+class Postgresql(ServerSystem[PostgresqlPlan]):
+    """PostgreSQL 15 with Patroni 4: servers n1, n2 ..."""
+
+    plugin: ClassVar[str] = "postgresql"
+    plan: ClassVar[type[Plan]] = PostgresqlPlan
+    source: ClassVar[Source] = Wheel(
+        "patroni",
+        program="patroni/__main__.py",
+        versions={"4.1.5": "7aad8c1539e6c51c269a8005169dd54ddc7668437b7900fa6099d7894e224c84"},
+        further=(
+            *("postgresql-15", "etcd-server", "python3-psycopg2", "python3-etcd", "python3-click"),
+            *("python3-dateutil", "python3-prettytable", "python3-psutil", "python3-yaml"),
+        ),
+    )
+    ports: ClassVar[tuple[int, ...]] = (PORT, REST_PORT, ETCD_PORT, ETCD_PEER_PORT)
+    settings: ClassVar[Sequence[str]] = (
+        "synchronous_commit",
+        "fsync",
+        "full_page_writes",
+        "wal_writer_delay",
+        "commit_delay",
+    )
+    setting_keys: ClassVar[Mapping[str, str]] = {
+        "ttl": "target.ttl",
+        "loop_wait": "target.loop_wait",
+        "retry_timeout": "target.retry_timeout",
+        "synchronous_mode": "target.synchronous",
+        "synchronous_mode_strict": "target.synchronous",
+    }
+    causes: ClassVar[Mapping[str, str]] = ASYNCHRONOUS_CAUSES
+    event_lines: ClassVar[re.Pattern[bytes]] = re.compile(
+        rb"initialized a new cluster|starting PostgreSQL|started streaming WAL|redo done at"
+        rb"|invalid record length at|selected new timeline ID|servers diverged at"
+    )
+    changes_user: ClassVar[bool] = True
+    synced: ClassVar[tuple[str, Any]] = ("target.settings.fsync", True)
+    starters: ClassVar[Mapping[str, str]] = {
+        "safe": """
+nodes = 3
+synchronous = "on"               # "off": a write waits for no standby
+
+[workload]
+name = "set"
+""",
+    }
+
+    def check(self, plan: PostgresqlPlan) -> None:
+        """Refuse times that Patroni would change by itself, too."""
+        super().check(plan)
+        least = plan.target.loop_wait + 2 * plan.target.retry_timeout
+        if plan.target.ttl < least:
+            raise PlanError(
+                f"it is less than loop_wait + 2 * retry_timeout, which is {least}: Patroni would "
+                "use other times",
+                key="target.ttl",
+            )
+
+    def wanted(self, plan: PostgresqlPlan) -> dict[str, Any]:
+        """Those of PostgreSQL, and those of Patroni that all servers share."""
+        target = plan.target
+        return {
+            **{name: _switch(value) for name, value in target.settings.items()},
+            "ttl": target.ttl,
+            "loop_wait": target.loop_wait,
+            "retry_timeout": target.retry_timeout,
+            "synchronous_mode": target.synchronous != "off",
+            "synchronous_mode_strict": target.synchronous == "strict",
+        }
+
+    def beside(self, server: Server, plan: PostgresqlPlan) -> list[list[str]]:
+        """A member of etcd."""
+        del plan
+        members = [f"{name}=http://{ip}:{ETCD_PEER_PORT}" for name, ip in server.addresses.items()]
+        client = f"http://{server.address}:{ETCD_PORT}"
+        peer = f"http://{server.address}:{ETCD_PEER_PORT}"
+        return [
+            [
+                "etcd",
+                f"--name={server.name}",
+                f"--data-dir={NODE_DATA}/{STORED}/etcd",
+                f"--listen-client-urls={client}",
+                f"--advertise-client-urls={client}",
+                f"--listen-peer-urls={peer}",
+                f"--initial-advertise-peer-urls={peer}",
+                f"--initial-cluster={','.join(members)}",
+                "--pre-vote=true",
+            ]
+        ]
+
+    def argv(self, server: Server, plan: PostgresqlPlan) -> list[str]:
+        """Patroni, as another user: PostgreSQL refuses to run as root."""
+        del server, plan
+        start = (
+            f"[ -d {_DATA} ] || install -d -o postgres -g postgres -m 700 {_DATA}; "
+            "exec setpriv --reuid=postgres --regid=postgres --clear-groups "
+            f"env PYTHONPATH={PROGRAMS} HOME={_DATA} "
+            f"/usr/bin/python3 -m patroni {NODE_DATA}/patroni.yml"
+        )
+        return ["/bin/sh", "-c", start]
+
+    def files(self, server: Server, plan: PostgresqlPlan) -> dict[str, bytes]:
+        """Patroni's configuration, as JSON, which is YAML too."""
+        settings = {name: _switch(value) for name, value in plan.target.settings.items()}
+        names = (name for name in self.setting_keys)
+        shared = {name: self.wanted(plan)[name] for name in names}
+        parameters = {"max_connections": 200, **settings}
+        document = {
+            "scope": "ackloss",
+            "name": server.name,
+            "restapi": {
+                "listen": f"0.0.0.0:{REST_PORT}",
+                "connect_address": f"{server.address}:{REST_PORT}",
+            },
+            "etcd3": {"hosts": [f"{ip}:{ETCD_PORT}" for ip in server.addresses.values()]},
+            "bootstrap": {
+                "dcs": {**shared, "postgresql": {"use_pg_rewind": True, "parameters": parameters}},
+                "initdb": [{"encoding": "UTF8"}, {"locale": "C.UTF-8"}, "data-checksums"],
+                "post_init": f"{_BIN}/psql -qf {NODE_DATA}/{_SCHEMA}",
+            },
+            "postgresql": {
+                "listen": f"0.0.0.0:{PORT}",
+                "connect_address": f"{server.address}:{PORT}",
+                "data_dir": f"{_DATA}/data",
+                "bin_dir": _BIN,
+                "authentication": {
+                    "superuser": {"username": "postgres"},
+                    "replication": {"username": "replicator"},
+                },
+                "pg_hba": [
+                    "local all all trust",
+                    "host all all all trust",
+                    "host replication all all trust",
+                ],
+                "parameters": {"unix_socket_directories": _DATA, "shared_buffers": "32MB"},
+            },
+        }
+        return {
+            "patroni.yml": json.dumps(document).encode(),
+            _SCHEMA: _TABLES.encode(),
+        }
+
+    def report(self, address: str, *, timeout_s: float) -> Report | None:
+        """Patroni's of its own server, which needs no etcd, and of a standby the leader's name, as
+        etcd has it."""
+        own = _ask(address, "/patroni", timeout_s=timeout_s)
+        if own is None:
+            return None
+        epoch, log = int(own.get("timeline") or 0), own.get("xlog") or {}
+        position = int(log.get("location") or log.get("replayed_location") or 0)
+        leader = None
+        if own["state"] == "running":
+            if own["role"] == "primary":
+                leader = own["patroni"]["name"]
+            else:
+                cluster = _ask(address, "/cluster", timeout_s=timeout_s) or {}
+                members = cluster.get("members", ())
+                leader = next((m["name"] for m in members if m["role"] == "leader"), None)
+        return Report(leader, epoch, position)
+
+    def happened(self, lines: Iterable[Line]) -> Iterator[Happened]:
+        """Where the log of a server ends, it says when it starts and before it is promoted: one
+        that replays more says where its last record begins. pg_rewind says where it cut."""
+        started, ends = dict[str, Line](), dict[str, int]()
+        for line in lines:
+            if "starting PostgreSQL" in line.text:
+                started[line.node] = line
+            elif "started streaming WAL" in line.text:
+                if (start := started.pop(line.node, None)) is not None:
+                    yield Happened(kind="starts", line=start, text="started")
+            elif end := _ENDS.search(line.text):
+                ends[line.node] = _lsn(end[1])
+                if (start := started.pop(line.node, None)) is not None:
+                    text = f"started with a log that ended at {end[1]}"
+                    yield Happened(kind="starts", line=start, text=text, end=_lsn(end[1]))
+            elif diverged := _DIVERGED.search(line.text):
+                text = f"threw away what its log had after {diverged[1]} (pg_rewind)"
+                yield Happened(kind="cut", line=line, text=text, end=_lsn(diverged[1]))
+            else:
+                timeline = _TIMELINE.search(line.text)
+                epoch, known = int(timeline[1]) if timeline else 1, ends.get(line.node)
+                text = f"was promoted to timeline {epoch}"
+                if timeline is None:
+                    text, known = "created the database, on timeline 1", None
+                elif known is not None:
+                    text += f" with a log that ended at {known >> 32:X}/{known & 0xFFFFFFFF:X}"
+                yield Happened(kind="leads", line=line, text=text, end=known, epoch=epoch)
+        for start in started.values():
+            yield Happened(kind="starts", line=start, text="started")
+
+    def replicated(self, plan: Mapping[str, Any]) -> tuple[str, Any] | None:
+        """Standbys lag unless they are synchronous."""
+        return ("target.synchronous", "on") if plan["target"]["synchronous"] == "off" else None
+
+    def reported(self, node: Node, plan: PostgresqlPlan) -> dict[str, str]:
+        """What PostgreSQL uses, and what Patroni has in etcd."""
+        del plan
+        query = "SELECT name || '=' || setting FROM pg_settings"
+        listed = node.run([f"{_BIN}/psql", "-h", node.address, "-U", "postgres", "-Atc", query])
+        found = dict(line.split("=", 1) for line in listed.output.splitlines() if "=" in line)
+        shared = _ask(node.address, "/config", timeout_s=5) or {}
+        of_patroni = {
+            name: setting_text(shared[name]) for name in self.setting_keys if name in shared
+        }
+        return found | of_patroni
+
+    def is_ready(self, node: Node, plan: PostgresqlPlan) -> bool:
+        """Of a leader in synchronous mode, whether its writes wait for a standby by now."""
+        own = _ask(node.address, "/patroni", timeout_s=2) or {}
+        standbys = own.get("replication") or ()
+        awaited = plan.target.synchronous != "off" and plan.replicas > 1
+        is_synchronous = any(each["sync_state"] != "async" for each in standbys)
+        return own.get("role") != "primary" or is_synchronous or not awaited
+
+    def metrics(self, node: Node, plan: PostgresqlPlan, *, timeout_s: float) -> Mapping[str, float]:
+        """What Patroni exports of its server and its lease."""
+        del plan
+        return scrape(node.address, REST_PORT, _METRICS, timeout_s=timeout_s)
+
+    def client(self, cluster: Cluster, plan: PostgresqlPlan) -> Client:
+        """Each client has all servers, and begins with another one: libpq takes the first that
+        takes writes, so that some stay with an isolated leader."""
+        load = plan.workload
+        servers = [(node.name, node.address) for node in cluster.nodes.values()]
+
+        def moving(number: int) -> BlockingClient:
+            own = in_turn(servers, load.connect, number)
+
+            def connect(address: str) -> PostgresqlClient:
+                first = [each for _, each in own].index(address)
+                return PostgresqlClient(in_turn(own, "all", first), plan)
+
+            return Moving(connect, own)
+
+        return ThreadedClient(moving, threads=load.clients)
+
+
+def _ask(address: str, path: str, *, timeout_s: float) -> dict[str, Any] | None:
+    """What Patroni answers to the harness; `None` if it does not."""
+    try:
+        connection = JsonOverHttp(address, REST_PORT, timeout_s=timeout_s, own=True)
+    except NotSent:
+        return None
+    try:
+        found: dict[str, Any] = json.loads(connection.get(path))
+        return found
+    except (OSError, http.client.HTTPException, ValueError, ErrorAnswer):
+        return None
+    finally:
+        connection.close()
