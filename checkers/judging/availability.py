@@ -114,10 +114,11 @@ def _met(
     affected: Collection[str],
 ) -> dict[str, Any]:
     """Who led when a fault came into force, or while it was, and whether it affected one of them;
-    `None` if no leader is known."""
+    `None` if no leader is known. `moved_to`: who led next, until it was healed, what those led that
+    it met first."""
     until_s = fault["to_s"] if fault["to_s"] is not None else float("inf")
     led: dict[str, None] = {}
-    partitions = []
+    partitions, moved_to = [], dict[str, None]()
     for partition, answers in leads.items():
         before = [leader for at_s, leader in answers if at_s <= fault["from_s"]]
         during = [leader for at_s, leader in answers if fault["from_s"] < at_s <= until_s]
@@ -125,8 +126,11 @@ def _met(
         led |= own
         if not own.keys().isdisjoint(affected):
             partitions.append(partition)
+            if before and before[-1] in affected:
+                moved_to |= dict.fromkeys(n for n in during if n not in (None, before[-1]))
     met = bool(partitions) if led else None
-    return {"fault": fault["id"], "leaders": list(led), "met": met, "partitions": partitions}
+    who = {"leaders": list(led), "moved_to": list(moved_to)}
+    return {"fault": fault["id"], **who, "met": met, "partitions": partitions}
 
 
 def _observed(rundir: RunDir, footers: Mapping[Path, Any]) -> _Observed:

@@ -181,6 +181,11 @@ def followers(choice: Choice) -> set[str]:
     return set(choice.members) - leading_most(choice)
 
 
+def one_follower(choice: Choice) -> set[str]:
+    """One of them, drawn from the seed."""
+    return set(choice.draw.sample(sorted(followers(choice)), 1)) if followers(choice) else set()
+
+
 def _nth_follower(choice: Choice, number: int) -> set[str]:
     return set(sorted(followers(choice))[number - 1 : number]) if number else set()
 
@@ -205,6 +210,7 @@ def quorum_vocabulary(owner: str, *, voters: frozenset[str] = frozenset()) -> Vo
 
         leader              the server that leads
         followers           the servers with a vote that do not lead
+        one-follower        one of them, drawn from the seed
         follower(N)         the Nth of them: 1, 2 ...
         server(N)           the Nth server with a vote: 1, 2 ...
 
@@ -224,7 +230,7 @@ def quorum_vocabulary(owner: str, *, voters: frozenset[str] = frozenset()) -> Vo
     return Vocabulary(
         owner=owner,
         member_roles=voters,
-        words={"leader": leading_most, "followers": followers},
+        words={"leader": leading_most, "followers": followers, "one-follower": one_follower},
         numbered={"server": nth_member, "follower": _nth_follower},
         conditions=(
             LEADER_MOVED,

@@ -5,6 +5,7 @@
                 | one | minority | majority | random   drawn from the seed among the members,
                                                        the nodes that hold what clients write;
                                                        random: a coin toss each, at least one
+                | member(N)                            the Nth of these members: 1, 2 ...
                 | role:NAME | rack:NAME | node:NAME    NAME of a role, of a rack, of a node
                 | same:STEP                            the nodes of an earlier step
                 | WORD | WORD(N)                       a word of the target, such as its leader
@@ -70,6 +71,7 @@ _DRAWN: Final = ("one", "minority", "majority", "random")
 CORE_WORDS: Final = ("all", *_DRAWN)
 """The words of the core; those with a name after a colon follow."""
 CORE_NAMED: Final = ("role", "rack", "node", "same")
+MEMBER: Final = "member"
 _RACK: Final = "rack:"
 """What the role begins with that says in which rack a node is."""
 
@@ -89,7 +91,7 @@ def check(text: str, vocabulary: Vocabulary, *, key: str) -> None:
         if ":" in term:
             known: AbstractSet[str] = set(CORE_NAMED)
         elif "(" in term:
-            known = vocabulary.numbered.keys()
+            known = {MEMBER, *vocabulary.numbered}
         else:
             known = {*CORE_WORDS, *vocabulary.words}
         if word not in known:
@@ -133,12 +135,13 @@ def _hint(term: str, vocabulary: Vocabulary) -> str:
     """The nearest term of the same shape, else of another, and all that there are."""
     word, arg = _split(term)
     words = [*CORE_WORDS, *vocabulary.words]
-    numbered = [f"{each}({arg if '(' in term else 0})" for each in vocabulary.numbered]
+    with_number = (MEMBER, *vocabulary.numbered)
+    numbered = [f"{each}({arg if '(' in term else 0})" for each in with_number]
     named = [f"{each}:{arg if ':' in term else 'NAME'}" for each in CORE_NAMED]
     same_shape = named if ":" in term else numbered if "(" in term else words
     near = nearest(term, same_shape) or nearest(word, words)
     question = f"did you mean {near!r}? " if near else ""
-    shown = [*words, *(f"{each}(N)" for each in vocabulary.numbered)]
+    shown = [*words, *(f"{each}(N)" for each in with_number)]
     return f"{question}it has: {', '.join([*shown, *(f'{each}:NAME' for each in CORE_NAMED)])}"
 
 
@@ -176,7 +179,10 @@ def _resolve(term: str, choice: Choice) -> AbstractSet[str]:
         return set(choice.earlier.get(arg, ()))
     if ":" in term:
         return _named(word, arg, choice.roles)
-    return choice.vocabulary.numbered[word](choice, int(arg))
+    number = int(arg)
+    if word == MEMBER:
+        return set(choice.members[number - 1 : number]) if number else set()
+    return choice.vocabulary.numbered[word](choice, number)
 
 
 def _of_word(word: str, choice: Choice) -> AbstractSet[str]:

@@ -188,12 +188,14 @@ class ErrorCodes:
 @dataclass(frozen=True, kw_only=True)
 class MetLeader:
     """A fault: who led while it was in force, and whether it met one of them; `met` is `None` if no
-    leader is known. `partitions`: those whose leader it met; `None`: not recorded."""
+    leader is known. `partitions`: those whose leader it met, and `moved_to` who led them next while
+    it was in force; `None`: not recorded."""
 
     fault: str
     leaders: tuple[str, ...] = ()
     met: bool | None = None
     partitions: tuple[Integer, ...] | None = None
+    moved_to: tuple[str, ...] | None = None
 
     @property
     def sentence(self) -> str | None:
@@ -203,7 +205,10 @@ class MetLeader:
         names = [f"p{each}" for each in self.partitions or ()]
         more = len(names) - _LEADERS_SHOWN
         shown = ", ".join(names[:_LEADERS_SHOWN]) + (f" and {more} more" if more > 0 else "")
-        return f"met the leader of: {shown or ('some' if self.met else 'none')}"
+        text = f"met the leader of: {shown or ('some' if self.met else 'none')}"
+        if not self.met or self.moved_to is None:
+            return text
+        return f"{text}; led next by {', '.join(self.moved_to) or 'no other'}"
 
 
 def any_met(leaders: Iterable[MetLeader]) -> bool | None:

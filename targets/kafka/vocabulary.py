@@ -5,6 +5,7 @@
                         where controllers are nodes of their own
     leader              the broker that leads most partitions (the lowest name when several do), as
                         in the experiment of 2013
+    followers           the brokers that do not; one-follower: one of them, drawn from the seed
     leader(P)           the leader of partition P
     isr(P)              its in-sync replicas; follower(P): without the leader
     out-of-isr(P)       the brokers that are not among them
@@ -15,7 +16,7 @@
 `one`, `minority`, `majority` and `random` mean brokers. A step can wait until
 
     isr == [leader]     every concerned partition has its leader as the only in-sync replica
-    isr whole           every partition is fully replicated: all its replicas are in sync
+    fully replicated    all replicas of every partition are in sync; also `isr whole`
     isr < N, isr == N   the size of the ISR of every concerned partition
     leader moved        every concerned partition has a new leader
     no leader           every concerned partition has no leader
@@ -53,6 +54,8 @@ VOCABULARY: Final = Vocabulary(
         "controller": leaders.controller,
         "after-controller": leaders.after_controller,
         "leader": leaders.leading_most,
+        "followers": leaders.followers,
+        "one-follower": leaders.one_follower,
         "coordinator": leaders.coordinator,
         "coordinator-followers": leaders.coordinator_followers,
     },
@@ -66,6 +69,7 @@ VOCABULARY: Final = Vocabulary(
     conditions=(
         on_partitions("isr == [leader]", rf"isr{PARTITION} == \[leader\]", _leader_alone),
         on_partitions("isr whole", rf"isr{PARTITION} whole", _whole, of_all=True),
+        on_partitions("fully replicated", "fully replicated", leaders.replicated, of_all=True),
         on_partitions("isr < N", rf"isr{PARTITION} {SIZE}", has_size),
         leaders.LEADER_MOVED,
         leaders.NO_LEADER,

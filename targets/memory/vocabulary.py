@@ -4,6 +4,7 @@
     leader              the replica that leads most partitions (the lowest name when several do)
     leader(P)           the leader of partition P
     followers           the replicas that do not lead most partitions
+    one-follower        one of them, drawn from the seed
     follower(P)         the in-sync replicas of partition P without its leader
     replica(N)          the Nth replica: 1, 2 ...
     coordinator         the node that coordinates the group of consumers
@@ -37,6 +38,7 @@ VOCABULARY: Final = Vocabulary(
         "controller": leaders.controller,
         "leader": leaders.leading_most,
         "followers": leaders.followers,
+        "one-follower": leaders.one_follower,
         "coordinator": leaders.coordinator,
         "coordinator-followers": leaders.coordinator_followers,
     },

@@ -20,11 +20,18 @@ from typing import Any, ClassVar, Final, NoReturn, Protocol
 
 from harness.clusters.memory.simulation import Host, Network, Rule, Simulation
 from harness.errors import EnvironmentFailure
-from harness.faults.records import CLIENTS, DiskRecord, NetRecord, PauseRecord, ProcessRecord
+from harness.faults.records import (
+    CLIENTS,
+    DiskRecord,
+    NetRecord,
+    PauseRecord,
+    PowerRecord,
+    ProcessRecord,
+)
 from harness.levers.disk import matching
 from harness.levers.net import Direction, directions
 from harness.levers.process import ended, runs_again
-from harness.protocols import Completed, Lever, Node, ProcessState, Proof, UndoRecord
+from harness.protocols import STORED, Completed, Lever, Node, ProcessState, Proof, UndoRecord
 
 # A simulated disk: files of records, of which only what was fsynced survives a loss of power.
 #
@@ -273,7 +280,7 @@ class World:
     nodes: dict[str, MemoryNode] = field(default_factory=dict)
 
 
-Ends = ProcessRecord | DiskRecord
+Ends = ProcessRecord | DiskRecord | PowerRecord
 """The records of the levers that end a process."""
 
 
@@ -538,6 +545,41 @@ class MemoryDiskLever(Lever[DiskRecord]):
         return [f"{node.name}: files were damaged by {fault}" for fault in faults]
 
 
+@dataclass(frozen=True)
+class MemoryPowerLever(Lever[PowerRecord]):
+    """Kills the process of a node, whose disk keeps only what was fsynced."""
+
+    world: World
+    name: ClassVar[str] = "power"
+    record_type: ClassVar[type[UndoRecord]] = PowerRecord
+
+    def unavailable(self, node: Node, record: PowerRecord) -> str | None:  # noqa: ARG002
+        return not_running(node)
+
+    def apply(self, record: PowerRecord) -> None:
+        node = self.world.nodes[record.node]
+        end_process(self.world, record)
+        with self.world.simulation.held():
+            if record.fault not in node.damage:
+                lost = node.disk.lose_power(STORED, 0)
+                node.damage[record.fault] = _gone(lost) or ["everything was fsynced"]
+
+    def undo(self, record: PowerRecord) -> None:
+        start_again(self.world, record)
+        if (node := self.world.nodes.get(record.node)) is not None:
+            node.damage.pop(record.fault, None)
+
+    def probe(self, record: PowerRecord, *, applied: bool) -> Proof:
+        """In force: the process is dead, and its disk has lost power. Undone: as after a kill."""
+        node = self.world.nodes[record.node]
+        if not applied:
+            return runs_again(node, record, node.kept_dead_by)
+        changes = node.damage.get(record.fault, ["its disk has not lost power"])
+        process = ended(node, record, node.kept_dead_by)
+        evidence = [*process.evidence, *(f"{node.name}: {change}" for change in changes)]
+        return Proof(process.proven and record.fault in node.damage, evidence)
+
+
 def damaged(disk: Disk, record: DiskRecord) -> list[str]:
     """Damage the folders that the record names; in sentences, what changed."""
     changes = []
@@ -551,9 +593,12 @@ def damaged(disk: Disk, record: DiskRecord) -> list[str]:
             lost = disk.lose_power(folder, _kept_share(record, folder))
         else:
             lost = disk.shorten(folder, record.cut_bytes)
-        for path, count in lost.items():
-            changes.append(f"{path}: its last {count:,} records are gone")
+        changes += _gone(lost)
     return changes
+
+
+def _gone(lost: Mapping[str, int]) -> list[str]:
+    return [f"{path}: its last {count:,} records are gone" for path, count in lost.items()]
 
 
 def _kept_share(record: DiskRecord, folder: str) -> float:
@@ -569,5 +614,6 @@ def memory_levers(world: World) -> dict[str, Lever[Any]]:
         MemoryPauseLever(world),
         MemoryProcessLever(world),
         MemoryDiskLever(world),
+        MemoryPowerLever(world),
     ]
     return {lever.name: lever for lever in levers}

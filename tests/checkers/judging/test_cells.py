@@ -351,8 +351,14 @@ def met(rundir: RunDir, *faults: dict[str, Any], nodes: bool = True) -> dict[str
     return {**found, "leaders": {each.pop("fault"): each for each in found["leaders"]}}
 
 
-def led(*leaders: str, met: bool | None, partitions: Sequence[int] = ()) -> dict[str, Any]:
-    return {"leaders": list(leaders), "met": met, "partitions": list(partitions)}
+def led(
+    *leaders: str,
+    met: bool | None,
+    partitions: Sequence[int] = (),
+    moved_to: Sequence[str] = (),
+) -> dict[str, Any]:
+    found = {"leaders": list(leaders), "met": met, "partitions": list(partitions)}
+    return {**found, "moved_to": list(moved_to)}
 
 
 def test_a_fault_meets_who_leads_when_it_begins_or_while_it_lasts(tmp_path: Path) -> None:
@@ -364,6 +370,7 @@ def test_a_fault_meets_who_leads_when_it_begins_or_while_it_lasts(tmp_path: Path
     )
     faults = [
         fault("first", "b1", from_s=1, to_s=2),
+        fault("longer", "b1", from_s=2, to_s=5),
         fault("other", "b3", from_s=1, to_s=2),
         fault("moves", "b2", from_s=3, to_s=6),
         fault("late", "b1", from_s=6, to_s=None),
@@ -373,6 +380,7 @@ def test_a_fault_meets_who_leads_when_it_begins_or_while_it_lasts(tmp_path: Path
     ]
     assert met(rundir, *faults)["leaders"] == {
         "first": led("b1", met=True, partitions=[0]),
+        "longer": led("b1", "b2", met=True, partitions=[0], moved_to=["b2"]),
         "other": led("b1", met=False),
         "moves": led("b1", "b2", met=True, partitions=[0]),
         "late": led("b2", met=False),
@@ -438,7 +446,7 @@ def test_who_was_met_is_in_the_result_of_each_cell(run: RunDir, tmp_path: Path) 
     stored = moved.read_json(moved.run)
     moved.write_json(moved.run, {name: stored[name] for name in stored if name != "cell"})
     assert judge_run(moved)["leaders"] == document["cells"][3]["leaders"], "of any run"
-    assert read_result(moved).met_by("kill-leader") == "met the leader of: p0"
+    assert read_result(moved).met_by("kill-leader") == "met the leader of: p0; led next by no other"
     assert read_result(run).met_by("kill-leader") == f"met the leader of: {', '.join(CELLS)}"
 
 

@@ -77,7 +77,7 @@ def test_nothing_observed_satisfies_nothing() -> None:
             "isr hole",
             KAFKA,
             "'isr hole' is not a condition of kafka",
-            "did you mean 'isr whole'? it has: isr == [leader], isr whole, isr < N, leader moved, ",
+            "did you mean 'isr whole'? it has: isr == [leader], isr whole, fully replicated, ",
         ),
         (
             "leader moved",

@@ -55,6 +55,10 @@ THREE = (view(0, "b2", "b1", "b2"), view(1, "b2", "b2"), view(2, "b1", "b1", "b2
         ("node:b3", ["b3"]),
         ("node:b9", []),
         ("broker(2)", ["b2"]),
+        ("member(3)", ["b3"]),
+        ("member(0)", []),
+        ("followers", ["b1", "b3"]),
+        ("leader + followers - node:b1", ["b2", "b3"]),
         ("broker(4)", []),
         ("rack:r1 & role:broker", ["b1", "b3"]),
         ("rack:nowhere", []),
@@ -69,7 +73,7 @@ def test_each_term_picks_what_it_says(text: str, names: list[str]) -> None:
 
 
 def test_draws_follow_the_seed_and_have_the_right_size() -> None:
-    for word, size in (("one", 1), ("minority", 1), ("majority", 2)):
+    for word, size in (("one", 1), ("minority", 1), ("majority", 2), ("one-follower", 1)):
         drawn = {tuple(selectors.select(word, choice(*THREE, seed=s))) for s in range(20)}
         assert all(len(names) == size for names in drawn)
         assert len(drawn) > 1, "twenty seeds never chose another node"

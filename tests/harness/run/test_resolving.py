@@ -166,7 +166,7 @@ WORDS: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
     ("memory", {}, {"peers": "broker(1)"}, "peers", "is not a selector of memory", "replica(N)"),
     ("kafka", {}, {"groups": ["all", "folower(0)"]}, "groups.1", "'folower(0)'", "'follower(0)'"),
     ("memory", {}, {"when": "isr whole"}, "when", "not a condition of memory", "fully replicated"),
-    ("kafka", {}, {"when": "fully replicated"}, "when", "not a condition of kafka", "isr whole"),
+    ("kafka", {}, {"when": "quorum lost"}, "when", "not a condition of kafka", "isr whole"),
     ("memory", {}, {"nodes": "node:n9"}, "nodes", "no node of", "the nodes n1, n2, n3, c1"),
     ("kafka", {}, {"nodes": "all - node:b4"}, "nodes", "no node of", "b1, b2, b3, c1, c2, c3"),
     ("kafka", {}, {"nodes": "role:brokers"}, "nodes", "no role of", "did you mean 'role:broker'?"),

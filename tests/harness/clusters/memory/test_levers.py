@@ -16,6 +16,7 @@ from harness.faults.records import (
     NetRecord,
     PauseRecord,
     Peer,
+    PowerRecord,
     ProcessRecord,
 )
 from harness.protocols import Cluster, Lever, Node, UndoRecord
@@ -92,10 +93,11 @@ def record_of(cluster: MemoryCluster, lever: str) -> UndoRecord:
         "pause": pause(cluster),
         "process": process(cluster),
         "disk": disk(cluster, "unsynced"),
+        "power": PowerRecord(node="a", fault="f", signal="KILL", pid=cluster.nodes["a"].pid()),
     }[lever]
 
 
-@pytest.mark.parametrize("name", ["net", "pause", "process", "disk"])
+@pytest.mark.parametrize("name", ["net", "pause", "process", "disk", "power"])
 def test_every_lever_proves_undoes_and_leaves_nothing(cluster: MemoryCluster, name: str) -> None:
     lever, record = cluster.levers[name], record_of(cluster, name)
     node = cluster.nodes["a"]
@@ -111,7 +113,7 @@ def test_every_lever_proves_undoes_and_leaves_nothing(cluster: MemoryCluster, na
     later(cluster, 5)
     held = lever.probe(record, applied=True)
     assert held.proven, held
-    assert lever.leftover_state(node) or name == "disk"
+    assert lever.leftover_state(node) or name in ("disk", "power")
     assert not lever.probe(record, applied=False).proven
     lever.undo(record)
     lever.undo(record)
@@ -249,6 +251,17 @@ def test_disks_lose_what_they_should(
     assert cluster.nodes["a"].pid() == 2
 
 
+def test_without_power_only_what_was_fsynced_is_left(cluster: MemoryCluster) -> None:
+    later(cluster, 25.5)
+    file = cluster.nodes["a"].disk.open("data/log-0/records")
+    was, synced = len(file.records), file.synced
+    assert 0 < synced < was
+    cluster.levers["power"].apply(record_of(cluster, "power"))
+    assert len(cluster.nodes["a"].disk.open("data/log-0/records").records) == synced
+    later(cluster, 5)  # dead: it writes nothing more
+    assert len(cluster.nodes["a"].disk.open("data/log-0/records").records) == synced
+
+
 def test_folders_that_no_pattern_fits_are_left_alone(cluster: MemoryCluster) -> None:
     lever, record = cluster.levers["disk"], disk(cluster, "wipe", folders=("data/_*",))
     lever.apply(record)
@@ -269,7 +282,7 @@ def test_what_cannot_be_done_here_is_said(cluster: MemoryCluster) -> None:
     assert "only the forms unsynced, wipe" in (why(node, disk(cluster, "flip")) or "")
     assert "only the forms" in (why(node, disk(cluster, "wipe", alive=True)) or "")
     node.kill()
-    for name in ("pause", "process", "disk"):
+    for name in ("pause", "process", "disk", "power"):
         said = cluster.levers[name].unavailable(node, record_of(cluster, name))
         assert said == "a: its process does not run"
     with pytest.raises(EnvironmentFailure, match="simulated and runs no commands: iptables -S"):
