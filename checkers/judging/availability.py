@@ -114,8 +114,8 @@ def _met(
     affected: Collection[str],
 ) -> dict[str, Any]:
     """Who led when a fault came into force, or while it was, and whether it affected one of them;
-    `None` if no leader is known. `moved_to`: who led next, until it was healed, what those led that
-    it met first."""
+    `None` if no leader is known. `moved_to`: who led next, until it was healed, where the one that
+    it affected led, or had led last."""
     until_s = fault["to_s"] if fault["to_s"] is not None else float("inf")
     led: dict[str, None] = {}
     partitions, moved_to = [], dict[str, None]()
@@ -126,8 +126,9 @@ def _met(
         led |= own
         if not own.keys().isdisjoint(affected):
             partitions.append(partition)
-            if before and before[-1] in affected:
-                moved_to |= dict.fromkeys(n for n in during if n not in (None, before[-1]))
+        named = [leader for leader in before if leader is not None]
+        if named and named[-1] in affected:
+            moved_to |= dict.fromkeys(n for n in during if n not in (None, named[-1]))
     met = bool(partitions) if led else None
     who = {"leaders": list(led), "moved_to": list(moved_to)}
     return {"fault": fault["id"], **who, "met": met, "partitions": partitions}

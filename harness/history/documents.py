@@ -206,7 +206,7 @@ class MetLeader:
         more = len(names) - _LEADERS_SHOWN
         shown = ", ".join(names[:_LEADERS_SHOWN]) + (f" and {more} more" if more > 0 else "")
         text = f"met the leader of: {shown or ('some' if self.met else 'none')}"
-        if not self.met or self.moved_to is None:
+        if self.moved_to is None or not (self.met or self.moved_to):
             return text
         return f"{text}; led next by {', '.join(self.moved_to) or 'no other'}"
 

@@ -553,7 +553,7 @@ class MemoryPowerLever(Lever[PowerRecord]):
     name: ClassVar[str] = "power"
     record_type: ClassVar[type[UndoRecord]] = PowerRecord
 
-    def unavailable(self, node: Node, record: PowerRecord) -> str | None:  # noqa: ARG002
+    def unavailable(self, node: Node, record: PowerRecord) -> str | None:
         return not_running(node)
 
     def apply(self, record: PowerRecord) -> None:

@@ -429,6 +429,9 @@ def test_one_partition_is_enough_and_nobody_is_not_known(tmp_path: Path) -> None
     assert met(rundir, cut)["leaders"]["f"] == led("b1", "b2", met=True, partitions=[1])
     nobody = observed(tmp_path / "nobody", (0, "b1", 0, None, 1))
     assert met(nobody, cut)["leaders"]["f"] == led(met=None)
+    rows = (0, "b1", 0, "b2", 1), (0.5, "b1", 0, None, 1), (1.5, "b1", 0, "b3", 2)
+    stepped_down = observed(tmp_path / "down", *rows)
+    assert met(stepped_down, cut)["leaders"]["f"] == led("b3", met=False, moved_to=["b3"])
     assert met(RunDir.create(tmp_path, "none"), cut)["leaders"]["f"] == led(met=None)
 
 

@@ -102,6 +102,29 @@ def test_every_named_schedule_binds_and_previews(name: str) -> None:
     assert all(step.get("commands") or step.get("heals") for step in reported)
 
 
+STOCK = (
+    "isolate-leader",
+    "kill-all",
+    "kill-leader",
+    "lag-kill",
+    "pause-leader",
+    "power-loss-all",
+    "restart-quickly",
+    "rolling-kill",
+)
+
+
+@pytest.mark.parametrize("name", STOCK)
+@pytest.mark.parametrize("system", ["memory", "etcd", "zookeeper"])
+def test_stock_schedules_are_in_the_words_of_every_system(system: str, name: str) -> None:
+    workload = {"name": "set"}
+    document: dict[str, Any] = {"schedule": name, "target": {"system": system}}
+    if system == "memory":
+        document["cluster"] = {"kind": "memory"}
+    made = parse_plan({"schema": 1, "name": "p", "seed": 1, "workload": workload, **document})
+    assert dry_run(resolve(made))["faults"]
+
+
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
