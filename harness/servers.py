@@ -142,6 +142,8 @@ class KeyValueClient(BlockingClient):
     unknown). `errors` is the table of what the server answers."""
 
     errors: ClassVar[Sequence[ErrorRow]] = ()
+    server: str | None = None
+    """The address of the server that executed the last request, if it is another one."""
 
     def read(self, key: str) -> int | None:
         """The value of a register; `None` if it has none."""
@@ -232,9 +234,12 @@ class Moving(BlockingClient):
     and knows which served it, unless the connection itself says so."""
 
     def __init__(
-        self, connect: Callable[[str], KeyValueClient], servers: Sequence[tuple[str, str]]
+        self,
+        connect: Callable[[str], KeyValueClient],
+        servers: Sequence[tuple[str, str]],
+        names: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self._connect, self._servers, self._turn = connect, servers, 0
+        self._connect, self._servers, self._turn, self._names = connect, servers, 0, names
         self._client: KeyValueClient | None = None
 
     def call(self, op: Invoke) -> Completion:
@@ -243,6 +248,7 @@ class Moving(BlockingClient):
             if self._client is None:
                 self._client = self._connect(address)
             type_, position, error, node, result = self._client.call(op)
+            node = node or self._names.get(self._client.server or "")
         except NotSent:
             type_, position, error, node, result = completion(FAIL, error=NOT_CONNECTED)
         except Exception as failed:  # whatever its library raises: it says nothing of the outcome
@@ -379,8 +385,9 @@ class Server(NamedTuple):
 
 
 class Report(NamedTuple):
-    """Who leads, as one server alone reports it (`None`: nobody), in which epoch or term, and how
-    far its own log goes. `in_sync`: who is in sync, where a leader reports that itself."""
+    """Who leads, as one server alone reports it (its name or its address; `None`: nobody), in which
+    epoch or term, and how far its own log goes. `in_sync`: who is in sync, where a leader reports
+    that itself."""
 
     leader: str | None
     epoch: int
@@ -612,13 +619,15 @@ class ServerSystem(Target[PlanT]):
         said = self.report(node.address, timeout_s=timeout_s)
         if said is None:
             return None
-        leads = said.leader == node.name
+        leads, others = said.leader in (node.name, node.address), dict[str, str]()
+        if leads or said.leader not in (None, *self.names(plan)):
+            lines = node.admin(["cat", f"{NODE_DATA}/{ADDRESSES}"]).output.splitlines()
+            others = dict(line.split() for line in lines)
+        names = {address: name for name, address in others.items()}
         members = [node.name]
         if leads and said.in_sync is not None:
             members = [*said.in_sync]
         elif leads:
-            lines = node.admin(["cat", f"{NODE_DATA}/{ADDRESSES}"]).output.splitlines()
-            others = dict(line.split() for line in lines)
             del others[node.name]
             reports = {name: self.report(others[name], timeout_s=timeout_s / 4) for name in others}
             members += [
@@ -630,7 +639,7 @@ class ServerSystem(Target[PlanT]):
             ]
         view = PartitionView(
             partition=0,
-            leader=said.leader,
+            leader=names.get(said.leader or "", said.leader),
             leader_epoch=said.epoch,
             members=tuple(sorted(members)),
             replicas=tuple(self.names(plan)),
@@ -667,10 +676,11 @@ class ServerSystem(Target[PlanT]):
         """As many clients as the plan has; each begins with another server."""
         load: Any = plan.workload
         servers = [(node.name, node.address) for node in cluster.nodes.values()]
+        names = {address: name for name, address in servers}
 
         def moving(number: int) -> BlockingClient:
             own = in_turn(servers, load.connect, number)
-            return Moving(lambda address: self.connect(address, plan), own)
+            return Moving(lambda address: self.connect(address, plan), own, names)
 
         return ThreadedClient(moving, threads=load.clients)
 
