@@ -18,11 +18,14 @@ from harness.plan import load_plan
 from tests.fixtures.budget import FULL
 
 ROOT = Path(__file__).parents[2]
-CHOICE = {"stale-reads": ("workload.duration_s=13", "faults.0.at_s=2", "faults.0.for_s=6")}
+CHOICE: dict[str, tuple[str, ...]] = {
+    "stale-reads": ("workload.duration_s=13", "faults.0.at_s=2", "faults.0.for_s=6"),
+    "restart-quickly": (),
+}
 """How `make test` shortens the plans that it runs; other files show the rest in less time."""
 FOLDERS = (
     *("faults", "versions", "zookeeper", "etcd", "groups", "transactions", "track-record"),
-    *("claims", "postgresql"),
+    *("claims", "postgresql", "redis"),
 )
 STOPS, GOES_ON = {"minority-stops", "four-of-seven-servers"}, {"majority-goes-on", "observers"}
 """Plans that claim more than that nothing is lost: that nothing is acknowledged while there is no

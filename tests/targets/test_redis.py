@@ -227,7 +227,7 @@ def test_what_a_plan_may_not_set_is_refused(sections: dict[str, Any], key: str) 
 
 def test_a_node_has_the_server_and_a_sentinel_with_their_own_files() -> None:
     target = {"system": "redis", "appendonly": "everysec", "min_replicas_to_write": 1}
-    plan = plan_of(target={**target, "settings": {"save": "60 1\nloadmodule x"}})
+    plan = plan_of(target={**target, "settings": {"save": '60 1" x'}})
     server = Server("n2", ADDRESSES["n2"], ADDRESSES)
     files = Redis().files(server, plan)
     lines = files["redis.conf"].decode().splitlines()
@@ -235,7 +235,7 @@ def test_a_node_has_the_server_and_a_sentinel_with_their_own_files() -> None:
         *lines
     }
     assert f"dir {NODE_DATA}/data" in lines
-    assert 'save "60 1\\nloadmodule x"' in lines, "a value is one word"
+    assert 'save "60 1\\" x"' in lines, "a value is one word"
     assert "sentinel monitor m 198.18.0.11 6379 2" in files["sentinel.conf"].decode().splitlines()
     assert not [name for name in files if name.startswith("data/") and name.endswith(".conf")]
     first = Redis().files(Server("n1", ADDRESSES["n1"], ADDRESSES), plan)["redis.conf"]
