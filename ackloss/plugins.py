@@ -126,6 +126,7 @@ from harness.protocols.clock import Clock as Clock
 from harness.protocols.clock import RealClock as RealClock
 from harness.protocols.clock import RunClock as RunClock
 from harness.protocols.clusters import specs_of as specs_of
+from harness.protocols.explanations import ASYNCHRONOUS_CAUSES as ASYNCHRONOUS_CAUSES
 from harness.protocols.faults import ClientNemesis as ClientNemesis
 from harness.protocols.faults import ClientState as ClientState
 from harness.protocols.faults import Crashes as Crashes
@@ -177,6 +178,7 @@ from harness.servers import ask_json as ask_json
 from harness.servers import await_processes as await_processes
 from harness.servers import compare_settings as compare_settings
 from harness.servers import in_turn as in_turn
+from harness.servers import limited as limited
 from harness.servers import scrape as scrape
 from harness.servers import setting_text as setting_text
 from harness.servers import shared_settings as shared_settings

@@ -15,12 +15,15 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from harness.errors import PlanError
 from harness.images.recipe import PROGRAMS, Source, Wheel
+from harness.models import LIST_APPEND
+from harness.models.micro_ops import Read, Step
 from harness.plan import Plan, Slug
 from harness.protocols import (
     FAIL,
@@ -38,8 +41,10 @@ from harness.protocols import (
     raised,
 )
 from harness.protocols.explanations import ASYNCHRONOUS_CAUSES
+from harness.registry import model_of
 from harness.run.blocking import ThreadedClient
 from harness.servers import (
+    DIFFERS,
     ErrorAnswer,
     ErrorRow,
     JsonOverHttp,
@@ -129,26 +134,14 @@ class PostgresqlPlan(ServerPlan):
 
 NOT_COMMITTED: Final = "before COMMIT"
 _WARNING: Final = "01000"
+_ROLLED_BACK: Final = ("40001", "40P01")
 
 ERRORS: Final = (
+    ErrorRow("25006", "ReadOnly", FAIL, "a standby refuses what writes before it executes it"),
+    ErrorRow("40001", DIFFERS, FAIL, "the server has rolled back, also if it answers so to COMMIT"),
+    ErrorRow("40P01", DIFFERS, FAIL, "a deadlock: the server has rolled this transaction back"),
     ErrorRow(
-        "25006",
-        "ReadOnly",
-        FAIL,
-        "a standby refuses a statement that writes before it executes it",
-    ),
-    ErrorRow(
-        "40001",
-        "SerializationFailure",
-        FAIL,
-        "the server has rolled back, also where it answers this to COMMIT",
-    ),
-    ErrorRow("40P01", "Deadlock", FAIL, "the server has rolled back"),
-    ErrorRow(
-        NOT_COMMITTED,
-        "NotCommitted",
-        FAIL,
-        "a server rolls back a transaction whose connection ends before it has got its COMMIT",
+        NOT_COMMITTED, "NotCommitted", FAIL, "without its COMMIT a transaction is rolled back"
     ),
 )
 """Errors that prove that nothing was changed. Not 57P01 (the server is shut down) nor a connection
@@ -164,6 +157,8 @@ class PostgresqlClient(KeyValueClient):
 
     def __init__(self, servers: Sequence[tuple[str, str]], plan: PostgresqlPlan) -> None:
         self._servers, self._load = servers, plan.workload
+        is_of_lists = model_of(plan.workload.name) == LIST_APPEND.name
+        self._reads = _READ_LIST if is_of_lists else _READ
         self._limit_s = plan.workload.request_ms / 1000
         self._connections: dict[str, psycopg.Connection[Any]] = {}
         self._warning: str | None = None
@@ -236,7 +231,7 @@ class PostgresqlClient(KeyValueClient):
         return None if row is None else row[0]
 
     def read(self, key: str) -> int | None:
-        found: int | None = self._value("SELECT value FROM registers WHERE key = %s", key)
+        found: int | None = self._value(_READ, key)
         return found
 
     def write(self, key: str, value: int) -> None:
@@ -261,12 +256,33 @@ class PostgresqlClient(KeyValueClient):
     def read_all(self) -> Iterable[int]:
         return [row[0] for row in self._execute("SELECT element FROM elements")]
 
+    def transact(self, steps: Sequence[Step]) -> Sequence[Read]:
+        """Each step is a statement of its own: only COMMIT, which is sent once, can leave it open
+        whether they were executed."""
+        reads = list[Read]()
+        try:
+            self._execute(f"BEGIN ISOLATION LEVEL {self._load.isolation}")
+            for f, key, value in steps:
+                if f == "r":
+                    reads.append(self._value(self._reads, key))
+                else:
+                    self._execute(_APPEND if f == "append" else _WRITE, key, value)
+        except Exception as failed:
+            if isinstance(failed, ErrorAnswer) and failed.code in _ROLLED_BACK:
+                self._execute("ROLLBACK")
+                raise
+            raise ErrorAnswer(NOT_COMMITTED) from failed
+        self._execute("COMMIT")
+        return reads
+
     def close(self) -> None:
         for connection in self._connections.values():
             with suppress(Exception):
                 connection.close()
 
 
+_READ: Final = "SELECT value FROM registers WHERE key = %s"
+_READ_LIST: Final = "SELECT list FROM lists WHERE key = %s"
 _WRITE: Final = (
     "INSERT INTO registers VALUES (%s, %s) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 )
@@ -299,6 +315,8 @@ class Postgresql(ServerSystem[PostgresqlPlan]):
 
     plugin: ClassVar[str] = "postgresql"
     plan: ClassVar[type[Plan]] = PostgresqlPlan
+    models: ClassVar[frozenset[str]] = frozenset({"register", "set", "list-append", "rw-register"})
+    alarms: ClassVar[Path | None] = Path(__file__).parent / "postgresql_alarms.toml"
     source: ClassVar[Source] = Wheel(
         "patroni",
         program="patroni/__main__.py",

@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 from harness.errors import PlanError
+from harness.models.micro_ops import APPEND, HELD, READ, MicroOp, elements_of
 from harness.plan import parse_plan
 from harness.protocols import FAIL, INFO, OK, Completion, Invoke, Line, invoke
+from harness.protocols.runs import NULL
 from harness.run.resolving import resolve
 from harness.servers import DIFFERS, NotSent, Report, Server
 from targets import postgresql
-from targets.postgresql import ERRORS, NOT_COMMITTED, Postgresql, PostgresqlClient, PostgresqlPlan
+from targets.postgresql import ERRORS, Postgresql, PostgresqlClient, PostgresqlPlan
 from tests.fixtures.dry_run import DryRunNode
 from tests.fixtures.fake_postgresql import HERE, FakePostgresql
 
@@ -42,7 +44,7 @@ def plan_of(**sections: Any) -> PostgresqlPlan:
 
 
 def called(op: Invoke, *servers: str, **load: Any) -> Completion:
-    plan = plan_of(workload={"name": "set", "duration_s": 1, **load})
+    plan = plan_of(workload={"name": "set", "duration_s": 1} | load)
     named = [(f"n{number}", address) for number, address in enumerate(servers or [HERE], start=1)]
     client = PostgresqlClient(named, plan)
     try:
@@ -113,6 +115,48 @@ def test_a_connection_that_is_lost_leaves_it_open(server: FakePostgresql) -> Non
     server.hangs_up = "elements"
     assert called(invoke("add", 1))[::2][:2] == (INFO, "OperationalError")
     assert server.committed
+
+
+def transacted(*steps: tuple[int, int, int], **load: Any) -> Completion:
+    elements = elements_of(*(MicroOp(kind, key, value=value) for kind, key, value in steps))
+    op = invoke("txn", 1, expected=elements)
+    return called(op, name="list-append", **load)
+
+
+def test_a_transaction_is_committed_as_one_and_returns_its_reads(server: FakePostgresql) -> None:
+    server.rows["FROM lists"] = ["{3,5}"]
+    ended = transacted((READ, 1, NULL), (APPEND, 2, 9), isolation="repeatable read")
+    read = MicroOp(READ, 1, 2), MicroOp(HELD, 3, 5, NULL)
+    assert (ended[0], ended[4]) == (OK, elements_of(*read, MicroOp(APPEND, 2, value=9)))
+    first, _, append, last = server.asked
+    assert (first, last) == (("BEGIN ISOLATION LEVEL repeatable read",), ("COMMIT",))
+    assert append[1:] == ("2", "9")
+    assert server.committed == [append]
+
+
+@pytest.mark.parametrize("where", ["INTO lists", "COMMIT"])
+@pytest.mark.parametrize("code", ["40001", "40P01"])
+def test_a_transaction_that_was_rolled_back_has_failed(
+    server: FakePostgresql, where: str, code: str
+) -> None:
+    server.refuses[where] = code
+    assert transacted((APPEND, 2, 9))[::2][:2] == (FAIL, DIFFERS)
+    last = server.asked[-1][0]
+    assert last == ("COMMIT" if where == "COMMIT" else "ROLLBACK")
+
+
+@pytest.mark.parametrize("where", ["INTO lists", "COMMIT"])
+def test_only_a_commit_without_an_answer_leaves_it_open(server: FakePostgresql, where: str) -> None:
+    server.hangs_up = where
+    type_, _, error, *_ = transacted((APPEND, 2, 9))
+    assert len(server.committed) == (where == "COMMIT")
+    is_open = (INFO, "OperationalError")
+    assert (type_, error) == (is_open if where == "COMMIT" else (FAIL, "NotCommitted"))
+
+
+def test_a_commit_whose_wait_was_cancelled_is_unknown(server: FakePostgresql) -> None:
+    server.warns, server.warns_at = SYNCREP, "COMMIT"
+    assert transacted((APPEND, 2, 9))[::2][:2] == (INFO, SYNCREP)
 
 
 ANSWERS: dict[str, dict[str, Any]] = {}
@@ -238,8 +282,3 @@ def test_logs_say_with_which_log_a_server_started_and_was_promoted() -> None:
 def test_what_would_have_kept_a_write_is_said_of_asynchronous_standbys_only() -> None:
     for mode, change in (("off", ("target.synchronous", "on")), ("on", None), ("strict", None)):
         assert Postgresql().replicated({"target": {"synchronous": mode}}) == change
-
-
-def test_the_error_before_a_commit_has_no_code_of_the_servers() -> None:
-    assert len(NOT_COMMITTED) != 5
-    assert DIFFERS not in {row.name for row in ERRORS}
