@@ -267,9 +267,18 @@ class Moving(BlockingClient):
 
 class JsonOverHttp:
     """A connection over which JSON documents are posted, each once. `own`: it is the harness' and
-    not the workload's, so that no fault counts what it sends."""
+    not the workload's, so that no fault counts what it sends. `headers` go with each request."""
 
-    def __init__(self, address: str, port: int, *, timeout_s: float, own: bool = False) -> None:
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        *,
+        timeout_s: float,
+        own: bool = False,
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self._headers = headers
         self._http = http.client.HTTPConnection(address, port, timeout=timeout_s)
         try:
             if own:
@@ -282,15 +291,16 @@ class JsonOverHttp:
     def post(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
         """What the server answers. Raises ErrorAnswer for a status that is not 2xx, with its text;
         OSError or HTTPException when there is no answer."""
-        made: dict[str, Any] = json.loads(self._ask("POST", path, json.dumps(document)))
+        made: dict[str, Any] = json.loads(self.ask("POST", path, json.dumps(document)))
         return made
 
     def get(self, path: str) -> str:
         """A document of the server's, as text. Raises as `post` does."""
-        return self._ask("GET", path, None)
+        return self.ask("GET", path)
 
-    def _ask(self, method: str, path: str, body: str | None) -> str:
-        self._http.request(method, path, body)
+    def ask(self, method: str, path: str, body: str | None = None) -> str:
+        """The text of the answer to any request. Raises as `post` does."""
+        self._http.request(method, path, body, dict(self._headers))
         answer = self._http.getresponse()
         text = answer.read().decode(errors="replace")
         if answer.status // 100 != 2:

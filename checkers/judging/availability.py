@@ -113,15 +113,17 @@ def _met(
     fault: dict[str, Any],
     affected: Collection[str],
 ) -> dict[str, Any]:
-    """Who led when a fault came into force, or while it was, and whether it affected one of them;
+    """Who led when a fault was begun, or while it was in force, and whether it met one of them;
     `None` if no leader is known. `moved_to`: who led next, until it was healed, where the one that
     it affected led, or had led last."""
     until_s = fault["to_s"] if fault["to_s"] is not None else float("inf")
+    # A leader may be replaced before the act that met it is complete.
+    since_s = fault["from_s"] if fault.get("begun_s") is None else fault["begun_s"]
     led: dict[str, None] = {}
     partitions, moved_to = [], dict[str, None]()
     for partition, answers in leads.items():
-        before = [leader for at_s, leader in answers if at_s <= fault["from_s"]]
-        during = [leader for at_s, leader in answers if fault["from_s"] < at_s <= until_s]
+        before = [leader for at_s, leader in answers if at_s <= since_s]
+        during = [leader for at_s, leader in answers if since_s < at_s <= until_s]
         own = {leader: None for leader in (*before[-1:], *during) if leader is not None}
         led |= own
         if not own.keys().isdisjoint(affected):

@@ -1,0 +1,479 @@
+"""RabbitMQ, a message broker: its servers are those of the distribution's package.
+
+Its queues are replicated in three ways, by the plan's `[queue]`: a classic queue whose mirrors copy
+what its leader has, a quorum queue by Raft, and a stream, a log by Raft. The workload `queue` runs
+on the first two, `append` on a stream, of which each server's replica is read. Clients use pika,
+which sends each request once.
+
+An element leaves a queue when a client has acknowledged it, and each client does so when it has the
+element. A dequeue that got none has acknowledged none, so it changed nothing: `fail`.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from urllib.parse import quote
+
+from pydantic import Field
+
+from harness.errors import PlanError
+from harness.images.recipe import Debian, Source
+from harness.plan import Plan, Section, Slug
+from harness.protocols import (
+    FAIL,
+    NODE_DATA,
+    STORED,
+    Cluster,
+    Node,
+    NodeView,
+    PartitionView,
+)
+from harness.servers import (
+    ErrorAnswer,
+    ErrorRow,
+    JsonOverHttp,
+    KeyValueClient,
+    Log,
+    NotSent,
+    Server,
+    ServerPlan,
+    ServerSystem,
+    ServerTargetPlan,
+    await_processes,
+    limited,
+    setting_text,
+)
+
+if TYPE_CHECKING:
+    from pika.adapters.blocking_connection import BlockingChannel
+
+AMQP_PORT, HTTP_PORT, PEER_PORT, NAMES_PORT = 5672, 15672, 25672, 4369
+QUEUE: Final = "ackloss"
+
+
+class RabbitTargetPlan(ServerTargetPlan):
+    """RabbitMQ's servers: n1, n2 ..."""
+
+    system: Slug = Field("rabbitmq", description="The system under test, a plug-in in targets/.")
+    partition_handling: Literal["ignore", "pause_minority", "autoheal"] = Field(
+        "ignore", description="What servers do that cannot reach others."
+    )
+    net_ticktime: int = Field(
+        60,
+        ge=4,
+        le=3600,
+        description="After how many seconds of silence a server counts as unreachable, a quarter "
+        "more or less; a shorter partition is not noticed.",
+    )
+
+
+class QueuePlan(Section):
+    """The queue. `sync` and `promote_on_failure` are of the mirrors of a classic queue."""
+
+    kind: Literal["classic", "quorum", "stream"] = Field(
+        "classic", description="Mirrored on all servers; replicated by Raft; a log by Raft."
+    )
+    sync: Literal["manual", "automatic"] = Field(
+        "manual",
+        description="Whether a mirror that joins copies what is in the queue (`ha-sync-mode`); "
+        "manual: it gets only what comes then.",
+    )
+    promote_on_failure: Literal["always", "when-synced"] = Field(
+        "always",
+        description="Which mirror may lead when the leader fails (`ha-promote-on-failure`).",
+    )
+
+
+class RabbitPlan(ServerPlan):
+    """A plan whose target is RabbitMQ."""
+
+    target: RabbitTargetPlan = Field(default_factory=lambda: RabbitTargetPlan())
+    queue: QueuePlan = Field(default_factory=lambda: QueuePlan())
+
+
+UNROUTABLE, NOT_DELIVERED, NACK = "UnroutableError", "NotDelivered", "NackError"
+ERRORS: Final = (
+    ErrorRow(
+        UNROUTABLE,
+        "Unroutable",
+        FAIL,
+        "an exchange returns a mandatory message that it has put into no queue",
+    ),
+    ErrorRow(
+        NOT_DELIVERED,
+        "NotDelivered",
+        FAIL,
+        "a queue removes an element when it is acknowledged, and the client has acknowledged none",
+    ),
+)
+"""Errors that prove that nothing was changed. A nack says only that the server is not sure."""
+
+_DRAIN_S: Final = 60.0
+_IDLE_S: Final = 1.0
+_CREDIT: Final = 500
+_DRAINS: Final = threading.Lock()
+"""One client drains at a time: an element that is out with another is not in the queue."""
+
+
+class RabbitClient(KeyValueClient):
+    """A connection to one server, with one channel."""
+
+    errors: ClassVar[Sequence[ErrorRow]] = ERRORS
+
+    def __init__(self, address: str, plan: RabbitPlan) -> None:
+        import pika
+
+        self._address, self._limit_s = address, plan.workload.request_ms / 1000
+        self._channel: BlockingChannel
+        parameters = pika.ConnectionParameters(
+            address,
+            AMQP_PORT,
+            connection_attempts=1,
+            socket_timeout=self._limit_s,
+            stack_timeout=self._limit_s,
+            heartbeat=0,
+        )
+        try:
+            self._connection = pika.BlockingConnection(parameters)
+            with limited(self._socket, self._limit_s):
+                self._channel = self._connection.channel()
+                self._channel.confirm_delivery()
+        except Exception as error:  # nothing of the operation was sent yet
+            raise NotSent(repr(error)) from error
+
+    def _socket(self) -> int | None:
+        # pika waits for confirms and answers without a limit, and does not show its socket.
+        made: int = self._connection._impl._transport._sock.fileno()
+        return made
+
+    def _publish(self, text: str) -> None:
+        import pika
+        from pika.exceptions import NackError, UnroutableError
+
+        persistent = pika.BasicProperties(delivery_mode=2)
+        try:
+            with limited(self._socket, self._limit_s):
+                self._channel.basic_publish("", QUEUE, text.encode(), persistent, mandatory=True)
+        except UnroutableError as error:
+            raise ErrorAnswer(UNROUTABLE) from error
+        except NackError as error:
+            raise ErrorAnswer(NACK) from error
+
+    def enqueue(self, value: int) -> None:
+        self._publish(str(value))
+
+    def append(self, partition: int, value: int) -> None:
+        del partition  # there is one
+        self._publish(str(value))
+
+    def dequeue(self) -> int | None:
+        """It is acknowledged when it is here: if that does not arrive, it is delivered again."""
+        try:
+            with limited(self._socket, self._limit_s):
+                method, _, body = self._channel.basic_get(QUEUE)
+        except Exception as error:
+            raise ErrorAnswer(NOT_DELIVERED) from error
+        if method is None:
+            return None
+        with suppress(Exception), limited(self._socket, self._limit_s):
+            self._channel.basic_ack(method.delivery_tag)
+        return int(body)
+
+    def drain(self) -> Iterable[int]:
+        """Everything, in one read, which counts only if it is as much as the server says that the
+        queue contains, out with clients or not. Nothing is removed before."""
+        with _DRAINS:
+            try:
+                with limited(self._socket, _DRAIN_S):
+                    return self._drained()
+            except Exception as error:
+                raise ErrorAnswer(NOT_DELIVERED) from error
+
+    def _drained(self) -> list[int]:
+        values, last = list[int](), None
+        deadline = time.monotonic() + _DRAIN_S
+        for method, _, body in self._channel.consume(QUEUE, inactivity_timeout=_IDLE_S):
+            if method is not None:
+                values.append(int(body))
+                last = method.delivery_tag
+            elif messages_of(self._address, timeout_s=self._limit_s) == len(values):
+                break
+            elif time.monotonic() > deadline:
+                raise TimeoutError(f"{len(values)} elements came, which are not all")
+        if last is not None:
+            with suppress(Exception):  # they are here; those that stay are delivered again
+                self._channel.basic_ack(last, multiple=True)
+                self._channel.cancel()
+        return values
+
+    def read_stream(self, *, timeout_s: float) -> Log:
+        """This server's replica of a stream, which is read to its end if it is as much as the
+        server says that the stream contains. Acknowledgements only ask for more."""
+        records, deadline = list[tuple[int, int]](), time.monotonic() + timeout_s
+        from_first = {"x-stream-offset": "first"}
+        with limited(self._socket, timeout_s):
+            self._channel.basic_qos(prefetch_count=2 * _CREDIT)
+            for method, properties, body in self._channel.consume(
+                QUEUE, arguments=from_first, inactivity_timeout=_IDLE_S
+            ):
+                if method is not None:
+                    records.append((properties.headers["x-stream-offset"], int(body)))
+                    if len(records) % _CREDIT == 0:
+                        self._channel.basic_ack(method.delivery_tag, multiple=True)
+                elif messages_of(self._address, timeout_s=self._limit_s) == len(records):
+                    break
+                elif time.monotonic() > deadline:
+                    raise TimeoutError(f"{len(records)} records came, which are not all")
+        start = records[0][0] if records else 0
+        return Log(start, start + len(records), records)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+# The management API.
+
+_QUEUE_PATH: Final = f"/api/queues/%2F/{QUEUE}"
+_LOGIN: Final = {"Authorization": f"Basic {b64encode(b'guest:guest').decode()}"}
+
+
+def api(address: str, path: str, *, timeout_s: float, put: Any = None) -> Any:
+    """What a server's management API answers to the harness, or to a document that is put there.
+    Raises NotSent, ErrorAnswer, OSError or HTTPException."""
+    connection = JsonOverHttp(address, HTTP_PORT, timeout_s=timeout_s, own=True, headers=_LOGIN)
+    try:
+        if put is not None:
+            return connection.ask("PUT", path, json.dumps(put))
+        return json.loads(connection.get(path))
+    finally:
+        connection.close()
+
+
+def asked(address: str, path: str, *, timeout_s: float) -> Any:
+    """The same; `None` where there is no answer, or a list with nothing in it: an object that it
+    knows nothing of yet."""
+    with suppress(Exception):
+        return api(address, path, timeout_s=timeout_s) or None
+    return None
+
+
+def messages_of(address: str, *, timeout_s: float) -> int | None:
+    """How many messages the queue contains, out with clients or not, as of some seconds ago."""
+    found = asked(address, f"{_QUEUE_PATH}?columns=messages", timeout_s=timeout_s)
+    return None if found is None else found.get("messages")
+
+
+def _erlang_name(address: str) -> str:
+    return f"rabbit@{address}"
+
+
+@dataclass(frozen=True)
+class RabbitMQ(ServerSystem[RabbitPlan]):
+    """RabbitMQ 3.10: servers n1, n2 ..., one queue."""
+
+    plugin: ClassVar[str] = "rabbitmq"
+    plan: ClassVar[type[Plan]] = RabbitPlan
+    models: ClassVar[frozenset[str]] = frozenset({"queue", "log"})
+    source: ClassVar[Source] = Debian("rabbitmq-server", program="rabbitmq-server")
+    ports: ClassVar[tuple[int, ...]] = (AMQP_PORT, HTTP_PORT, PEER_PORT, NAMES_PORT)
+    settings: ClassVar[Sequence[str]] = ("heartbeat", "queue_master_locator")
+    setting_keys: ClassVar[Mapping[str, str]] = {
+        "net_ticktime": "target.net_ticktime",
+        "queue": "queue.kind",
+        "ha-sync-mode": "queue.sync",
+        "ha-promote-on-failure": "queue.promote_on_failure",
+    }
+    starters: ClassVar[Mapping[str, str]] = {
+        "safe": """
+nodes = 3
+
+[queue]
+kind = "quorum"                  # or "classic": mirrored; "stream", with the workload "append"
+
+[workload]
+name = "queue"
+""",
+    }
+
+    def check(self, plan: RabbitPlan) -> None:
+        """A stream is a log: it has no dequeue, and a queue no read without one."""
+        super().check(plan)
+        is_stream = plan.queue.kind == "stream"
+        if is_stream != (plan.workload.name == "append"):
+            raise PlanError(
+                f"a {plan.queue.kind} {'' if is_stream else 'queue '}does not serve the workload "
+                f"{plan.workload.name}",
+                key="workload.name",
+                hint=f'use "{"append" if is_stream else "queue"}"',
+            )
+
+    def argv(self, server: Server, plan: RabbitPlan) -> list[str]:
+        """The script of the package, without the wrapper that changes the user. Addresses serve as
+        names. What is no file of the server's own is below the folder that loses power with it."""
+        del plan
+        stored = f"{NODE_DATA}/{STORED}"
+        environment = {
+            "HOME": NODE_DATA,
+            "RABBITMQ_NODENAME": _erlang_name(server.address),
+            "RABBITMQ_USE_LONGNAME": "true",
+            "RABBITMQ_MNESIA_BASE": f"{stored}/mnesia",
+            "RABBITMQ_LOG_BASE": f"{NODE_DATA}/log",
+            "RABBITMQ_LOGS": "-",
+            "RABBITMQ_CONFIG_FILE": f"{NODE_DATA}/rabbitmq.conf",
+            "RABBITMQ_ADVANCED_CONFIG_FILE": f"{NODE_DATA}/advanced.config",
+            "RABBITMQ_ENABLED_PLUGINS_FILE": f"{NODE_DATA}/enabled_plugins",
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": f"-setcookie {QUEUE} +S 1:1 +sbwt none",
+        }
+        pairs = (f"{name}={value}" for name, value in environment.items())
+        return ["env", *pairs, f"/usr/lib/rabbitmq/bin/{self.source.command}"]
+
+    def files(self, server: Server, plan: RabbitPlan) -> Mapping[str, bytes]:
+        """The servers find each other by a list in their files."""
+        settings = {
+            "listeners.tcp.default": AMQP_PORT,
+            "management.tcp.port": HTTP_PORT,
+            "loopback_users": "none",
+            "log.console": True,
+            "log.console.level": "info",
+            "cluster_formation.peer_discovery_backend": "classic_config",
+            **{
+                f"cluster_formation.classic_config.nodes.{number}": _erlang_name(address)
+                for number, address in enumerate(server.addresses.values(), start=1)
+            },
+            "cluster_partition_handling": plan.target.partition_handling,
+            "net_ticktime": plan.target.net_ticktime,
+            "collect_statistics_interval": 1000,
+            "vm_memory_high_watermark.absolute": f"{plan.target.memory_mb * 6 // 10}MB",
+            "disk_free_limit.absolute": "50MB",
+            **plan.target.settings,
+        }
+        lines = (f"{name} = {setting_text(value)}\n" for name, value in settings.items())
+        return {
+            "rabbitmq.conf": "".join(lines).encode(),
+            "advanced.config": b"[{rabbit, [{quorum_tick_interval, 1000}]}].\n",
+            "enabled_plugins": b"[rabbitmq_management].\n",
+        }
+
+    def bring_up(self, cluster: Cluster, plan: RabbitPlan, *, timeout_s: float) -> None:
+        """All servers have joined; then the queue is declared, and replicated."""
+        deadline = time.monotonic() + timeout_s
+        servers = list(cluster.nodes.values())
+        while silent := [node.name for node in servers if not _is_joined(node, len(servers))]:
+            await_processes(cluster)
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not joined: {', '.join(silent)}")
+            time.sleep(0.2)
+        first = servers[0].address
+        for path, document in self._declared(plan, first):
+            api(first, path, timeout_s=10, put=document)
+        super().bring_up(cluster, plan, timeout_s=deadline - time.monotonic())
+
+    def _declared(self, plan: RabbitPlan, first: str) -> Iterator[tuple[str, Any]]:
+        if plan.queue.kind == "classic":
+            yield (
+                "/api/policies/%2F/mirrors",
+                {
+                    "pattern": f"^{QUEUE}$",
+                    "apply-to": "queues",
+                    "definition": {
+                        "ha-mode": "all",
+                        "ha-sync-mode": plan.queue.sync,
+                        "ha-promote-on-failure": plan.queue.promote_on_failure,
+                    },
+                },
+            )
+        arguments: dict[str, str] = {"x-queue-type": plan.queue.kind}
+        if plan.queue.kind != "classic":
+            arguments["x-queue-leader-locator"] = "client-local"
+        declared = {"durable": True, "arguments": arguments, "node": _erlang_name(first)}
+        yield _QUEUE_PATH, declared
+
+    def observe(self, node: Node, plan: RabbitPlan, *, timeout_s: float) -> NodeView | None:
+        """What a server knows of the queue; it asks the others too, and waits for them. Where it
+        reports that it is partitioned, nobody is in sync."""
+        of_queue = asked(node.address, f"{_QUEUE_PATH}?columns={_COLUMNS}", timeout_s=timeout_s)
+        own = f"/api/nodes/{quote(_erlang_name(node.address))}?columns=partitions"
+        of_node = asked(node.address, own, timeout_s=timeout_s)
+        if of_queue is None or of_node is None:
+            return None
+        names = _names(node)
+        leader = names.get(of_queue.get("leader") or of_queue.get("node"))
+        members = of_queue.get("online") or of_queue.get("synchronised_slave_nodes") or ()
+        in_sync = {names.get(each) for each in members} | {leader}
+        if of_node.get("partitions") or of_queue.get("state") not in (None, "running"):
+            in_sync = set()
+        view = PartitionView(
+            partition=0,
+            leader=leader,
+            leader_epoch=0,
+            members=tuple(sorted(filter(None, in_sync))),
+            replicas=tuple(self.names(plan)),
+        )
+        return NodeView(answered_by=node.name, partitions=(view,), authority=leader == node.name)
+
+    def wanted(self, plan: RabbitPlan) -> Mapping[str, Any]:
+        """The settings of servers, and of the queue."""
+        mirrors = {
+            "ha-sync-mode": plan.queue.sync,
+            "ha-promote-on-failure": plan.queue.promote_on_failure,
+        }
+        return {
+            "cluster_partition_handling": plan.target.partition_handling,
+            "net_ticktime": plan.target.net_ticktime,
+            "queue": plan.queue.kind,
+            **(mirrors if plan.queue.kind == "classic" else {}),
+            **plan.target.settings,
+        }
+
+    def reported(self, node: Node, plan: RabbitPlan) -> Mapping[str, str]:
+        """The management API shows few settings of servers, and all of the queue."""
+        of_node = f"/api/nodes/{quote(_erlang_name(node.address))}?columns=net_ticktime"
+        queue = api(node.address, _QUEUE_PATH, timeout_s=10)
+        policy: Mapping[str, Any] = queue.get("effective_policy_definition") or {}
+        found = {"queue": queue["type"], **api(node.address, of_node, timeout_s=10), **policy}
+        return {name: setting_text(value) for name, value in found.items()}
+
+    def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+        """The settings of servers, and of the queue."""
+        with suppress(Exception):  # a plan of a later version
+            return {"server": self.wanted(RabbitPlan.model_validate(plan))}
+        return super().stored_request(plan)
+
+    def read_log(self, node: Node, partition: int, plan: RabbitPlan, *, timeout_s: float) -> Log:
+        """Its replica of the stream."""
+        del partition
+        client = RabbitClient(node.address, plan)
+        try:
+            return client.read_stream(timeout_s=min(timeout_s, _DRAIN_S))
+        finally:
+            client.close()
+
+    def connect(self, address: str, plan: RabbitPlan) -> RabbitClient:
+        """One connection of the workload."""
+        return RabbitClient(address, plan)
+
+
+_COLUMNS: Final = "leader,node,online,synchronised_slave_nodes,state"
+
+
+def _names(node: Node) -> dict[str, str]:
+    """The servers' own names, by those that Erlang has for them."""
+    lines = node.admin(["cat", f"{NODE_DATA}/addresses"]).output.splitlines()
+    return {_erlang_name(address): name for name, address in map(str.split, lines)}
+
+
+def _is_joined(node: Node, servers: int) -> bool:
+    """Whether a server runs with all others, and nothing between them is cut."""
+    found = asked(node.address, "/api/nodes?columns=running,partitions", timeout_s=4)
+    return (
+        found is not None
+        and sum(each.get("running", False) for each in found) == servers
+        and not any(each.get("partitions") for each in found)
+    )

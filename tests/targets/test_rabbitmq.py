@@ -1,0 +1,259 @@
+"""RabbitMQ's client, against a broker that does what is requested first and then fails: only what
+proves that nothing was changed ends an operation in fail, and no element is removed unseen."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pika.exceptions import AMQPConnectionError, NackError, StreamLostError, UnroutableError
+
+from harness.errors import PlanError
+from harness.plan import parse_plan
+from harness.protocols import FAIL, INFO, OK, Completion, Invoke, invoke
+from harness.run.resolving import resolve
+from harness.servers import Log, NotSent, Server
+from targets import rabbitmq
+from targets.rabbitmq import ERRORS, NACK, RabbitClient, RabbitMQ, RabbitPlan
+from tests.fixtures.dry_run import DryRunNode
+
+PLAN: dict[str, Any] = {"schema": 1, "name": "p", "target": {"system": "rabbitmq"}}
+
+
+def plan_of(**sections: Any) -> RabbitPlan:
+    plan = resolve(parse_plan({**PLAN, "workload": {"name": "queue", "duration_s": 1}, **sections}))
+    assert isinstance(plan.plan, RabbitPlan)
+    return plan.plan
+
+
+class Broker:
+    """A queue, or a stream, and the one connection to it. `fails`: what the next request raises
+    once it is done; `silent`: the next delivery does not arrive, nor the next acknowledgement."""
+
+    def __init__(self) -> None:
+        self.stored, self.out = deque[bytes](), list[bytes]()
+        self.fails: Exception | None = None
+        self.refuses = self.silent = self.is_stream = False
+        self.elsewhere = self.published = 0
+
+    def __call__(self, parameters: Any) -> Broker:
+        if self.refuses:
+            raise AMQPConnectionError
+        return self
+
+    def channel(self) -> Broker:
+        return self
+
+    def confirm_delivery(self) -> None: ...
+
+    def basic_qos(self, prefetch_count: int) -> None: ...
+
+    def cancel(self) -> None: ...
+
+    def messages(self, address: str, *, timeout_s: float) -> int:
+        return len(self.stored) + len(self.out) + self.elsewhere
+
+    def close(self) -> None:
+        self.stored.extendleft(reversed(self.out))
+        self.out.clear()
+
+    def basic_publish(
+        self, exchange: str, queue: str, body: bytes, properties: Any, *, mandatory: bool
+    ) -> None:
+        assert (exchange, mandatory, properties.delivery_mode) == ("", True, 2)
+        self.published += 1
+        error, self.fails = self.fails, None
+        if not isinstance(error, UnroutableError):
+            self.stored.append(body)
+        if error:
+            raise error
+
+    def basic_get(self, queue: str) -> tuple[Any, Any, bytes | None]:
+        if not self.stored:
+            return None, None, None
+        self.out.append(self.stored.popleft())
+        if self.fails:
+            raise self.fails
+        return SimpleNamespace(delivery_tag=len(self.out)), None, self.out[-1]
+
+    def basic_ack(self, delivery_tag: int, *, multiple: bool = False) -> None:
+        if self.silent:
+            raise StreamLostError
+        if not self.is_stream:
+            self.out.clear()
+
+    def consume(self, queue: str, *, inactivity_timeout: float, **_: Any) -> Iterator[Any]:
+        for offset, body in enumerate([*self.stored]):
+            if self.fails:
+                raise self.fails
+            if not self.is_stream:
+                self.out.append(self.stored.popleft())
+            headers = SimpleNamespace(headers={"x-stream-offset": offset})
+            yield SimpleNamespace(delivery_tag=offset + 1), headers, body
+        while True:
+            yield None, None, None
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
+    made = Broker()
+    monkeypatch.setattr("pika.BlockingConnection", made)
+    monkeypatch.setattr(rabbitmq, "messages_of", made.messages)
+    monkeypatch.setattr(rabbitmq, "_DRAIN_S", 0.1)
+    return made
+
+
+def called(*ops: Invoke) -> list[Completion]:
+    client = RabbitClient("127.0.0.1", plan_of())
+    try:
+        return [client.call(op) for op in ops]
+    finally:
+        client.close()
+
+
+def outcome(op: Invoke) -> tuple[str, str | None, Any]:
+    ((type_, _, error, _, result),) = called(op)
+    return type_, error, result
+
+
+def test_elements_come_out_once(broker: Broker) -> None:
+    put = [invoke("enqueue", value) for value in (1, 2, 3, 4)]
+    done = called(*put, invoke("dequeue"), invoke("drain"), invoke("drain"), invoke("dequeue"))
+    assert [each[0] for each in done] == [OK] * 8
+    assert [each[4] for each in done[4:]] == [1, (2, 3, 4), (), None]
+    assert (broker.stored, broker.out, broker.published) == (deque(), [], 4)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "stored"),
+    [
+        (UnroutableError([]), (FAIL, "Unroutable", None), []),
+        (NackError([]), (INFO, NACK, None), [b"1"]),
+    ],
+)
+def test_a_message_is_published_once_and_its_error_decides(
+    broker: Broker, error: Exception, expected: tuple[str, str, None], stored: list[bytes]
+) -> None:
+    broker.fails = error
+    assert outcome(invoke("enqueue", 1)) == expected
+    assert (broker.published, [*broker.stored]) == (1, stored)
+    assert all(row.ends == FAIL and row.why for row in ERRORS)
+
+
+def test_a_publish_without_an_answer_is_unknown(broker: Broker) -> None:
+    broker.fails = StreamLostError()
+    with pytest.raises(StreamLostError):
+        called(invoke("enqueue", 1))
+    assert (broker.published, [*broker.stored]) == (1, [b"1"])
+
+
+def test_without_a_connection_nothing_was_sent(broker: Broker) -> None:
+    broker.refuses = True
+    with pytest.raises(NotSent):
+        called(invoke("enqueue", 1))
+
+
+@pytest.mark.parametrize("f", ["dequeue", "drain"])
+def test_what_does_not_arrive_is_not_acknowledged_and_stays(broker: Broker, f: str) -> None:
+    called(invoke("enqueue", 1), invoke("enqueue", 2))
+    broker.fails = StreamLostError()
+    assert outcome(invoke(f)) == (FAIL, "NotDelivered", None)
+    broker.fails = None
+    assert outcome(invoke("drain")) == (OK, None, (1, 2))
+
+
+@pytest.mark.parametrize("f", ["dequeue", "drain"])
+def test_what_arrived_is_known_though_its_acknowledgement_is_lost(broker: Broker, f: str) -> None:
+    called(invoke("enqueue", 1))
+    broker.silent = True
+    assert outcome(invoke(f)) == (OK, None, 1 if f == "dequeue" else (1,))
+    broker.silent = False
+    assert outcome(invoke("drain")) == (OK, None, (1,))  # at least once
+
+
+def test_a_drain_that_got_less_than_there_is_has_failed_and_removed_nothing(
+    broker: Broker,
+) -> None:
+    called(invoke("enqueue", 1))
+    broker.elsewhere = 1
+    assert outcome(invoke("drain")) == (FAIL, "NotDelivered", None)
+    broker.elsewhere = 0
+    assert outcome(invoke("drain")) == (OK, None, (1,))
+
+
+def test_a_stream_is_read_to_as_much_as_there_is_or_not_at_all(broker: Broker) -> None:
+    broker.is_stream = True
+    called(*(invoke("append", value, 0) for value in (5, 7)))
+    node, plan = DryRunNode("n1", frozenset({"server"}), "127.0.0.1"), plan_of()
+    assert RabbitMQ().read_log(node, 0, plan, timeout_s=9) == Log(0, 2, [(0, 5), (1, 7)])
+    broker.elsewhere = 1
+    with pytest.raises(TimeoutError):
+        RabbitMQ().read_log(node, 0, plan, timeout_s=9)
+
+
+NAMES = {f"n{number}": f"198.18.0.1{number}" for number in (1, 2, 3)}
+ERLANG = {name: f"rabbit@{address}" for name, address in NAMES.items()}
+
+
+@pytest.mark.parametrize(
+    ("queue", "partitions", "leader", "members"),
+    [
+        ({"leader": "n2", "online": ["n1", "n2"]}, [], "n2", ("n1", "n2")),
+        ({"node": "n1", "synchronised_slave_nodes": ["n3"]}, [], "n1", ("n1", "n3")),
+        ({"node": "n1", "state": "down"}, [], "n1", ()),
+        ({"leader": "n2", "online": ["n1", "n2", "n3"]}, ["n3"], "n2", ()),
+    ],
+)
+def test_who_leads_and_is_in_sync_is_what_a_server_knows_of_the_queue(
+    monkeypatch: pytest.MonkeyPatch,
+    queue: dict[str, Any],
+    partitions: list[str],
+    leader: str,
+    members: tuple[str, ...],
+) -> None:
+    def named(value: Any) -> Any:
+        return (
+            [named(each) for each in value] if isinstance(value, list) else ERLANG.get(value, value)
+        )
+
+    of_queue = {key: named(value) for key, value in queue.items()}
+    answers = {"queues": of_queue, "nodes": {"partitions": named(partitions)}}
+    monkeypatch.setattr(rabbitmq, "_names", lambda node: {v: k for k, v in ERLANG.items()})
+    monkeypatch.setattr(rabbitmq, "asked", lambda _, path, timeout_s: answers[path.split("/")[2]])
+    node = DryRunNode("n2", frozenset({"server"}), NAMES["n2"])
+    view = RabbitMQ().observe(node, plan_of(), timeout_s=1)
+    assert view is not None
+    (seen,) = view.partitions
+    assert (seen.leader, seen.members, view.authority) == (leader, members, leader == "n2")
+    answers["nodes"] = None
+    assert RabbitMQ().observe(node, plan_of(), timeout_s=1) is None
+
+
+def test_settings_are_in_the_files_and_names_are_addresses() -> None:
+    target = {"system": "rabbitmq", "partition_handling": "autoheal", "net_ticktime": 8}
+    plan, server = plan_of(target=target), Server("n2", NAMES["n2"], NAMES)
+    lines = RabbitMQ().files(server, plan)["rabbitmq.conf"].decode().splitlines()
+    assert "cluster_partition_handling = autoheal" in lines
+    assert "net_ticktime = 8" in lines
+    assert "cluster_formation.classic_config.nodes.3 = rabbit@198.18.0.13" in lines
+    assert "RABBITMQ_NODENAME=rabbit@198.18.0.12" in RabbitMQ().argv(server, plan)
+
+
+@pytest.mark.parametrize(
+    ("sections", "key"),
+    [
+        ({"queue": {"kind": "stream"}}, "workload.name"),
+        ({"workload": {"name": "append", "duration_s": 1}}, "workload.name"),
+        ({"target": {"system": "rabbitmq", "settings": {"x": 1}}}, 'target.settings."x"'),
+        ({"target": {"system": "rabbitmq", "version": "3.13.0"}}, "target.version"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(sections: dict[str, Any], key: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        plan_of(**sections)
+    assert refused.value.key == key
+    stream = {"queue": {"kind": "stream"}, "workload": {"name": "append", "duration_s": 1}}
+    assert plan_of(**stream).queue.kind == "stream"
