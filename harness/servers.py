@@ -538,19 +538,21 @@ class ServerSystem(Target[PlanT]):
 
     def for_hosts(self, plan: PlanT, say: Callable[[str], None]) -> Ingredients:
         """What hosts must have, and what is copied to them."""
+        source = self.source.of(plan.target.version)
         recipe = self.recipe(plan.target.version)
         folders = {java.kept_jars(recipe, say): recipe.jar_folder} if recipe.jars else {}
         folders |= {kept_program(recipe, say): PROGRAMS} if recipe.fetched else {}
         image = ImageRef(
-            reference=f"{self.source.package} {recipe.version or 'of the hosts'}",
+            reference=f"{source.package} {recipe.version or 'of the hosts'}",
             id=recipe.digest() if folders else "",
             version=recipe.version,
         )
-        return Ingredients(image=image, folders=folders, programs=self.source.needed)
+        return Ingredients(image=image, folders=folders, programs=source.needed)
 
     def recipe(self, version: str | None) -> Recipe:
         """The image of a version."""
-        return self.source.recipe(self.plugin, self.source.version(version))
+        chosen = self.source.version(version)
+        return self.source.of(chosen).recipe(self.plugin, chosen)
 
     def check_version(self, version: str, *, key: str) -> None:
         """Refuse versions that the source does not have."""
@@ -613,14 +615,14 @@ class ServerSystem(Target[PlanT]):
             view = self.observe(node, plan, timeout_s=_ASK_S)
             if view is None:
                 return f"{node.name} does not answer"
-            (seen,) = view.partitions
-            if seen.leader is None:
-                return f"{node.name} has no leader"
-            if view.authority and len(seen.members) != plan.replicas:
-                return f"in sync with {node.name} are {list(seen.members)}"
+            for seen in view.partitions:
+                if seen.leader is None:
+                    return f"{node.name} has no leader"
+                if view.authority and len(seen.members) != plan.replicas:
+                    return f"in sync with {node.name} are {list(seen.members)}"
+                leaders.add(seen.leader)
             if not self.is_ready(node, plan):
                 return f"{node.name} is not ready"
-            leaders.add(seen.leader)
         return None if len(leaders) == 1 else f"several lead: {sorted(leaders)}"
 
     def observe(self, node: Node, plan: PlanT, *, timeout_s: float) -> NodeView | None:

@@ -115,6 +115,7 @@ class Source:
     versions  those that a plan may name, the default first, each with its SHA-256 (several, with
               spaces between, where machines differ), which is empty where the client checks it
     further   other packages of the distribution that it needs
+    others    sources of other versions
     """
 
     client: ClassVar[str]
@@ -122,6 +123,11 @@ class Source:
     program: str
     versions: Mapping[str, str] = field(default_factory=dict)
     further: tuple[str, ...] = ()
+    others: tuple[Source, ...] = ()
+
+    def of(self, version: str | None) -> Source:
+        """The source that has this version."""
+        return next((each for each in self.others if version in each.versions), self)
 
     @property
     def command(self) -> str:
@@ -137,11 +143,12 @@ class Source:
         """The version for a plan that names this one, or none. Raises PlanError."""
         if not wanted:
             return next(iter(self.versions), None)
-        if wanted not in self.versions:
+        if wanted not in self.of(wanted).versions:
+            known = [version for each in (self, *self.others) for version in each.versions]
             raise PlanError(
                 f"{self.package} has no version {wanted} here",
                 key=key,
-                hint=f"there are: {', '.join(self.versions)}" if self.versions else "leave it out",
+                hint=f"there are: {', '.join(known)}" if known else "leave it out",
             )
         return wanted
 
