@@ -37,7 +37,7 @@ from harness.protocols.explanations import (
 )
 
 _DATED: Final = re.compile(
-    rb"(?:\[|raft)?(\d{4})[-/](\d\d)[-/](\d\d) (\d\d:\d\d:\d\d)(?:[.,](\d+))?\S* "
+    rb"(?:\[\d+\] )?(?:\[|raft)?(\d{4})[-/](\d\d)[-/](\d\d) (\d\d:\d\d:\d\d)(?:[.,](\d+))?\S* "
 )
 _LEVEL: Final = re.compile(rb"\A\w+ ")
 _BYTES_AT_MOST: Final = 256 * 1024 * 1024
