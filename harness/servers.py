@@ -705,7 +705,9 @@ class ServerSystem(Target[PlanT]):
     def read_all(
         self, cluster: Cluster, plan: PlanT, *, reader: str, timeout_s: float
     ) -> tuple[pa.Table, list[End]]:
-        """All that one server has of every partition; tried again until the time is up."""
+        """All that one server has of every partition; tried again until the time is up. A server
+        that is not in sync then shows only what it has: what it lacks it may get yet, and what it
+        has may be taken back."""
         import pyarrow as pa  # which takes as long to import as a target does
 
         from harness.history import READS
@@ -726,7 +728,7 @@ class ServerSystem(Target[PlanT]):
         self, cluster: Cluster, plan: PlanT, reader: str, partition: int, deadline: float
     ) -> tuple[Sequence[tuple[int, int]], End]:
         """What one server has of a partition, or why that is not known."""
-        log, seen, error = None, None, "no server leads"
+        log, seen, name, error = None, None, None, "no server leads"
         while log is None and (left_s := deadline - time.monotonic()) > 0:
             for node in cluster.nodes.values():
                 view = self.observe(node, plan, timeout_s=_ASK_S)
@@ -740,6 +742,12 @@ class ServerSystem(Target[PlanT]):
                 error = f"{type(failed).__name__}: {failed}"[:200]
             if log is None:
                 time.sleep(_POLL_S)
+        members = seen.members if seen else ()
+        if log is not None and name not in members:
+            error = (
+                f"it is not in sync with the leader, {seen.leader if seen else 'which is unknown'}"
+            )
+        whole = log is not None and name in members
         end = End(
             partition=partition,
             log_start_offset=log and log.start,
@@ -747,9 +755,9 @@ class ServerSystem(Target[PlanT]):
             position=log and log.end,
             leader=seen.leader if seen else None,
             leader_epoch=seen.leader_epoch if seen else None,
-            members=seen.members if seen else (),
-            complete=log is not None,
-            error=f"{reader}: {error}" if log is None else None,
+            members=members,
+            complete=whole,
+            error=None if whole else f"{reader}: {error}",
         )
         return (log.records if log else ()), end
 

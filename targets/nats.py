@@ -382,14 +382,14 @@ name = "append"
 
     def report(self, address: str, *, timeout_s: float) -> Report | None:
         """Of the stream; where there is none, who leads the metadata. Only a leader knows who is
-        current."""
+        current, and the term of a server without a leader is only that of its own candidacies."""
         jsz = _monitor(address, _JSZ, timeout_s=timeout_s)
         if jsz is None:
             return None
         stream = _stream_of(jsz)
         group = jsz.get("meta_cluster") or {} if stream is None else stream.get("cluster") or {}
         leader, term = group.get("leader") or None, 0
-        if stream is not None:
+        if stream is not None and leader is not None:
             raftz = _monitor(address, "raftz?acc=$G", timeout_s=timeout_s) or {}
             groups = raftz.get("$G", {}).items()
             term = max((int(g["term"]) for name, g in groups if name.startswith("S-")), default=1)

@@ -2,9 +2,9 @@
 
 Survivors come from complete reads (truth rule 3). So a partition that any reader read to its end
 without an error is judged by the rows of the first of those alone; what the others saw of it counts
-only as a second opinion. Where readers are replicas, all rows count: what is lost is on none of
-them. So they do where no reader was complete: what was seen was there, and what was not seen may be
-there.
+only as a second opinion. Where readers are replicas, the rows of all that are complete count: what
+is lost is on none of them. Where no reader was complete, all rows count: what was seen was there,
+and what was not seen may be there.
 
 Readers agree on a partition when they met the same records there: equal numbers of rows and equal
 sums of two 64-bit mixes of key, offset and value (the finalizer of MurmurHash3), from the latest of
@@ -159,8 +159,14 @@ class Readers:
     def judged(self, rows: Reads) -> Reads:
         """The rows of the readers that are believed on their partitions."""
         first = {end.partition: end.readers[0] for end in self._ends.values() if end.readers}
-        if not first or self._replicas:
+        if not first:
             return rows
+        if self._replicas:
+            chosen = np.ones(len(rows.partition), np.bool_)
+            for end in self._ends.values():
+                if end.readers:
+                    chosen &= (rows.partition != end.partition) | _of(rows.reader, end.readers)
+            return rows if chosen.all() else some(rows, chosen)
         if set(first.values()) == set(rows.reader.names) and len(rows.reader.names) == 1:
             return rows
         place = {name: code for code, name in enumerate(rows.reader.names)}

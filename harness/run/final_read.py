@@ -310,13 +310,21 @@ def read_everything(
 
 
 def _all(replicas: Mapping[str, Read]) -> Mapping[str, Read]:
-    """What each replica holds: no read is complete unless all are, since what is lost is on none
-    of them."""
-    why = next((end.error for _, ends in replicas.values() for end in ends if end.error), None)
-    if why is None:
+    """What each replica has: no read is complete unless those of all that were in sync are, since
+    what is lost is on none of them."""
+    unread = [
+        end.error
+        for name, (_, ends) in replicas.items()
+        for end in ends
+        if not end.complete and name in end.members
+    ]
+    if not unread:
         return replicas
     return {
-        name: (table, [replace(end, complete=False, error=end.error or why) for end in ends])
+        name: (
+            table,
+            [replace(end, complete=False, error=end.error or unread[0]) for end in ends],
+        )
         for name, (table, ends) in replicas.items()
     }
 

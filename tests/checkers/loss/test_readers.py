@@ -150,9 +150,8 @@ def test_the_mix_is_murmurhashs() -> None:
 
 
 def test_what_any_replica_has_counts_and_what_others_read_does_not() -> None:
-    rows = reads(*RECORDS)
-    for replicas, counted in ((True, 4), (False, 2)):
+    rows = reads(*RECORDS, ("c", None, 5, 0, 2))
+    for replicas, readers, counted in ((True, BOTH, 4), (False, BOTH, 2), (True, (), 5)):
         promises = Promises(readers_are_replicas=replicas)
-        of = Readers(replace(facts(end()), promises=promises))
-        assert of.count_together is replicas
+        of = Readers(replace(facts(end(readers=readers)), promises=promises))
         assert len(of.judged(rows).value) == counted

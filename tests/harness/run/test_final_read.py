@@ -146,18 +146,23 @@ def test_both_readers_are_filed(
     assert rows == sum(len(target.found[reader][0]) for reader in asked)
 
 
-def test_replicas_are_all_read_and_what_one_may_hold_is_not_lost(tmp_path: Path) -> None:
-    good = {name: ([0, 1], END) for name in ("n1", "n2", "n3")}
-    for folder, found, complete in (
-        ("well", good, [True] * 3),
-        ("one", {**good, "n2": ([], replace(HALF, error="n2: gone"))}, [False] * 3),
-    ):
+@pytest.mark.parametrize(
+    ("in_sync", "complete"),
+    [(("n1", "n2", "n3"), [False] * 3), (("n1", "n3"), [True, False, True])],
+)
+def test_replicas_are_all_read_and_what_one_may_have_is_not_lost(
+    in_sync: tuple[str, ...], complete: list[bool], tmp_path: Path
+) -> None:
+    end, why = replace(END, members=in_sync), "n2: gone"
+    well = {name: ([0, 1], end) for name in ("n1", "n2", "n3")}
+    one = {**well, "n2": ([], replace(end, complete=False, error=why))}
+    for folder, found, expected in (("well", well, [True] * 3), ("one", one, complete)):
         (tmp_path / folder).mkdir()
         target = FakeTarget(found)
         ends = pq.read_table(read_all(target, tmp_path / folder).ends).to_pylist()
         assert target.asked == [row["reader"] for row in ends] == list(found)
-        assert [row["complete"] for row in ends] == complete
-        assert {row["error"] for row in ends} == ({None} if all(complete) else {"n2: gone"})
+        assert [row["complete"] for row in ends] == expected
+        assert [row["error"] for row in ends] == [None if ok else why for ok in expected]
 
 
 def test_what_was_read_is_filed_with_its_reader_and_in_the_runs_time(tmp_path: Path) -> None:
