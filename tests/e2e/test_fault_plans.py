@@ -19,13 +19,14 @@ from tests.fixtures.budget import FULL
 
 ROOT = Path(__file__).parents[2]
 CHOICE: dict[str, tuple[str, ...]] = {
-    "stale-reads": ("workload.duration_s=13", "faults.0.at_s=2", "faults.0.for_s=6"),
-    "restart-quickly": (),
+    "etcd/stale-reads": ("workload.duration_s=13", "faults.0.at_s=2", "faults.0.for_s=6"),
+    "nats/power-loss-all": ("workload.duration_s=16", "faults.0.at_s=3", "faults.0.for_s=1"),
+    "redis/restart-quickly": (),
 }
 """How `make test` shortens the plans that it runs; other files show the rest in less time."""
 FOLDERS = (
     *("faults", "versions", "zookeeper", "etcd", "groups", "transactions", "track-record"),
-    *("claims", "postgresql", "redis"),
+    *("claims", "nats", "postgresql", "redis"),
 )
 STOPS, GOES_ON = {"minority-stops", "four-of-seven-servers"}, {"majority-goes-on", "observers"}
 """Plans that claim more than that nothing is lost: that nothing is acknowledged while there is no
@@ -60,6 +61,11 @@ PLANS.append(ROOT / "plans" / "isr-cells.toml")
 pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 
 
+def named(path: Path) -> str:
+    """Systems have plans of the same name."""
+    return f"{path.parent.name}/{path.stem}"
+
+
 def test_a_plan_is_valid_and_has_a_description() -> None:
     for path in PLANS:
         plan = load_plan(path)
@@ -69,13 +75,13 @@ def test_a_plan_is_valid_and_has_a_description() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, marks=[pytest.mark.full] * (path.stem not in CHOICE)) for path in PLANS],
-    ids=lambda path: path.stem,
+    [pytest.param(path, marks=[pytest.mark.full] * (named(path) not in CHOICE)) for path in PLANS],
+    ids=lambda path: named(path),
 )
 def test_a_plan_has_the_verdict_that_it_expects(path: Path, tmp_path: Path) -> None:
     # Some plans show that a version does not support a setting.
     command = [sys.executable, "-m", "ackloss", "run", str(path), "--json", "--force"]
-    sets = [] if FULL else [part for each in CHOICE[path.stem] for part in ("--set", each)]
+    sets = [] if FULL else [part for each in CHOICE[named(path)] for part in ("--set", each)]
     done = subprocess.run(
         [*command, "--out", str(tmp_path), *sets],
         cwd=ROOT,
