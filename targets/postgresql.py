@@ -406,6 +406,7 @@ name = "set"
         del server, plan
         start = (
             f"[ -d {_DATA} ] || install -d -o postgres -g postgres -m 700 {_DATA}; "
+            f"chmod 755 {NODE_DATA}/{STORED}; "  # which etcd may have made, for root alone
             "exec setpriv --reuid=postgres --regid=postgres --clear-groups "
             f"env PYTHONPATH={PROGRAMS} HOME={_DATA} "
             f"/usr/bin/python3 -m patroni {NODE_DATA}/patroni.yml"
