@@ -503,8 +503,13 @@ name = "set"
             yield Happened(kind="starts", line=start, text="started")
 
     def replicated(self, plan: Mapping[str, Any]) -> tuple[str, Any] | None:
-        """Standbys lag unless they are synchronous."""
-        return ("target.synchronous", "on") if plan["target"]["synchronous"] == "off" else None
+        """Standbys lag unless they are synchronous, or where a client ends the wait for them. With
+        `on`, Patroni may turn the wait off."""
+        if plan["target"]["synchronous"] == "off":
+            return "target.synchronous", "strict"
+        return (
+            ("workload.on_timeout", "cut") if plan["workload"]["on_timeout"] == "cancel" else None
+        )
 
     def reported(self, node: Node, plan: PostgresqlPlan) -> dict[str, str]:
         """What PostgreSQL uses, and what Patroni has in etcd."""

@@ -148,7 +148,7 @@ MAJORITY_CAUSES: Final[Mapping[str, str]] = {
 ASYNCHRONOUS_CAUSES: Final[Mapping[str, str]] = {
     **MAJORITY_CAUSES,
     BEHIND: "They were acknowledged before another server had them, and one that had not received "
-    "them was elected: replication is asynchronous",
+    "them was elected: the acknowledgement did not wait for replication",
 }
 """Of a leader that need not wait for the others."""
 

@@ -279,6 +279,17 @@ def test_logs_say_with_which_log_a_server_started_and_was_promoted() -> None:
     ]
 
 
-def test_what_would_have_kept_a_write_is_said_of_asynchronous_standbys_only() -> None:
-    for mode, change in (("off", ("target.synchronous", "on")), ("on", None), ("strict", None)):
-        assert Postgresql().replicated({"target": {"synchronous": mode}}) == change
+@pytest.mark.parametrize(
+    ("synchronous", "on_timeout", "change"),
+    [
+        ("off", "cut", ("target.synchronous", "strict")),
+        ("off", "cancel", ("target.synchronous", "strict")),
+        ("on", "cancel", ("workload.on_timeout", "cut")),
+        ("strict", "cut", None),
+    ],
+)
+def test_what_would_have_kept_a_write_is_said_where_nothing_waits_for_standbys(
+    synchronous: str, on_timeout: str, change: tuple[str, str] | None
+) -> None:
+    plan = {"target": {"synchronous": synchronous}, "workload": {"on_timeout": on_timeout}}
+    assert Postgresql().replicated(plan) == change
