@@ -52,9 +52,9 @@ LIBRARIES = {
     "pyspark only in checkers and the lake": (["pyspark"], ["checkers", "analysis.lake"]),
     "deltalake only in the lake": (["deltalake"], ["analysis.lake"]),
     "matplotlib only in analysis": (["matplotlib"], ["analysis"]),
-    "scipy only in analysis and the checker of transactions": (
+    "scipy only in analysis and the checkers of transactions": (
         ["scipy"],
-        ["analysis", "checkers.transactional_log"],
+        ["analysis", "checkers.graphs"],
     ),
     "jinja2 only in reports": (["jinja2"], ["reports"]),
     "docker only in clusters and images": (["docker"], ["harness.clusters", "harness.images"]),

@@ -28,21 +28,20 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 
-from checkers.transactional_log import cycles, positions, values
-from checkers.transactional_log.columns import (
+from checkers.graphs.columns import (
     ABSENT,
     POLLING,
     SUBSCRIBE,
-    History,
-    MicroOps,
     Ops,
     codes_of,
-    history_of,
     named,
     ordered,
     starts,
 )
-from checkers.transactional_log.cycles import Cycles, cycles_of, edges_of, joined
+from checkers.graphs.cycles import joined
+from checkers.transactional_log import cycles, positions, values
+from checkers.transactional_log.columns import History, MicroOps, history_of
+from checkers.transactional_log.cycles import Cycles, cycles_of, edges_of
 from checkers.transactional_log.positions import DIRTY_READ, Lag, worst_lag
 from checkers.transactional_log.values import (
     NOWHERE,

@@ -34,20 +34,20 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.transactional_log import values
-from checkers.transactional_log.columns import (
+from checkers.graphs.columns import (
     ABSENT,
     ASSIGN,
     POLLING,
     SUBSCRIBE,
-    History,
-    MicroOps,
     begins,
     codes_of,
     ordered,
     starts,
 )
-from checkers.transactional_log.cycles import Edges, polled
+from checkers.graphs.cycles import Edges
+from checkers.transactional_log import values
+from checkers.transactional_log.columns import History, MicroOps
+from checkers.transactional_log.cycles import polled
 from checkers.transactional_log.values import NOWHERE, Found, Versions, versions_of
 from harness.models.micro_ops import (
     ASSIGNED,

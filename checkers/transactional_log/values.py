@@ -54,7 +54,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from checkers.transactional_log.columns import ABSENT, History, Ops, codes_of, named
+from checkers.graphs.columns import ABSENT, Ops, codes_of, named
+from checkers.transactional_log.columns import History
 from harness.models.micro_ops import POLL, SEND, TEXT, UNCOMMITTED
 from harness.protocols import NULL, Bools, Ints
 from harness.protocols.runs import FAIL, INFO, OK
