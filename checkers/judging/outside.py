@@ -12,6 +12,9 @@
                  ...], ...}]. `assign` and `subscribe` with the keys that the process polls from
                  then on. Beside the value, `rebalance-log`: [{"keys": [key, ...]}, ...], what was
                  reassigned. All become the micro-operations of `harness.models.micro_ops`
+    list-append  `txn` of ["append", key, value] and ["r", key, null], answered ["r", key, [value,
+                 ...]] (null: the empty list)
+    rw-register  `txn` of ["w", key, value] and ["r", key, null], answered ["r", key, value]
 
 A key is in `key`, or as Jepsen's independent tests have it in the value: [key, value]. A set and a
 log are judged key by key, as registers are. Keys differ as JSON writes them: 1 is not "1".
@@ -55,13 +58,27 @@ from harness.errors import HistoryError, PlanError
 from harness.history import HISTORY, READS
 from harness.history.outside import TYPES, Complain, complaint, integer, operations, run_id_of
 from harness.history.parquet_writer import ParquetWriter
-from harness.models import APPEND, LOG, MODELS, QUEUE, REGISTER, SET, TRANSACTION
-from harness.models.micro_ops import ASSIGNED, POLL, REBALANCED, SEND, TEXT, WIDTH
+from harness.models import (
+    APPEND,
+    LIST_APPEND,
+    LOG,
+    MODELS,
+    QUEUE,
+    REGISTER,
+    RW_REGISTER,
+    SET,
+    TRANSACTION,
+    micro_ops,
+)
+from harness.models.micro_ops import ASSIGNED, POLL, READ, REBALANCED, SEND, TEXT, WIDTH
 from harness.protocols import NULL, Checker, Facts, Gaps, Ints, PartitionEnd, Promises
 
 NOT_FINAL: Final = "no read begins after the last add has completed"
 
-MODELS_OUTSIDE: Final = (LOG.name, REGISTER.name, SET.name, QUEUE.name, TRANSACTION.name)
+MODELS_OUTSIDE: Final = (
+    *(LOG.name, REGISTER.name, SET.name, QUEUE.name, TRANSACTION.name),
+    *(LIST_APPEND.name, RW_REGISTER.name),
+)
 """The models whose operations are read from histories from outside; of a checker that judges
 several, the first is meant."""
 
@@ -71,6 +88,16 @@ _FUNCTIONS: Final = {name: MODELS[name].functions for name in MODELS_OUTSIDE} | 
 _KNOWN: Final = frozenset().union(*_FUNCTIONS.values())
 _ASSIGNING: Final = frozenset({"assign", "subscribe"})
 _TRANSACTIONS: Final = frozenset({"txn", "send", "poll"})
+_WRITES: Final = {
+    LIST_APPEND.name: ("append", micro_ops.APPEND),
+    RW_REGISTER.name: ("w", micro_ops.WRITE),
+}
+"""The word for a write, and the micro-operation."""
+_WORDS: Final = {
+    TRANSACTION.name: _TRANSACTIONS,
+    **{model: frozenset({word, "r"}) for model, (word, _) in _WRITES.items()},
+}
+"""What transactions of each model do."""
 _FORM: Final = 'a micro-operation is ["send", key, value], ["poll"] or ["poll", {key: pairs}]'
 
 _COLUMNS: Final = (
@@ -111,7 +138,7 @@ def convert(file: Path, folder: Path, model: str = LOG.name) -> Facts:
     with ParquetWriter(history, HISTORY, run_id=run_id) as parts:
         rows = _Rows(model, parts)
         taken = _Operations(model, rows)
-        for line, op in operations(file, repeats=model == TRANSACTION.name):
+        for line, op in operations(file, repeats=model in _WORDS):
             taken.take(op, line, complaint(file, line))
         taken.end(file)
         rows.flush()
@@ -282,6 +309,8 @@ class _Operations:
         f, kind = op["f"], op["type"]
         if self._model == TRANSACTION.name:
             return self._transaction(op, begun, complain)
+        if self._model in _WRITES:
+            return self._elle(op, begun, complain)
         if self._model == QUEUE.name:
             return self._of_queue(op, begun, complain)
         key, given = op.get("key"), op.get("value")
@@ -382,6 +411,33 @@ class _Operations:
                 numbers += REBALANCED, self._log(key, complain), NULL, NULL
         return _Fields(given=sends, elements=np.array(numbers, np.int64))
 
+    def _elle(self, op: dict[str, Any], begun: _Begun | None, complain: Complain) -> _Fields:
+        """The micro-operations of a transaction on lists or registers; its value numbers it."""
+        given, numbers = op.get("value"), list[int]()
+        word, kind = _WRITES[self._model]
+        own = len(self._rows) if begun is None else begun.fields.value
+        if given is None or _is_keyword(given):
+            return _Fields(value=own)
+        for micro in given if isinstance(given, list) else [given]:
+            match micro:
+                case ["r", key] | ["r", key, _] if op["type"] != "ok":
+                    numbers += READ, self._log(key, complain), NULL, NULL
+                case ["r", key, list() as found] if word == "append":
+                    read = [self._number(each, complain) for each in found]
+                    numbers += micro_ops.read_of(self._log(key, complain), read)
+                case ["r", key] | ["r", key, None]:
+                    numbers += micro_ops.read_of(self._log(key, complain), None)
+                case ["r", key, value] if word == "w":
+                    number = self._number(value, complain)
+                    numbers += micro_ops.read_of(self._log(key, complain), number)
+                case [str(f), key, value] if f == word:
+                    numbers += kind, self._log(key, complain), NULL, self._number(value, complain)
+                case _:
+                    raise complain(
+                        f'{micro!r:.80} is not ["{word}", key, value] or ["r", key, value]', "value"
+                    )
+        return _Fields(value=own, elements=np.array(numbers, np.int64))
+
     def _log(self, key: Any, complain: Complain, *, in_object: bool = False) -> int:
         """The number of a log's key; of one in an object that JSON writes as an integer, a number
         that stands for it until all keys are known."""
@@ -445,7 +501,7 @@ class _Operations:
             if f in _TRANSACTIONS and isinstance(op.get("value"), list):
                 did = {str(micro[0]) for micro in op["value"] if isinstance(micro, list) and micro}
                 holds = f"transactions of {' and '.join(sorted(did))}"
-                judged = judged if did <= _TRANSACTIONS else []
+                judged = [MODELS[each].check for each, words in _WORDS.items() if did <= words]
             if judged or f in _TRANSACTIONS or not len(self._rows):
                 raise HistoryError(
                     f"holds {holds}: the model {self._model} has "
