@@ -11,7 +11,8 @@ writes one puts its own after that (Kingsbury and Alvaro, "Elle", VLDB 14 (3), 2
     G1a                 a read returned what a transaction wrote that has failed
     G1b                 a read ended with what a transaction wrote before its last write to the key
     dirty-update        a list has the element of a failed transaction below that of a committed one
-    internal            a read contradicts what its own transaction read or wrote before
+    internal            a read contradicts what its own transaction read or wrote before, or shows
+                        two appends of one transaction in another order
     future-read         a read returned what its own transaction appended after it
     lost-update         several transactions read the same version of a key and wrote the key
 """
@@ -427,6 +428,14 @@ def _within(history: History, versions: Versions) -> Iterator[Found]:
     due = versions.start[steps.key[appends]] + steps.size[by] - (before[by] - before[appends])
     bad[by[place != due]] = True
     bad &= ~uneven
+    appends = np.flatnonzero(steps.kind == APPEND)
+    one, then = appends[:-1], appends[1:]
+    place = versions.place[versions.things[then]]
+    first = versions.place[versions.things[one]]
+    swapped = (
+        (group[one] == group[then]) & (place != ABSENT) & ((first == ABSENT) | (first > place))
+    )
+    bad[then[swapped]] = True
     later = np.flatnonzero(writes & (last != ABSENT))
     place = versions.place[versions.things[later]]
     seen = versions.start[steps.key[later]] + steps.size[last[later]]
