@@ -240,6 +240,8 @@ class _Operations:
 
     def take(self, op: dict[str, Any], line: int, complain: Complain) -> None:
         """Take one operation. Raises HistoryError for what cannot be, or contradicts another."""
+        if self._model in _WRITES and op.get("f") is None:  # as in Elle's own histories
+            op["f"] = "txn"
         process, f, kind = op.get("process"), op.get("f"), op["type"]
         if type(process) is not int or process not in _PROCESSES:
             process = self._named(op, complain)

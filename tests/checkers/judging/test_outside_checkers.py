@@ -18,12 +18,14 @@ WRITES = {
     "register": ("write", 1, "read", 1),
     "queue": ("enqueue", 1, "drain", [1]),
     "kafka": ("send", [["send", 0, 1]], "poll", [["poll", {"0": [[0, 1]]}]]),
+    "list-append": ("txn", [["append", 0, 1]], "txn", [["r", 0, [1]]]),
+    "rw-register": ("txn", [["w", 0, 1]], "txn", [["r", 0, 1]]),
 }
 """What is written and what is read, where they are not as of a set."""
 
 REFUSED = (
     "cannot judge a history from outside, only runs of ackloss; use loss, register, set, queue, "
-    "kafka"
+    "kafka, list-append, rw-register"
 )
 
 
