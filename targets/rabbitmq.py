@@ -12,12 +12,15 @@ element. A dequeue that got none has acknowledged none, so it changed nothing: `
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from urllib.parse import quote
 
@@ -30,11 +33,18 @@ from harness.protocols import (
     FAIL,
     NODE_DATA,
     STORED,
+    UNEXPLAINED,
     Cluster,
+    Explanation,
+    Fact,
+    Happened,
+    Line,
     Node,
     NodeView,
     PartitionView,
+    Prevention,
 )
+from harness.protocols.explanations import MAJORITY_CAUSES, FactKind
 from harness.servers import (
     ErrorAnswer,
     ErrorRow,
@@ -48,13 +58,16 @@ from harness.servers import (
     ServerTargetPlan,
     await_processes,
     limited,
+    scrape,
     setting_text,
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pika.adapters.blocking_connection import BlockingChannel
 
 AMQP_PORT, HTTP_PORT, PEER_PORT, NAMES_PORT = 5672, 15672, 25672, 4369
+METRICS_PORT = 15692
 QUEUE: Final = "ackloss"
 
 
@@ -274,6 +287,48 @@ def _erlang_name(address: str) -> str:
     return f"rabbit@{address}"
 
 
+# Why elements were lost.
+
+
+UNSYNCED: Final = "promoted-unsynchronised"
+_METRICS: Final = re.compile(
+    r"rabbitmq_(?:build_info|channel_messages_unroutable_\w+|connections|queue_\w*messages\w*"
+    r"|process_resident_memory_bytes|resident_memory_limit_bytes)\b|erlang_vm_dist_node_state\b"
+)
+_JOINED: Final = re.compile(r"Adding mirror on node '[^']*': <0\.")  # its own, not another's
+_PROMOTED: Final = re.compile("Promoting mirror <")
+_LEADS: Final = re.compile(r"candidate -> leader in term: (\d+)")
+
+
+def unsynchronised(
+    promotions: Sequence[tuple[Line, Line | None]], begun_s: float, acknowledged_s: float
+) -> tuple[Line, Line | None] | None:
+    """The first promotion after an acknowledgement of a mirror that had joined after the write
+    began: it had copied nothing of what was there. `None`: no log shows one."""
+    for promoted, joined in promotions:
+        joined_s = begun_s if joined is None or joined.at_s is None else joined.at_s
+        if (promoted.at_s or 0.0) > acknowledged_s and joined_s > begun_s:
+            return promoted, joined
+    return None
+
+
+def _shown(promoted: Line, joined: Line | None) -> Iterator[tuple[FactKind, Line, str]]:
+    if joined is not None:
+        yield "in sync", joined, "added its mirror, which had nothing of what was in the queue"
+    yield "elected", promoted, "promoted its mirror to leader"
+
+
+def promotions(lines: Iterable[Line]) -> list[tuple[Line, Line | None]]:
+    """Each promotion of a mirror, with how that mirror had joined; in order."""
+    found, joined = list[tuple[Line, Line | None]](), dict[str, Line]()
+    for line in lines:
+        if _JOINED.search(line.text):
+            joined[line.node] = line
+        elif _PROMOTED.search(line.text):
+            found.append((line, joined.get(line.node)))
+    return sorted(found, key=lambda pair: pair[0].at_s or 0.0)
+
+
 @dataclass(frozen=True)
 class RabbitMQ(ServerSystem[RabbitPlan]):
     """RabbitMQ 3.10: servers n1, n2 ..., one queue."""
@@ -282,7 +337,7 @@ class RabbitMQ(ServerSystem[RabbitPlan]):
     plan: ClassVar[type[Plan]] = RabbitPlan
     models: ClassVar[frozenset[str]] = frozenset({"queue", "log"})
     source: ClassVar[Source] = Debian("rabbitmq-server", program="rabbitmq-server")
-    ports: ClassVar[tuple[int, ...]] = (AMQP_PORT, HTTP_PORT, PEER_PORT, NAMES_PORT)
+    ports: ClassVar[tuple[int, ...]] = (AMQP_PORT, HTTP_PORT, METRICS_PORT, PEER_PORT, NAMES_PORT)
     settings: ClassVar[Sequence[str]] = ("heartbeat", "queue_master_locator")
     setting_keys: ClassVar[Mapping[str, str]] = {
         "net_ticktime": "target.net_ticktime",
@@ -290,6 +345,15 @@ class RabbitMQ(ServerSystem[RabbitPlan]):
         "ha-sync-mode": "queue.sync",
         "ha-promote-on-failure": "queue.promote_on_failure",
     }
+    alarms: ClassVar[Path | None] = Path(__file__).parent / "rabbitmq_alarms.toml"
+    causes: ClassVar[Mapping[str, str]] = {
+        **MAJORITY_CAUSES,
+        UNSYNCED: "A mirror was promoted that had joined after they were enqueued, and had copied "
+        "nothing of what was in the queue",
+    }
+    event_lines: ClassVar[re.Pattern[bytes]] = re.compile(
+        rb"Adding mirror on node|Promoting mirror|candidate -> leader in term"
+    )
     starters: ClassVar[Mapping[str, str]] = {
         "safe": """
 nodes = 3
@@ -358,7 +422,7 @@ name = "queue"
         return {
             "rabbitmq.conf": "".join(lines).encode(),
             "advanced.config": b"[{rabbit, [{quorum_tick_interval, 1000}]}].\n",
-            "enabled_plugins": b"[rabbitmq_management].\n",
+            "enabled_plugins": b"[rabbitmq_management, rabbitmq_prometheus].\n",
         }
 
     def bring_up(self, cluster: Cluster, plan: RabbitPlan, *, timeout_s: float) -> None:
@@ -417,6 +481,70 @@ name = "queue"
             replicas=tuple(self.names(plan)),
         )
         return NodeView(answered_by=node.name, partitions=(view,), authority=leader == node.name)
+
+    def metrics(self, node: Node, plan: RabbitPlan, *, timeout_s: float) -> Mapping[str, float]:
+        """What the plug-in for Prometheus exports of messages, connections and other servers."""
+        del plan
+        return scrape(node.address, METRICS_PORT, _METRICS, timeout_s=timeout_s)
+
+    def happened(self, lines: Iterable[Line]) -> Iterator[Happened]:
+        """Elections of a quorum queue."""
+        for line in lines:
+            if leads := _LEADS.search(line.text):
+                text = f"was elected in term {leads[1]}"
+                yield Happened(kind="leads", line=line, text=text, epoch=int(leads[1]))
+
+    def explain(self, folder: Path, lost: pa.Table) -> list[Explanation]:
+        """Of mirrors that copy nothing by which of them was promoted, else by who was elected."""
+        from harness.faults.journal import windows
+        from harness.history.autopsy import acknowledged, fault_facts, lines_of  # imports pyarrow
+        from harness.history.run_folder import RunDir
+
+        rundir = RunDir(folder)
+        queue = {**QueuePlan().model_dump(), **(rundir.read_json(rundir.plan).get("queue") or {})}
+        if (queue["kind"], queue["sync"]) != ("classic", "manual"):
+            return super().explain(folder, lost)
+        faults, values = windows(rundir.faults), set(lost["value"].to_pylist())
+        found = promotions(lines_of(rundir, self.event_lines, faults))
+        dropped = [
+            (write, unsynchronised(found, write.begun_s, write.acknowledged_s))
+            for write in acknowledged(rundir)
+            if write.value in values
+        ]
+        explanations = []
+        for pair, group in groupby(dropped, key=lambda each: each[1]):
+            writes = [write for write, _ in group]
+            begun_s, ended_s = writes[0].acknowledged_s, writes[-1].acknowledged_s
+            text = f"{len(writes):,} enqueues acknowledged until {ended_s:.2f} s"
+            facts = [Fact(kind="acknowledged", at_s=begun_s, text=text, source="history")]
+            facts += [
+                Fact(
+                    kind=kind,
+                    at_s=line.at_s,
+                    node=line.node,
+                    text=f"{line.node} {words}",
+                    source=f"log of {line.node}",
+                    place=line.place,
+                )
+                for kind, line, words in (_shown(*pair) if pair else ())
+            ]
+            facts += fault_facts(faults, begun_s, pair[0].at_s or ended_s if pair else ended_s)
+            prevention = Prevention(
+                key="queue.promote_on_failure",
+                value="when-synced",
+                writes=len(writes),
+                because="the mirror that was promoted was not synchronised",
+                else_="the queue would have had no leader until one was back that had them",
+            )
+            explanations.append(
+                Explanation(
+                    cause=UNSYNCED if pair else UNEXPLAINED,
+                    values=tuple(write.value for write in writes),
+                    facts=tuple(sorted(facts, key=lambda fact: fact.at_s or 0.0)),
+                    preventions=(prevention,) if pair else (),
+                )
+            )
+        return explanations
 
     def wanted(self, plan: RabbitPlan) -> Mapping[str, Any]:
         """The settings of servers, and of the queue."""

@@ -13,11 +13,19 @@ from pika.exceptions import AMQPConnectionError, NackError, StreamLostError, Unr
 
 from harness.errors import PlanError
 from harness.plan import parse_plan
-from harness.protocols import FAIL, INFO, OK, Completion, Invoke, invoke
+from harness.protocols import FAIL, INFO, OK, Completion, Invoke, Line, invoke
 from harness.run.resolving import resolve
 from harness.servers import Log, NotSent, Server
 from targets import rabbitmq
-from targets.rabbitmq import ERRORS, NACK, RabbitClient, RabbitMQ, RabbitPlan
+from targets.rabbitmq import (
+    ERRORS,
+    NACK,
+    RabbitClient,
+    RabbitMQ,
+    RabbitPlan,
+    promotions,
+    unsynchronised,
+)
 from tests.fixtures.dry_run import DryRunNode
 
 PLAN: dict[str, Any] = {"schema": 1, "name": "p", "target": {"system": "rabbitmq"}}
@@ -257,3 +265,35 @@ def test_what_does_not_go_together_is_refused(sections: dict[str, Any], key: str
     assert refused.value.key == key
     stream = {"queue": {"kind": "stream"}, "workload": {"name": "append", "duration_s": 1}}
     assert plan_of(**stream).queue.kind == "stream"
+
+
+ADDS = "[info] <0.498.0> Mirrored queue 'ackloss' in vhost '/': Adding mirror on node 'rabbit@x': "
+PROMOTES = "[info] <0.527.0> Mirrored queue 'ackloss' in vhost '/': Promoting mirror <x> to leader"
+
+
+def line(node: str, at_s: float, text: str) -> Line:
+    return Line(at_s=at_s, node=node, place=f"nodes/{node}/console.log:1", text=text)
+
+
+def test_what_a_promoted_mirror_had_not_copied_is_lost_by_its_promotion() -> None:
+    lines = [
+        line("n1", 1.0, f"{ADDS}<12987.1221.0>"),  # of another server
+        line("n1", 30.0, f"{ADDS}<0.527.0>"),
+        line("n1", 60.0, PROMOTES),
+        line("n3", 10.0, PROMOTES),  # it was there from the start
+    ]
+    found = promotions(lines)
+    assert [(each.node, joined and joined.at_s) for each, joined in found] == [
+        ("n3", None),
+        ("n1", 30.0),
+    ]
+    assert unsynchronised(found, 5.0, 5.1) == found[1]
+    assert unsynchronised(found, 29.9, 30.1) == found[1]
+    assert unsynchronised(found, 30.1, 30.2) is None  # the mirror had it
+    assert unsynchronised(found, 61.0, 61.1) is None
+
+
+def test_elections_of_a_quorum_queue_are_events() -> None:
+    text = "[notice] <0.931.0> queue 'ackloss' in vhost '/': candidate -> leader in term: 2 machine"
+    (event,) = RabbitMQ().happened([line("n2", 4.0, text), line("n2", 5.0, PROMOTES)])
+    assert (event.kind, event.epoch, event.text) == ("leads", 2, "was elected in term 2")
