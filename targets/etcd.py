@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from harness.images.recipe import Debian, Source
+from harness.images.recipe import Debian, GoModule, Source
 from harness.models.micro_ops import Read, Step
 from harness.plan import Plan, Slug
 from harness.protocols import FAIL, NODE_DATA, STORED, Happened, Line, Node
@@ -108,7 +108,7 @@ class EtcdClient(KeyValueClient):
         try:
             return self._http.post(f"/v3/kv/{path}", document)
         except ErrorAnswer as refused:
-            raise ErrorAnswer(refused.code, json.loads(refused.text)["error"]) from refused
+            raise ErrorAnswer(refused.code, json.loads(refused.text)["message"]) from refused
 
     def _range(self, **keys: str) -> list[dict[str, Any]]:
         found = self._post("range", {**keys, "serializable": self._serializable})
@@ -180,18 +180,27 @@ class EtcdClient(KeyValueClient):
 _METRICS: Final = re.compile(
     r"etcd_server_(?!\w+_bucket)|etcd_network_peer_sent_failures_total|etcd_disk_\w+_(?:count|sum)\b"
 )
+_STARTS: Final = re.compile(r"starting (?:local )?member")
 _VOTE: Final = re.compile(r" \[logterm: (\d+), index: (\d+)[^]]*\] \w.* at term (\d+)")
 _LEADS: Final = re.compile(r" became leader at term (\d+)")
 
 
 @dataclass(frozen=True)
 class Etcd(ServerSystem[EtcdPlan]):
-    """etcd 3.4: servers n1, n2 ..., which agree by Raft."""
+    """etcd: servers n1, n2 ..., which agree by Raft."""
 
     plugin: ClassVar[str] = "etcd"
     plan: ClassVar[type[Plan]] = EtcdPlan
     models: ClassVar[frozenset[str]] = frozenset({"register", "set", "list-append", "rw-register"})
-    source: ClassVar[Source] = Debian("etcd-server", program="etcd")
+    source: ClassVar[Source] = Debian(
+        "etcd-server",
+        program="etcd",
+        others=(
+            GoModule(
+                "go.etcd.io/etcd/server/v3", "etcd", {"3.7.3": "", "3.6.16": "", "3.5.35": ""}
+            ),
+        ),
+    )
     ports: ClassVar[tuple[int, ...]] = (CLIENT_PORT, PEER_PORT)
     settings: ClassVar[Sequence[str]] = (
         "heartbeat-interval",
@@ -203,7 +212,7 @@ class Etcd(ServerSystem[EtcdPlan]):
     synced: ClassVar[tuple[str, Any]] = ("target.settings.unsafe-no-fsync", False)
     alarms: ClassVar[Path | None] = Path(__file__).parent / "etcd_alarms.toml"
     event_lines: ClassVar[re.Pattern[bytes]] = re.compile(
-        rb"starting member|\[logterm: |became leader at term"
+        rb"starting (?:local )?member|\[logterm: |became leader at term"
     )
     starters: ClassVar[Mapping[str, str]] = {
         "safe": """
@@ -220,7 +229,7 @@ read = "linearizable"            # or "serializable": as one server has it
         members = [f"{name}=http://{ip}:{PEER_PORT}" for name, ip in server.addresses.items()]
         client, peer = (f"http://{server.address}:{port}" for port in (CLIENT_PORT, PEER_PORT))
         return [
-            self.source.command,
+            self.source.of(plan.target.version).command,
             f"--name={server.name}",
             f"--data-dir={NODE_DATA}/{STORED}/etcd",
             f"--listen-client-urls={client}",
@@ -258,7 +267,7 @@ read = "linearizable"            # or "serializable": as one server has it
         had already sent it more. A revision is lower than the index of its entry."""
         started, ends = dict[str, Line](), dict[str, int]()
         for line in lines:
-            if "starting member" in line.text:
+            if _STARTS.search(line.text):
                 started[line.node] = line
             elif (vote := _VOTE.search(line.text)) and int(vote[1]) < int(vote[3]):
                 ends[line.node] = end = int(vote[2])

@@ -37,7 +37,8 @@ from harness.protocols.explanations import (
 )
 
 _DATED: Final = re.compile(
-    rb"(?:\[\d+\] )?(?:\[|raft)?(\d{4})[-/](\d\d)[-/](\d\d) (\d\d:\d\d:\d\d)(?:[.,](\d+))?\S* "
+    rb'(?:\[\d+\] |\{"level":"\w+","ts":")?(?:\[|raft)?'
+    rb'(\d{4})[-/](\d\d)[-/](\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d+))?(?:Z"|\S* )'
 )
 _LEVEL: Final = re.compile(rb"\A\w+ ")
 _BYTES_AT_MOST: Final = 256 * 1024 * 1024

@@ -4,14 +4,17 @@ first and then answers an error: only what proves a refusal ends an operation in
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
 from harness.errors import PlanError
+from harness.history.autopsy import dated_lines
 from harness.models.micro_ops import APPEND, HELD, READ, MicroOp, elements_of, micro_ops
 from harness.plan import parse_plan
-from harness.protocols import FAIL, INFO, NULL, OK, Completion, Invoke, invoke
+from harness.protocols import FAIL, INFO, NULL, OK, Completion, Invoke, Line, invoke
 from harness.run.resolving import resolve
 from harness.servers import DIFFERS, NOT_CONNECTED, ErrorAnswer, Report, Server
 from targets import etcd
@@ -190,6 +193,7 @@ def test_what_a_server_exports_is_its_metrics(server: FakeEtcd) -> None:
 @pytest.mark.parametrize(
     ("target", "key"),
     [
+        ({"version": "3.7.99"}, "target.version"),
         ({"settings": {"data-dir": "/x"}}, 'target.settings."data-dir"'),
         ({"version": "3.4.23"}, "target.version"),
     ],
@@ -207,3 +211,36 @@ def test_settings_are_on_the_command_line() -> None:
     assert argv[-1] == "--unsafe-no-fsync=true"
     assert "--listen-client-urls=http://198.18.0.12:2379" in argv
     assert any(each.startswith("--initial-cluster=n1=http://198.18.0.11:2380,n2=") for each in argv)
+
+
+def test_each_version_has_its_program() -> None:
+    addresses = {"n1": "198.18.0.11"}
+    for version, command in ((None, "etcd"), ("3.7.3", "/opt/programs/etcd")):
+        target = {"system": "etcd", **({"version": version} if version else {})}
+        assert (
+            Etcd().argv(Server("n1", "198.18.0.11", addresses), plan_of(target=target))[0]
+            == command
+        )
+    assert Etcd().recipe("3.5.35").fetched[:3] == ("go", "go.etcd.io/etcd/server/v3", "3.5.35")
+    assert Etcd().recipe(None).packages == ("etcd-server",)
+
+
+def test_servers_logs_are_read_in_the_format_of_each_version(tmp_path: Path) -> None:
+    zap = '{"level":"info","ts":"%s","logger":"raft","caller":"raft/raft.go:987","msg":"%s"}'
+    lines = (
+        zap % ("2026-11-28T10:00:00.250000Z", "restarting local member"),
+        zap % ("2026-11-28T10:00:01.500000Z", "8e9e05c52164694d became leader at term 3"),
+        "2026-11-28 10:00:02.750000 I | raft: 8e9e05c52164694d became leader at term 4",
+    )
+    (tmp_path / "console.log").write_text("\n".join(lines))
+    zero = datetime(2026, 11, 28, 10, tzinfo=UTC).timestamp()
+    found = [
+        Line(at_s=at - zero, node="n1", place=f"{number}", text=raw.decode())
+        for number, at, raw in dated_lines(tmp_path / "console.log", Etcd.event_lines)
+    ]
+    happened = sorted(Etcd().happened(found), key=lambda each: each.at_s)
+    assert [(each.kind, each.at_s, each.epoch) for each in happened] == [
+        ("starts", 0.25, 0),
+        ("leads", 1.5, 3),
+        ("leads", 2.75, 4),
+    ]
