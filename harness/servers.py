@@ -446,6 +446,9 @@ class ServerSystem(Target[PlanT]):
     """The key of a plan, and its value with which a server calls fsync before it acknowledges."""
     changes_user: ClassVar[bool] = False
     """Whether its command begins as root and goes on as another user."""
+    confirms: ClassVar[str] = ""
+    """Where others copy whatever leads, the key of a plan with how many of them confirm a write
+    before it is acknowledged. Its causes are then PRIMARY_CAUSES."""
     voters: ClassVar[frozenset[str]] = frozenset()
     """The roles of servers with a vote; none: all have one."""
     either: ClassVar[Sequence[tuple[str, str]]] = (("report", "observe"), ("connect", "client"))
@@ -764,7 +767,7 @@ class ServerSystem(Target[PlanT]):
     def explain(self, folder: Path, lost: pa.Table) -> list[Explanation]:
         """By who was elected, with which log: see `harness.history.autopsy`."""
         from harness.faults.journal import windows
-        from harness.history.autopsy import Autopsy, lines_of  # imports pyarrow
+        from harness.history.autopsy import Autopsy, Promotions, lines_of  # imports pyarrow
         from harness.history.run_folder import RunDir
 
         rundir = RunDir(folder)
@@ -772,7 +775,9 @@ class ServerSystem(Target[PlanT]):
         found = self.happened(lines_of(rundir, self.event_lines, faults))
         events = sorted(found, key=lambda event: event.at_s)
         replicated = self.replicated(rundir.read_json(rundir.plan))
-        return Autopsy(rundir, lost, faults, events, self.synced, replicated).explanations()
+        known = (rundir, lost, faults, events, self.synced, replicated)
+        found_by = Promotions(*known, self.confirms) if self.confirms else Autopsy(*known)
+        return found_by.explanations()
 
     def size(self, plan: Mapping[str, Any]) -> list[str]:
         """The servers."""

@@ -13,10 +13,13 @@ Both servers rewrite their configuration files while they run: nothing writes th
 from __future__ import annotations
 
 import json
+import re
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
@@ -25,7 +28,8 @@ from harness.errors import PlanError
 from harness.faults.own_traffic import own_connection
 from harness.images.recipe import Debian, Source, Wheel
 from harness.plan import Plan, Slug
-from harness.protocols import FAIL, NODE_DATA, STORED, Node
+from harness.protocols import FAIL, NODE_DATA, STORED, Happened, Line, Node
+from harness.protocols.explanations import PRIMARY_CAUSES
 from harness.servers import (
     ErrorAnswer,
     ErrorRow,
@@ -285,6 +289,15 @@ class Redis(ServerSystem[RedisPlan]):
         "failover-timeout": "target.failover_timeout_ms",
     }
     synced: ClassVar[tuple[str, Any]] = ("target.appendonly", "always")
+    confirms: ClassVar[str] = "workload.wait_replicas"
+    causes: ClassVar[Mapping[str, str]] = PRIMARY_CAUSES
+    defects: ClassVar[frozenset[str]] = frozenset()
+    alarms: ClassVar[Path | None] = Path(__file__).parent / "redis_alarms.toml"
+    event_lines: ClassVar[re.Pattern[bytes]] = re.compile(
+        rb"Server initialized|DB loaded from|Done loading RDB|Ready to accept connections"
+        rb"|Setting secondary replication ID|Trying a partial resynch|Full resync from"
+        rb"|\+new-epoch|\+elected-leader"
+    )
     starters: ClassVar[Mapping[str, str]] = {
         "safe": """
 nodes = 3
@@ -387,6 +400,60 @@ wait_replicas = 1                # 0: no WAIT, the default
         position = int(info["slave_repl_offset"]) if follows else -1
         return Report(leader=info["master_host"], epoch=epoch, position=position)
 
+    def happened(self, lines: Iterable[Line]) -> Iterator[Happened]:
+        """A server and its Sentinel write to one log. One that starts without a file has nothing;
+        how far it was is in no file that a server starts with."""
+        epochs, starting, had = dict[str, int](), dict[str, bool](), dict[str, str]()
+        for line in lines:
+            node, text = line.node, line.text
+            if moved := _EPOCH.search(text):
+                epochs[node] = int(moved[1])
+            now = partial(Happened, line=line, epoch=epochs.get(node, 0))
+            if "Server initialized" in text:
+                starting[node] = False
+            elif "loaded from" in text or "Done loading" in text:
+                starting[node] = node in starting
+            elif "Ready to accept" in text and node in starting:
+                loaded = starting.pop(node)
+                yield now(
+                    kind="starts",
+                    text="started with what its files had" if loaded else "started empty",
+                    end=None if loaded else 0,
+                )
+            elif "+elected-leader" in text:
+                yield now(
+                    kind="elects",
+                    text=f"won the Sentinels' election in epoch {epochs.get(node, 0)}",
+                )
+            elif promoted := _PROMOTED.search(text):
+                end = int(promoted[1]) - 1
+                said = f"was promoted in epoch {epochs.get(node, 0)} with offset {end:,}"
+                yield now(kind="leads", text=said, end=end)
+            elif asks := _ASKS.search(text):
+                had[node] = f" (it had offset {int(asks[1]) - 1:,})"
+            elif copied := _COPIES.search(text):
+                own = had.pop(node, "")
+                said = f"threw away what it had{own} and copied its primary at offset {copied[1]}"
+                yield now(kind="cut", text=said, end=int(copied[1]))
+
+    def replicated(self, plan: Mapping[str, Any]) -> tuple[str, Any] | None:
+        """Replicas lag unless a write waits for all of them."""
+        others = int(plan["target"]["nodes"]) - 1
+        wanted = ("workload.wait_replicas", others)
+        return wanted if plan["workload"]["wait_replicas"] < others else None
+
+    def metrics(self, node: Node, plan: RedisPlan, *, timeout_s: float) -> Mapping[str, float]:
+        """What INFO has, by the names that redis_exporter gives them."""
+        del plan
+        (text,) = asked(node.address, PORT, ("INFO",), timeout_s=timeout_s)
+        info = fields_of(text)
+        found = {f"redis_{name}": float(info[key]) for key, name in _METRICS.items() if key in info}
+        found[f'redis_instance_info{{role="{info["role"]}"}}'] = 1.0
+        found["redis_master"] = float(info["role"] == "master")
+        if "master_link_status" in info:
+            found["redis_master_link_up"] = float(info["master_link_status"] == "up")
+        return found
+
     def is_ready(self, node: Node, plan: RedisPlan) -> bool:
         """Its Sentinel knows all the others, so that it could elect."""
         watched, others = _watched(node.address, timeout_s=2), str(plan.target.nodes - 1)
@@ -417,6 +484,20 @@ class Valkey(Redis):
     )
 
 
+_METRICS: Final = {
+    "connected_slaves": "connected_slaves",
+    "connected_clients": "connected_clients",
+    "rejected_connections": "rejected_connections_total",
+    "used_memory": "memory_used_bytes",
+    "master_repl_offset": "master_repl_offset",
+    "slave_repl_offset": "slave_repl_offset",
+    "master_last_io_seconds_ago": "master_last_io_seconds_ago",
+    "sync_full": "replica_resyncs_full",
+}
+_EPOCH: Final = re.compile(r"\+new-epoch (\d+)")
+_PROMOTED: Final = re.compile(r"Setting secondary replication ID to \w+, valid up to offset: (\d+)")
+_ASKS: Final = re.compile(r"Trying a partial resynchronization \(request \w+:(\d+)\)")
+_COPIES: Final = re.compile(r"Full resync from \w+: \w+:(\d+)")
 _OF_SENTINEL: Final = ("down-after-milliseconds", "failover-timeout")
 
 

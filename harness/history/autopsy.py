@@ -28,7 +28,9 @@ from harness.protocols import UNEXPLAINED, Explanation, Fact, FaultWindow, Preve
 from harness.protocols.explanations import (
     BEHIND,
     DISK,
+    EMPTIED,
     POWER,
+    STALE,
     UNDISTURBED,
     WIPED,
     WITHOUT,
@@ -40,6 +42,9 @@ _DATED: Final = re.compile(
     rb'(?:\[\d+\] |\{"level":"\w+","ts":")?(?:\[|raft)?'
     rb'(\d{4})[-/](\d\d)[-/](\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d+))?(?:Z"|\S* )'
 )
+_WORDED: Final = re.compile(rb"\S+ (\d\d) (\w{3}) (\d{4}) (\d\d:\d\d:\d\d)\.(\d+) ")
+"""A date such as `8:M 28 Nov 2026 18:28:18.702`."""
+_MONTHS: Final = b"JanFebMarAprMayJunJulAugSepOctNovDec"
 _LEVEL: Final = re.compile(rb"\A\w+ ")
 _BYTES_AT_MOST: Final = 256 * 1024 * 1024
 
@@ -75,7 +80,7 @@ def dated_lines(file: Path, wanted: re.Pattern[bytes]) -> Iterator[tuple[int, fl
     with file.open("rb") as stream:
         while seen < _BYTES_AT_MOST and (raw := stream.readline(1 << 16)):
             seen, number = seen + len(raw), number + 1
-            if (dated := _DATED.match(raw)) is None:
+            if (dated := _DATED.match(raw) or _WORDED.match(raw)) is None:
                 continue
             if dated[5] is not None:
                 before = dated
@@ -87,7 +92,10 @@ def dated_lines(file: Path, wanted: re.Pattern[bytes]) -> Iterator[tuple[int, fl
 
 
 def _second(dated: re.Match[bytes]) -> float:
-    text = b"-".join(dated.group(1, 2, 3)) + b" " + dated[4]
+    year, month, day = dated.group(1, 2, 3)
+    if dated.re is _WORDED:
+        year, month, day = day, b"%02d" % (_MONTHS.find(month) // 3 + 1), year
+    text = b"-".join((year, month, day)) + b" " + dated[4]
     at = datetime.fromisoformat(text.decode()).replace(tzinfo=UTC).timestamp()
     return at + float(b"0." + (dated[5] or b"0"))
 
@@ -366,14 +374,69 @@ class Autopsy:
                 because="the leader that was elected never had them",
             )
         key, value = self.synced
-        had: Any = self.plan
-        for part in key.split("."):
-            had = had.get(part) if isinstance(had, Mapping) else None
-        if loss.cause == POWER and had not in (None, value):
+        if loss.cause == POWER and self.at(key) not in (None, value):
             yield Prevention(
                 key=key,
                 value=str(value).lower(),
                 writes=writes,
                 because="only the power of servers was cut",
                 else_="each would have been on the disks of a majority when it was acknowledged",
+            )
+
+    def at(self, key: str) -> Any:
+        """What the plan has at a key."""
+        had: Any = self.plan
+        for part in key.split("."):
+            had = had.get(part) if isinstance(had, Mapping) else None
+        return had
+
+
+# Of a leader that whatever follows it copies.
+
+
+@dataclass(frozen=True)
+class Promotions(Autopsy):
+    """A write is gone since a server was elected that lacked it, which may have been before it was
+    acknowledged by one that was replaced, or since its own server came back without it. `confirms`:
+    the key of a plan with how many others confirm a write before it is acknowledged."""
+
+    confirms: str = ""
+
+    def explanations(self) -> list[Explanation]:
+        groups: dict[Loss, list[Write]] = {}
+        for write in self.placed():
+            groups.setdefault(self.loss(write), []).append(write)
+        return [self.explanation(*each) for each in groups.items()]
+
+    def loss(self, write: Write) -> Loss:
+        """The first event, since its server leads, that left the one that leads without it."""
+        if write.position is None or write.node is None:
+            return Loss(UNEXPLAINED, why="no answer had the position of a write")
+        since_s, epoch = float("-inf"), 0
+        for event in self.events:
+            is_own = event.line.node == write.node
+            if event.kind == "leads" and is_own and event.at_s <= write.acknowledged_s:
+                since_s, epoch = event.at_s, event.epoch
+        for event in (event for event in self.events if event.at_s >= since_s):
+            is_own = event.line.node == write.node
+            lacks = event.end is not None and event.end < write.position
+            if event.kind == "leads" and lacks and not is_own:
+                return Loss(STALE if self.at(self.confirms) else BEHIND, epoch, event.epoch)
+            if event.kind == "starts" and is_own and event.at_s > write.acknowledged_s:
+                cause = EMPTIED if lacks else self.disk(write, event)
+                if lacks or (event.end is None and cause != UNDISTURBED):
+                    return Loss(cause, epoch, event.epoch)
+        return Loss(UNEXPLAINED, epoch, why="no log says that a leader came without them")
+
+    def _preventions(self, loss: Loss, writes: int) -> Iterator[Prevention]:
+        """As above, and what an fsync on its own disk would have kept."""
+        behind = loss._replace(cause=BEHIND if loss.cause == STALE else loss.cause)
+        yield from () if loss.cause == POWER else super()._preventions(behind, writes)
+        if loss.cause in (EMPTIED, POWER) and self.at(self.synced[0]) not in (None, self.synced[1]):
+            yield Prevention(
+                key=self.synced[0],
+                value=str(self.synced[1]).lower(),
+                writes=writes,
+                because="their leader came back without them",
+                else_="each would have been on its disk when it was acknowledged",
             )

@@ -152,6 +152,14 @@ ASYNCHRONOUS_CAUSES: Final[Mapping[str, str]] = {
 }
 """Of a leader that need not wait for the others."""
 
+STALE, EMPTIED = "elected-stale", "came-back-without-them"
+PRIMARY_CAUSES: Final[Mapping[str, str]] = {
+    **{cause: ASYNCHRONOUS_CAUSES[cause] for cause in (POWER, WIPED, DISK, BEHIND)},
+    STALE: "Another server had confirmed them, and one that had not received them was elected",
+    EMPTIED: "The leader was restarted without them and still led, and the others copied it",
+}
+"""Of a leader that whatever follows it copies, also where it has less."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Line:

@@ -4,6 +4,7 @@ lines of their logs, the journal, and a sample of what was acknowledged (`losses
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -18,10 +19,15 @@ from harness.protocols import UNEXPLAINED, Explanation
 from harness.protocols.explanations import MAJORITY_CAUSES, WITHOUT
 from harness.servers import ServerSystem
 from targets.etcd import Etcd
+from targets.redis import Redis
 from targets.zookeeper import ZooKeeper
 
 LOSSES = Path(__file__).parent / "losses"
-SYSTEMS: dict[str, ServerSystem[Any]] = {"etcd": Etcd(), "zookeeper": ZooKeeper()}
+SYSTEMS: dict[str, ServerSystem[Any]] = {
+    "etcd": Etcd(),
+    "redis": Redis(),
+    "zookeeper": ZooKeeper(),
+}
 CASES = {
     "etcd-power-3.4": {"disk-power": 26},
     "zookeeper-power-3.9": {"disk-power": 26},
@@ -170,3 +176,68 @@ def test_a_server_without_a_log_leaves_it_unexplained(name: str, tmp_path: Path)
     (each,) = explained(name, tmp_path, silent)
     assert each.cause == UNEXPLAINED
     assert any("no log says what n9 had before" in fact.text for fact in each.facts)
+
+
+# Of a primary whose replicas copy it.
+
+COPIED = {
+    "redis-isolate-leader": "elected-behind",
+    "redis-restart-quickly": "came-back-without-them",
+    "redis-lag-kill": "elected-stale",
+}
+CHANGES = {
+    "redis-isolate-leader": "workload.wait_replicas=2",
+    "redis-restart-quickly": "target.appendonly=always",
+    "redis-lag-kill": "workload.wait_replicas=2",
+}
+
+
+@pytest.mark.parametrize("name", COPIED)
+def test_what_a_primary_acknowledged_and_replicas_lack_has_its_cause(
+    name: str, tmp_path: Path
+) -> None:
+    (each,) = explained(name, tmp_path)
+    assert (each.cause, len(each.values)) == (COPIED[name], 12)
+    assert each.cause in Redis.causes
+    assert [prevention.change for prevention in each.preventions] == [CHANGES[name]]
+    assert {"elected", "truncated"} & {fact.kind for fact in each.facts}
+    for fact in (fact for fact in each.facts if fact.source.startswith("log of")):
+        log, _, number = fact.place.rpartition(":")
+        assert (tmp_path / log).read_text().splitlines()[int(number) - 1]
+
+
+@pytest.mark.parametrize("name", COPIED)
+def test_it_rests_on_logs_positions_and_who_acknowledged(name: str, tmp_path: Path) -> None:
+    def forget(column: int) -> Change:
+        def change(case: dict[str, Any]) -> None:
+            for row in case["acknowledged"]:
+                row[column] = None
+
+        return change
+
+    changes = (lambda case: case.update(logs={}), forget(1), forget(4))
+    for number, change in enumerate(changes):
+        (tmp_path / str(number)).mkdir()
+        assert counted(explained(name, tmp_path / str(number), change)) == {UNEXPLAINED: 12}
+
+
+def test_a_promotion_with_all_of_them_explains_nothing(tmp_path: Path) -> None:
+    def further(case: dict[str, Any]) -> None:
+        for lines in case["logs"].values():
+            lines[:] = [re.sub(r"up to offset: \d+", "up to offset: 99999999", x) for x in lines]
+
+    assert counted(explained("redis-isolate-leader", tmp_path, further)) == {UNEXPLAINED: 12}
+
+
+def test_a_primary_that_lost_power_and_loads_its_file_lost_them_there(tmp_path: Path) -> None:
+    def power(case: dict[str, Any]) -> None:
+        for each in case["faults"]:
+            each.update({"nemesis": "power-loss"} if each["type"] == "step" else {})
+        loads = "117:M 28 Nov 2026 18:37:25.858 * DB loaded from append only file: 0.1 seconds"
+        lines = case["logs"]["n1/console.log"]
+        (last,) = [
+            n for n, line in enumerate(lines) if line.startswith("117:M") and "initial" in line
+        ]
+        lines.insert(last + 1, loads)
+
+    assert counted(explained("redis-restart-quickly", tmp_path, power)) == {"disk-power": 12}

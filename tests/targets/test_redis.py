@@ -3,6 +3,7 @@ first and then replies with an error: only what proves a refusal ends an operati
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -242,3 +243,23 @@ def test_a_node_has_the_server_and_a_sentinel_with_their_own_files() -> None:
     assert b"replicaof" not in first
     assert Redis().argv(server, plan) == ["redis-server", f"{NODE_DATA}/redis.conf"]
     assert Valkey().beside(server, plan)[0][1:] == [f"{NODE_DATA}/sentinel.conf", "--sentinel"]
+
+
+def test_what_info_has_is_the_metrics_of_its_alarms(server: FakeRedis) -> None:
+    node = DryRunNode("n1", frozenset({"server"}), HERE)
+    common = "connected_clients:4\r\nrejected_connections:2\r\nused_memory:900\r\n"
+    server.info = f"# Clients\r\n{common}role:master\r\nconnected_slaves:2\r\n"
+    found = Redis().metrics(node, plan_of(), timeout_s=2)
+    assert found['redis_instance_info{role="master"}'] == found["redis_master"] == 1
+    assert found["redis_connected_slaves"] == found["redis_rejected_connections_total"] == 2
+    assert "redis_master_link_up" not in found
+    server.info = common + REPLICA.replace("status:up", "status:down")
+    found |= Redis().metrics(node, plan_of(), timeout_s=2)
+    assert (found["redis_master"], found["redis_master_link_up"]) == (0, 0)
+    assert Redis.alarms is not None
+    with Redis.alarms.open("rb") as file:
+        rules = tomllib.load(file)["rules"]
+    assert {rule["metric"] for rule in rules} <= {*found, "up"}
+    server.close()
+    with pytest.raises(ValueError, match="unpack"):
+        Redis().metrics(DryRunNode("n1", frozenset(), NOTHING), plan_of(), timeout_s=2)
