@@ -245,10 +245,9 @@ class Moving(BlockingClient):
     def call(self, op: Invoke) -> Completion:
         name, address = self._servers[self._turn % len(self._servers)]
         try:
-            if self._client is None:
-                self._client = self._connect(address)
-            type_, position, error, node, result = self._client.call(op)
-            node = node or self._names.get(self._client.server or "")
+            client = self._client = self._client or self._connect(address)
+            type_, position, error, node, result = client.call(op)
+            node = node or self._names.get(client.server or "")
         except NotSent:
             type_, position, error, node, result = completion(FAIL, error=NOT_CONNECTED)
         except Exception as failed:  # whatever its library raises: it says nothing of the outcome

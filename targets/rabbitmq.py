@@ -131,6 +131,9 @@ ERRORS: Final = (
 _DRAIN_S: Final = 60.0
 _IDLE_S: Final = 1.0
 _CREDIT: Final = 500
+_MOST: Final = 65_535
+"""As many elements may be out with a client, and so be drained; without a number it is 2,000 of a
+quorum queue."""
 _DRAINS: Final = threading.Lock()
 """One client drains at a time: an element that is out with another is not in the queue."""
 
@@ -211,6 +214,7 @@ class RabbitClient(KeyValueClient):
 
     def _drained(self) -> list[int]:
         values, last = list[int](), None
+        self._channel.basic_qos(prefetch_count=_MOST)
         deadline = time.monotonic() + _DRAIN_S
         for method, _, body in self._channel.consume(QUEUE, inactivity_timeout=_IDLE_S):
             if method is not None:

@@ -45,7 +45,7 @@ class Broker:
         self.stored, self.out = deque[bytes](), list[bytes]()
         self.fails: Exception | None = None
         self.refuses = self.silent = self.is_stream = False
-        self.elsewhere = self.published = 0
+        self.elsewhere = self.published = self.prefetch = 0
 
     def __call__(self, parameters: Any) -> Broker:
         if self.refuses:
@@ -57,7 +57,8 @@ class Broker:
 
     def confirm_delivery(self) -> None: ...
 
-    def basic_qos(self, prefetch_count: int) -> None: ...
+    def basic_qos(self, prefetch_count: int) -> None:
+        self.prefetch = prefetch_count
 
     def cancel(self) -> None: ...
 
@@ -94,7 +95,8 @@ class Broker:
             self.out.clear()
 
     def consume(self, queue: str, *, inactivity_timeout: float, **_: Any) -> Iterator[Any]:
-        for offset, body in enumerate([*self.stored]):
+        most = None if self.is_stream else self.prefetch or 2_000  # of a quorum queue
+        for offset, body in enumerate([*self.stored][:most]):
             if self.fails:
                 raise self.fails
             if not self.is_stream:
@@ -180,6 +182,11 @@ def test_what_arrived_is_known_though_its_acknowledgement_is_lost(broker: Broker
     assert outcome(invoke(f)) == (OK, None, 1 if f == "dequeue" else (1,))
     broker.silent = False
     assert outcome(invoke("drain")) == (OK, None, (1,))  # at least once
+
+
+def test_a_drain_gets_more_than_a_server_hands_out_by_default(broker: Broker) -> None:
+    broker.stored.extend(b"%d" % value for value in range(3_000))
+    assert outcome(invoke("drain")) == (OK, None, tuple(range(3_000)))
 
 
 def test_a_drain_that_got_less_than_there_is_has_failed_and_removed_nothing(
