@@ -129,6 +129,9 @@ class Promises:
     partitions    how many logs the values are spread over, numbered from 0
     replicas      how many replicas of each are in sync when all are
     clients       how many real clients the processes share
+    producers     process p sends through client p modulo this, which sends in the order in which
+                  writes begin; 0: each process sends by itself, one write after the other
+    ordered       what one producer sends to a partition is stored in the order of its sending
     readers_are_replicas  each reader of the final read reads its own replica: two complete
                   ones that differ contradict the system, and not a client library
     """
@@ -140,6 +143,8 @@ class Promises:
     partitions: PositiveInt = 1
     replicas: PositiveInt = 1
     clients: PositiveInt = 1
+    producers: int = 0
+    ordered: bool = False
     readers_are_replicas: bool = False
 
     def document(self) -> dict[str, Any]:

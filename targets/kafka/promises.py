@@ -22,6 +22,7 @@ OF_METADATA: Final = frozenset({REGISTER.name, SET.name})
 _DELETES: Final = ("retention.", "log.retention.", "log.cleaner.", "min.compaction.lag.")
 _POLICIES: Final = ("cleanup.policy", "log.cleanup.policy")
 _LEAST: Final = "min.insync.replicas"
+_IN_FLIGHT: Final = "max.in.flight.requests.per.connection"
 
 
 def promises(plan: Mapping[str, Any], producer: Mapping[str, Any]) -> Promises:
@@ -29,15 +30,21 @@ def promises(plan: Mapping[str, Any], producer: Mapping[str, Any]) -> Promises:
 
     Raises KeyError, TypeError or ValueError for a document that is not a plan.
     """
+    once = str(producer.get("enable.idempotence", False)).lower() == "true"
+    clients = int(plan["workload"].get("clients") or 1)
     return Promises(
         model=model_of(plan["workload"].get("name")),
         # Earlier versions took "00" and "0abc", which are 0 on the wire: no broker acknowledges.
         acknowledges=(acks_of(producer.get("acks", ALL)) or NOBODY) != NOBODY,
-        once=str(producer.get("enable.idempotence", False)).lower() == "true",
+        once=once,
         deletes=_deletes(plan),
         partitions=int(plan["topic"]["partitions"]),
         replicas=max(int(plan["topic"]["replication_factor"]), min_insync_replicas(plan)),
-        clients=int(plan["workload"].get("clients") or 1),
+        clients=clients,
+        producers=clients,
+        # A request that is sent again is overtaken by those in flight behind it; an idempotent
+        # producer numbers its batches, and the broker refuses one that is out of sequence.
+        ordered=once or str(producer.get(_IN_FLIGHT)) == "1",
     )
 
 

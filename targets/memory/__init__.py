@@ -281,6 +281,7 @@ class Memory(
         return Promises(
             model=registry.model_of(plan["workload"]["name"]),
             once=True,
+            ordered=True,
             partitions=int(target["partitions"]),
             replicas=int(target["replicas"]),
             readers_are_replicas=True,

@@ -1,0 +1,201 @@
+"""The order checker: whether a log has the records of one producer in the order of their sending.
+
+*Sent* is the order of the rows in which writes began: the load generator hands each write to its
+producer before it begins the next one. The processes that share a producer are those with the same
+remainder by `Promises.producers`. Without that, or where clients crashed and processes changed
+their producer, a process is a producer by itself: it begins a write after the one before has ended.
+
+Compared are acknowledged records that were found, on one partition, from one producer. A record is
+*swapped* when it stands behind one that was sent later: the later one overtook it. What counts is
+the first copy of a record. A batch that is refused and sent again, while batches behind it are
+under way, is overtaken: the known case of retries without idempotence and with more than one
+request in flight (IBM/sarama#2860, pingcap/tiflow#11870).
+
+Swapped records contradict only settings that promise the order (`Promises.ordered`), and there only
+where two libraries saw them: the acknowledgement names the very position at which a record was
+read, or two readers read the partition to its end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.loss.numbering import numbered
+from checkers.loss.readers import Readers, confirmed
+from harness.models import LOG
+from harness.protocols import DOUBTS, CheckResult, Count, OneShard, PrimaryFinding, Run, Statement
+from harness.protocols.checkers import counted
+from harness.protocols.runs import INVOKED, NULL, OK, Bools, Facts, Ints
+
+FINDINGS: Final = pa.schema(
+    [
+        pa.field("run_id", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("partition", pa.int64(), nullable=False),
+        pa.field("producer", pa.int64(), nullable=False),
+        pa.field("value", pa.int64(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("value_sent_later", pa.int64(), nullable=False),
+        pa.field("offset_of_later", pa.int64(), nullable=False),
+    ]
+)
+_FINDINGS_MOST: Final = 1000
+_UNREAD: Final = 2**63 - 1
+_CRASHES: Final = "client"
+"""The nemesis whose faults make processes change their producer."""
+
+SWAPPED: Final = "{n} acknowledged [record stands|records stand] behind one that was sent later"
+
+
+class Sent(NamedTuple):
+    """Acknowledged records that were found, in the order of producer, partition and sending."""
+
+    attempted: int
+    acknowledged: int
+    value: Ints
+    producer: Ints
+    partition: Ints
+    position: Ints
+    named: Bools
+
+    def chosen(self, rows: Bools) -> Sent:
+        """Some of them."""
+        columns = {name: getattr(self, name)[rows] for name in self._fields[2:]}
+        return self._replace(**columns)
+
+
+@dataclass(frozen=True)
+class Order(OneShard[Sent]):
+    """Acknowledged records of one producer that a partition has in another order than that of
+    their sending: counted always, a counter-example where the settings promise the order."""
+
+    plugin: ClassVar[str] = "order"
+    title: ClassVar[str] = "Order of appends"
+    models: ClassVar[frozenset[str]] = frozenset({LOG.name})
+    primary: ClassVar[PrimaryFinding] = PrimaryFinding(
+        counter_examples=("swapped",), noun="swapped records", head="swapped"
+    )
+    counts: ClassVar[tuple[Count, ...]] = (
+        Count("attempted", "attempted"),
+        Count("acknowledged", "acknowledged"),
+        Count("compared", "compared", "acknowledged records that were found"),
+        Count(
+            "swapped",
+            "swapped",
+            "acknowledged records behind one that their producer sent later",
+            of="compared",
+        ),
+    )
+    short: ClassVar[tuple[str, ...]] = ("compared", "swapped")
+
+    def gather(self, run: Run) -> Sent:
+        facts, numbering = run.facts, numbered(run.things)
+        size, readers = numbering.size, Readers(facts)
+        sent, position = np.full(size, NULL), np.full(size, _UNREAD)
+        process, partition, named_at = (np.full(size, NULL) for _ in range(3))
+        begun_before, ok = 0, np.zeros(size, np.bool_)
+        for rows in run.writes():
+            numbers = numbering.numbers(rows.key, rows.value)
+            begun, ended = rows.mark == INVOKED, rows.mark == OK
+            new = numbers[begun]
+            sent[new] = np.arange(begun_before, begun_before + len(new))
+            begun_before += len(new)
+            process[new], partition[new] = rows.process[begun], rows.partition[begun]
+            ok[numbers[ended]] = True
+            named_at[numbers[ended]] = rows.offset[ended]
+        for part in run.reads():
+            read = readers.judged(part)
+            numbers = numbering.numbers(read.key, read.value)
+            here = read.partition == partition[numbers]
+            np.minimum.at(position, numbers[here], read.offset[here])
+        chosen = np.flatnonzero(ok & (sent != NULL) & (position != _UNREAD))
+        producer = _producers(facts, process[chosen])
+        order = np.lexsort((sent[chosen], partition[chosen], producer))
+        chosen = chosen[order]
+        return Sent(
+            begun_before,
+            int(np.count_nonzero(ok)),
+            numbering.things(chosen)[1],
+            producer[order],
+            partition[chosen],
+            position[chosen],
+            named_at[chosen] == position[chosen],
+        )
+
+    def judge(self, run: Run, sent: Sent) -> CheckResult:
+        facts, compared = run.facts, len(sent.value)
+        number = int(np.count_nonzero(swapped(sent)))
+        seen_by_two = sent.named | np.isin(sent.partition, sorted(confirmed(facts)))
+        proven = int(np.count_nonzero(swapped(sent.chosen(seen_by_two))))
+        of = f"{counted(number, SWAPPED)}, of {compared:,} compared"
+        examples, doubts = [], []
+        if facts.promises.ordered and proven:
+            examples.append(Statement("swapped", f"{counted(proven, SWAPPED)}, of {compared:,}"))
+        elif facts.promises.ordered and number:
+            doubts.append(Statement(DOUBTS.readers, f"{of}: no second library read them"))
+        if not compared:
+            doubts.append(Statement(DOUBTS.vacuous, "no acknowledged record was found to compare"))
+        kept = f"all {compared:,} records stand in the order of their sending"
+        return CheckResult(
+            counts={
+                "attempted": sent.attempted,
+                "acknowledged": sent.acknowledged,
+                "compared": compared,
+                "swapped": number,
+            },
+            rates={"swapped": number / compared if compared else None},
+            findings=_findings(facts.run_id, sent),
+            counter_examples=tuple(examples),
+            doubts=tuple(doubts),
+            all_well=f"{of}, which the settings do not exclude" if number else kept,
+        )
+
+
+def _producers(facts: Facts, process: Ints) -> Ints:
+    """The producer of each process; a process by itself where producers may have changed."""
+    shared = facts.promises.producers
+    crashed = any(window.nemesis == _CRASHES for window in facts.windows)
+    died = facts.clients is not None and facts.clients.deaths > 0
+    return process if not shared or crashed or died else process % shared
+
+
+def swapped(sent: Sent) -> Bools:
+    """Which records stand behind one that was sent later. Positions get a base that grows with
+    each stream, so that one running minimum from the end serves all of them."""
+    if not len(sent.position):
+        return np.zeros(0, np.bool_)
+    placed = _placed(sent)
+    least_after = np.minimum.accumulate(placed[::-1])[::-1]
+    return np.append(placed[:-1] > least_after[1:], False)
+
+
+def _placed(sent: Sent) -> Ints:
+    new = np.diff(sent.producer, prepend=NULL) != 0
+    new |= np.diff(sent.partition, prepend=NULL) != 0
+    placed: Ints = (np.cumsum(new) - 1) * (int(sent.position.max()) + 1) + sent.position
+    return placed
+
+
+def _findings(run_id: str, sent: Sent) -> pa.Table:
+    """The first of them, each with the record that is furthest ahead of those sent later."""
+    rows = []
+    placed = _placed(sent) if len(sent.position) else sent.position
+    for at in np.flatnonzero(swapped(sent))[:_FINDINGS_MOST].tolist():
+        later = at + 1 + int(np.argmin(placed[at + 1 :]))
+        rows.append(
+            {
+                "run_id": run_id,
+                "kind": "swapped",
+                "partition": int(sent.partition[at]),
+                "producer": int(sent.producer[at]),
+                "value": int(sent.value[at]),
+                "offset": int(sent.position[at]),
+                "value_sent_later": int(sent.value[later]),
+                "offset_of_later": int(sent.position[later]),
+            }
+        )
+    return pa.Table.from_pylist(rows, schema=FINDINGS)
