@@ -43,6 +43,7 @@ from checkers.loss.findings import (
     unconfirmed,
 )
 from checkers.loss.numbering import Extent, Numbering, OfSlice, Slice, numbered
+from checkers.loss.order import Order as Order
 from checkers.loss.readers import Disagreement, Readers, Verification
 from checkers.loss.tally import Odd, Tally, kept, odd_of
 from harness.errors import HistoryError

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checkers.order import Sent, swapped
+from checkers.loss.order import Sent, swapped
 from tests.checkers.conftest import Judge
 from tests.fixtures.hand_made import E, Made, R, W
 
