@@ -116,9 +116,11 @@ class Resp:
     and not the workload's."""
 
     def __init__(self, address: str, port: int, *, timeout_s: float, own: bool = False) -> None:
-        connect = own_connection if own else _connection
         try:
-            self._socket = connect(address, port, timeout_s=timeout_s)
+            if own:
+                self._socket = own_connection(address, port, timeout_s=timeout_s)
+            else:
+                self._socket = socket.create_connection((address, port), timeout=timeout_s)
         except OSError as error:
             raise NotSent(str(error)) from error
         self._file = self._socket.makefile("rb")
@@ -153,10 +155,6 @@ class Resp:
     def close(self) -> None:
         self._file.close()
         self._socket.close()
-
-
-def _connection(address: str, port: int, *, timeout_s: float) -> socket.socket:
-    return socket.create_connection((address, port), timeout=timeout_s)
 
 
 def asked(address: str, port: int, *commands: Sequence[object], timeout_s: float) -> list[Any]:
@@ -272,13 +270,8 @@ class Redis(ServerSystem[RedisPlan]):
     source: ClassVar[Source] = Debian("redis-server", program="redis-server")
     ports: ClassVar[tuple[int, ...]] = (PORT, SENTINEL_PORT)
     settings: ClassVar[Sequence[str]] = (
-        "save",
-        "repl-backlog-size",
-        "repl-diskless-sync",
-        "repl-diskless-sync-delay",
-        "repl-ping-replica-period",
-        "repl-timeout",
-        "replica-serve-stale-data",
+        *("save", "repl-backlog-size", "repl-diskless-sync", "repl-diskless-sync-delay"),
+        *("repl-ping-replica-period", "repl-timeout", "replica-serve-stale-data"),
     )
     setting_keys: ClassVar[Mapping[str, str]] = {
         "appendonly": "target.appendonly",
@@ -338,16 +331,13 @@ wait_replicas = 1                # 0: no WAIT, the default
         """Both configuration files, and a file that makes the folder of the data."""
         first, target = next(iter(server.addresses.values())), plan.target
         common = ["bind 0.0.0.0", "protected-mode no"]
-        ours = [
-            f"port {PORT}",
-            f"dir {NODE_DATA}/{STORED}",
-            f"replica-announce-ip {server.address}",
-        ]
+        ours = [f"port {PORT}", f"replica-announce-ip {server.address}"]
+        ours.append(f"dir {NODE_DATA}/{STORED}")
         if server.address != first:
             ours.append(f"replicaof {first} {PORT}")
-        for name, value in self.wanted(plan).items():
+        for name, value in self.wanted(plan).items():  # each value as one word, whatever is in it
             if name not in _OF_SENTINEL:
-                ours.append(f"{name} {_quoted(value)}")
+                ours.append(f"{name} {json.dumps(str(value))}")
         sentinel = [
             f"port {SENTINEL_PORT}",
             f"dir {NODE_DATA}",
@@ -356,11 +346,8 @@ wait_replicas = 1                # 0: no WAIT, the default
             f"sentinel down-after-milliseconds {MASTER} {target.down_after_ms}",
             f"sentinel failover-timeout {MASTER} {target.failover_timeout_ms}",
         ]
-        return {
-            CONFIGURATION: _lines(common + ours),
-            SENTINEL: _lines(common + sentinel),
-            f"{STORED}/made": b"\n",
-        }
+        files = {CONFIGURATION: common + ours, SENTINEL: common + sentinel, f"{STORED}/made": []}
+        return {name: "\n".join([*lines, ""]).encode() for name, lines in files.items()}
 
     def wanted(self, plan: RedisPlan) -> dict[str, Any]:
         """The plan's keys by the server's names."""
@@ -373,7 +360,10 @@ wait_replicas = 1                # 0: no WAIT, the default
             "min-replicas-max-lag": target.min_replicas_max_lag_s,
             "down-after-milliseconds": target.down_after_ms,
             "failover-timeout": target.failover_timeout_ms,
-            **{name: _text(value) for name, value in target.settings.items()},
+            **{
+                name: ("no", "yes")[value] if isinstance(value, bool) else value
+                for name, value in target.settings.items()
+            },
         }
 
     def reported(self, node: Node, plan: RedisPlan) -> dict[str, str]:
@@ -411,20 +401,16 @@ wait_replicas = 1                # 0: no WAIT, the default
             now = partial(Happened, line=line, epoch=epochs.get(node, 0))
             if "Server initialized" in text:
                 starting[node] = False
-            elif "loaded from" in text or "Done loading" in text:
-                starting[node] = node in starting
+            elif ("loaded from" in text or "Done loading" in text) and node in starting:
+                starting[node] = True
             elif "Ready to accept" in text and node in starting:
-                loaded = starting.pop(node)
-                yield now(
-                    kind="starts",
-                    text="started with what its files had" if loaded else "started empty",
-                    end=None if loaded else 0,
-                )
+                if starting.pop(node):
+                    yield now(kind="starts", text="started with what its files had")
+                else:
+                    yield now(kind="starts", text="started empty", end=0)
             elif "+elected-leader" in text:
-                yield now(
-                    kind="elects",
-                    text=f"won the Sentinels' election in epoch {epochs.get(node, 0)}",
-                )
+                said = f"won the Sentinels' election in epoch {epochs.get(node, 0)}"
+                yield now(kind="elects", text=said)
             elif promoted := _PROMOTED.search(text):
                 end = int(promoted[1]) - 1
                 said = f"was promoted in epoch {epochs.get(node, 0)} with offset {end:,}"
@@ -486,13 +472,9 @@ class Valkey(Redis):
 
 _METRICS: Final = {
     "connected_slaves": "connected_slaves",
-    "connected_clients": "connected_clients",
     "rejected_connections": "rejected_connections_total",
-    "used_memory": "memory_used_bytes",
     "master_repl_offset": "master_repl_offset",
     "slave_repl_offset": "slave_repl_offset",
-    "master_last_io_seconds_ago": "master_last_io_seconds_ago",
-    "sync_full": "replica_resyncs_full",
 }
 _EPOCH: Final = re.compile(r"\+new-epoch (\d+)")
 _PROMOTED: Final = re.compile(r"Setting secondary replication ID to \w+, valid up to offset: (\d+)")
@@ -505,16 +487,3 @@ def _watched(address: str, *, timeout_s: float) -> dict[str, str]:
     """The primary as a node's Sentinel has it; nothing if it does not answer."""
     found = asked(address, SENTINEL_PORT, ("SENTINEL", "MASTER", MASTER), timeout_s=timeout_s)
     return pairs_of(found[0]) if found else {}
-
-
-def _text(value: Any) -> str:
-    return ("no", "yes")[value] if isinstance(value, bool) else str(value)
-
-
-def _quoted(value: object) -> str:
-    """A value as one word of a configuration file, whatever is in it."""
-    return json.dumps(str(value))
-
-
-def _lines(lines: Sequence[str]) -> bytes:
-    return "".join(f"{line}\n" for line in lines).encode()
