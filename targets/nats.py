@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
@@ -269,6 +270,7 @@ class Nats(ServerSystem[NatsPlan]):
     ports: ClassVar[tuple[int, ...]] = (CLIENT_PORT, ROUTE_PORT, MONITOR_PORT)
     setting_keys: ClassVar[Mapping[str, str]] = {"sync_interval": "target.sync_interval"}
     synced: ClassVar[tuple[str, Any]] = ("target.sync_interval", "always")
+    alarms: ClassVar[Path | None] = Path(__file__).parent / "nats_alarms.toml"
     event_lines: ClassVar[re.Pattern[bytes]] = re.compile(
         rb"new stream leader for '|messages? for stream '|Starting nats-server"
     )
@@ -438,6 +440,8 @@ name = "append"
             for name, value in varz["jetstream"][of].items()
             if isinstance(value, int)
         }
+        api = varz["jetstream"]["stats"]["api"]
+        found["gnatsd_varz_jetstream_stats_api_errors"] = float(api["errors"])
         found["jetstream_server_total_streams"] = float(jsz["streams"])
         found["jetstream_server_total_messages"] = float(jsz["messages"])
         meta = jsz.get("meta_cluster") or {}

@@ -4,12 +4,14 @@ and then answers an error: only what proves a refusal ends an operation in fail.
 from __future__ import annotations
 
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import pytest
 
+from checkers.judging.alarms import published
 from harness.errors import PlanError
 from harness.plan import parse_plan
 from harness.protocols import FAIL, INFO, OK, Completion, Line, NodeView, invoke
@@ -243,3 +245,19 @@ def test_what_servers_restored_and_who_led_is_in_their_logs() -> None:
         ("leads", "n1", None, 2),
     ]
     assert all(Nats.event_lines.search(each.text.encode()) for each in lines)
+
+
+def test_the_alarms_are_about_what_servers_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    stats = {"memory": 0, "storage": 340, "api": {"total": 3, "errors": 2}}
+    varz: dict[str, Any] = dict.fromkeys(nats._METRICS, 7)
+    varz["jetstream"] = {"stats": stats, "config": {"max_storage": 9, "compress_ok": True}}
+    given = {"varz": varz, "jsz": jsz("n1") | {"streams": 1, "messages": 12}}
+    monkeypatch.setattr(nats, "_monitor", lambda _, path, timeout_s: given[path.split("?")[0]])
+    node = DryRunNode("n1", frozenset({"server"}), HERE)
+    found = Nats().metrics(node, plan_of(), timeout_s=2)
+    assert found["gnatsd_varz_jetstream_stats_api_errors"] == 2
+    assert found["gnatsd_varz_jetstream_config_max_storage"] == 9
+    assert Nats.alarms is not None
+    rules = tomllib.loads(Nats.alarms.read_text())["rules"]
+    assert len(published(Nats.alarms)) == len(rules)
+    assert {rule["metric"] for rule in rules} - {"up"} <= {*found}
