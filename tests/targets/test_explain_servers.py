@@ -19,19 +19,23 @@ from harness.protocols import UNEXPLAINED, Explanation
 from harness.protocols.explanations import MAJORITY_CAUSES, WITHOUT
 from harness.servers import ServerSystem
 from targets.etcd import Etcd
+from targets.nats import Nats
 from targets.redis import Redis
 from targets.zookeeper import ZooKeeper
 
 LOSSES = Path(__file__).parent / "losses"
 SYSTEMS: dict[str, ServerSystem[Any]] = {
     "etcd": Etcd(),
+    "nats": Nats(),
     "redis": Redis(),
     "zookeeper": ZooKeeper(),
 }
 CASES = {
     "etcd-power-3.4": {"disk-power": 26},
+    "nats-power-2.15": {"disk-power": 26},
     "zookeeper-power-3.9": {"disk-power": 26},
 }
+STARTS = re.compile(r"starting m|ing quo|Starting nats|messages for stream")
 WIPED = "zookeeper-wiped-3.9"
 Change = Callable[[dict[str, Any]], None]
 
@@ -93,6 +97,14 @@ def test_one_wiped_disk_lets_a_server_lead_that_never_had_them(tmp_path: Path) -
     assert elected == ["z2", "z1"]
 
 
+def test_one_server_that_lost_power_lets_one_lead_that_was_cut_off(tmp_path: Path) -> None:
+    """n3, without its disk's last seconds, and n2, which was cut off, are a majority."""
+    (each,) = explained("nats-lag-2.15", tmp_path)
+    assert (each.cause, len(each.values)) == ("disk-power", 20)
+    assert [fact.node for fact in each.facts if fact.kind == "elected"] == ["n1", "n2"]
+    assert [fact.node for fact in each.facts if fact.kind == "disk"] == ["n3"]
+
+
 def test_without_the_wipe_nobody_knows_who_had_lost_them(tmp_path: Path) -> None:
     """z1 need not have had them: only the journal says that z2's disk had lost them."""
 
@@ -112,6 +124,7 @@ def test_without_the_wipe_nobody_knows_who_had_lost_them(tmp_path: Path) -> None
     ("name", "change"),
     [
         ("etcd-power-3.4", "target.settings.unsafe-no-fsync=false"),
+        ("nats-power-2.15", "target.sync_interval=always"),
         ("zookeeper-power-3.9", "ensemble.forceSync=true"),
     ],
 )
@@ -149,9 +162,7 @@ def test_what_no_log_lost_is_a_defect_of_the_system(name: str, tmp_path: Path) -
 
     def never_started_again(case: dict[str, Any]) -> None:
         for lines in case["logs"].values():
-            starts = [
-                n for n, line in enumerate(lines) if "starting m" in line or "ing quo" in line
-            ]
+            starts = [n for n, line in enumerate(lines) if STARTS.search(line)]
             for number in reversed(starts[1:]):
                 del lines[number]
 
@@ -167,9 +178,7 @@ def test_a_server_without_a_log_leaves_it_unexplained(name: str, tmp_path: Path)
     def silent(case: dict[str, Any]) -> None:
         case["nodes"].append("n9")
         for lines in case["logs"].values():
-            starts = [
-                n for n, line in enumerate(lines) if "starting m" in line or "ing quo" in line
-            ]
+            starts = [n for n, line in enumerate(lines) if STARTS.search(line)]
             for number in reversed(starts[1:]):
                 del lines[number]
 
