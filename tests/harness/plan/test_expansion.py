@@ -107,6 +107,7 @@ STOCK = (
     "kill-all",
     "kill-leader",
     "lag-kill",
+    "lag-power-loss",
     "pause-leader",
     "power-loss-all",
     "restart-quickly",
