@@ -20,7 +20,7 @@ from harness import registry
 from harness.history.documents import CheckRecord, RunResult
 from harness.history.parquet_reader import UnusableRow, decoded
 from harness.history.run_folder import RunDir
-from harness.models import LOG, REGISTER, TRANSACTION
+from harness.models import LIST_APPEND, LOG, REGISTER, RW_REGISTER, TRANSACTION
 from harness.protocols import Checker, Count
 from reports import formatting
 
@@ -188,6 +188,13 @@ class Example:
         return "The register" if self.key is None else f"Register {self.key}"
 
     @property
+    def heading(self) -> str:
+        """Above it, where it is an anomaly of transactions."""
+        if "aborted" in (self.words or ""):
+            return "An aborted transaction, and who read it"
+        return f"{self.kind}: the transactions of one"
+
+    @property
     def ordered(self) -> list[Operation]:
         """The longest legal order that was found."""
         placed = [each for each in self.operations if each.place is not None]
@@ -315,7 +322,7 @@ _RATES: Final = {
 _OF: Final = re.compile(r"(?P<part>[\d,]+) of (?P<whole>[\d,]+) \w+")
 _NUMBER: Final = re.compile(r"(?P<first>[\d,]+) (?!of )|(?P<what>.*): (?P<last>[\d,]+)$")
 """The number of a counter-example, before or after what it counts."""
-_DRAWN: Final = (REGISTER.name, TRANSACTION.name)
+_DRAWN: Final = (REGISTER.name, TRANSACTION.name, LIST_APPEND.name, RW_REGISTER.name)
 """The models whose checks give counter-examples to draw."""
 _POINTS: Final = ("0", "0.5", "0.95", "0.99", "1")
 
@@ -350,6 +357,7 @@ class CheckView:
     final: bool | None
     nodes: list[list[str]]
     faults: list[Examples]
+    ruled_out: str = ""
 
 
 def shown(result: RunResult) -> Sequence[CheckRecord]:
@@ -388,6 +396,7 @@ def _view(check: CheckRecord, model: str) -> CheckView:
             if name in check.rates
         ],
         final=bool((final or {}).get("is_final")) if "final_read" in check.details else None,
+        ruled_out=str(check.details.get("ruled_out") or ""),
         nodes=[
             [
                 str(row["node"]),

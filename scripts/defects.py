@@ -107,6 +107,11 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "simulated. Tests: `tests/checkers/test_clients.py`; on Kafka, `tests/e2e/test_any_client.py`",
     "failover": "it measures, and finds what is late where a plan says `within_s`. Tests: "
     "`tests/checkers/test_failover.py`; on Kafka, `plans/failover.toml`",
+    "list-append": "the defects have no plans with transactions on lists; "
+    "`tests/e2e/test_elle_in_memory.py` switches some on. Tests: "
+    "`tests/checkers/elle/test_elle_oracle.py`; on etcd, `plans/etcd/list-append.toml` (valid)",
+    "rw-register": "as list-append: `tests/e2e/test_elle_in_memory.py`. Tests: "
+    "`tests/checkers/elle/test_elle_anomalies.py`",
     "locks": "the reference system has no locks. Tests: `tests/checkers/test_locks.py`; on "
     "ZooKeeper, `stale-locks.toml` (invalid) and `locks.toml` (valid)",
     "quorum": "the reference system has no metadata log. Tests: `tests/checkers/test_quorum.py`; "

@@ -253,11 +253,11 @@ class _Page:
         key, does = self._text(step.key), "appended" if self._history.lists else "wrote"
         value, then = (None if n == NULL else self._text(n) for n in (step.value, step.next))
         if step.kind == WW:
-            return f"{other} {does} {then} to {key} after {one} {does} {value}"
+            return f"{one} {does} {value} to key {key}, and after that {other} {does} {then}"
         if step.kind == WR:
-            return f"{other} read {value} in {key}, which {one} {does}"
+            return f"{one} {does} {value} to key {key}, and {other} read it"
         seen = "without a value" if value is None else f"up to {value}"
-        return f"{one} read {key} {seen}, and {other} {does} {then} after that"
+        return f"{one} read key {key} {seen}, and {other} {does} {then} after that"
 
     def pair(self, found: Found) -> dict[str, Any]:
         """The first anomaly of a kind without a cycle."""

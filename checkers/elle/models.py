@@ -101,6 +101,15 @@ def weakest(models: set[str]) -> list[str]:
     return [each for each in MODELS if each in models and _PROMISED[each] & models == {each}]
 
 
+_KNOWN: Final = (
+    *("strict-serializable", "serializable", "snapshot-isolation", "repeatable-read"),
+    *("read-committed", "read-uncommitted"),
+)
+"""Models that are named where they are ruled out, even if weaker ones are too."""
+
+
 def in_words(anomalies: Iterable[str]) -> str:
-    """The weakest models that are ruled out: "not repeatable read, not snapshot isolation"."""
-    return ", ".join(f"not {each.replace('-', ' ')}" for each in weakest(ruled_out(anomalies)))
+    """The models that are ruled out, the weakest first: "not repeatable read, not serializable"."""
+    out = ruled_out(anomalies)
+    named = [each for each in reversed(MODELS) if each in out and each in (*weakest(out), *_KNOWN)]
+    return ", ".join(f"not {each.replace('-', ' ')}" for each in named)

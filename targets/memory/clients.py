@@ -25,7 +25,9 @@ from zlib import crc32
 
 from harness.clusters.memory.cluster import MemoryCluster
 from harness.clusters.memory.simulation import Refused
+from harness.models import micro_ops
 from harness.protocols import (
+    INFO,
     NULL,
     OK,
     Client,
@@ -319,6 +321,69 @@ class SetClient(ModelClient):
         if outcome.result is None:
             return None
         return tuple(value for _, _, value in outcome.result)
+
+
+class TransactClient(ModelClient):
+    """Transactions on lists or registers. One that writes is an entry of the first partition, whose
+    order is theirs; what it read follows from the entries before its own, which are requested when
+    that one is committed. One that only reads requests all entries."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._open: dict[int, tuple[tuple[int, ...], Outcome | None]] = {}
+
+    def command(self, op: Invoke) -> Command:
+        """The entry of a transaction, or a read of all of them."""
+        _, value, _, _, steps = op
+        assert isinstance(steps, tuple)
+        if all(f == "r" for f, *_ in micro_ops.steps_of(steps)):
+            return Command("read-all")
+        return Command("append", ",".join(map(str, steps)), value)
+
+    def submit(self, process: int, op: Invoke) -> bool:
+        """See `harness.protocols.Client`."""
+        assert isinstance(op[4], tuple)
+        self._open[self._first * APART + process] = op[4], None
+        return super().submit(process, op)
+
+    def _reporting(self, done: Done) -> Callable[[int, Outcome], None]:
+        def ended(process: int, outcome: Outcome) -> None:
+            steps, entry = self._open.pop(process)
+            if outcome.type == OK and outcome.result is None:  # its entry is committed
+                self._open[process] = steps, outcome
+                self._polled.submit(process, Command("read-all", partition=self._first))
+                return
+            result = None
+            if outcome.type == OK:
+                result = _executed(outcome.result, steps, entry)
+            elif entry is not None:
+                outcome = outcome._replace(type=INFO)
+            how = completion(outcome.type, None, outcome.error, outcome.node, result)
+            done(process - self._first * APART, how)
+
+        return ended
+
+
+def _executed(
+    entries: list[tuple[int, str, int]], steps: tuple[int, ...], own: Outcome | None
+) -> tuple[int, ...]:
+    """A transaction's steps with what they read after the entries before its own."""
+    held: dict[str, list[int]] = {}
+    reads, registers = list[micro_ops.Read](), False
+    before = [
+        [int(number) for number in text.split(",")]
+        for offset, text, _ in entries
+        if own is None or own.position is None or offset < own.position
+    ]
+    for transaction in (*before, steps):
+        for f, key, value in micro_ops.steps_of(transaction):
+            registers = registers or f == "w"
+            if value is not None:
+                held.setdefault(key, []).append(value)
+            elif transaction is steps:
+                read = held.get(key, ())
+                reads.append((*read[-1:], None)[0] if registers else list(read))
+    return micro_ops.answered(steps, reads)
 
 
 def _or_none(number: Expected) -> int | None:
