@@ -282,7 +282,11 @@ def asked(address: str, path: str, *, timeout_s: float) -> Any:
 
 
 def messages_of(address: str, *, timeout_s: float) -> int | None:
-    """How many messages the queue contains, out with clients or not, as of some seconds ago."""
+    """How many messages the queue contains, out with clients or not, as of some seconds ago.
+    `None`: it does not say, or the cluster is partitioned, and each part has its own queue."""
+    nodes = asked(address, "/api/nodes?columns=partitions", timeout_s=timeout_s)
+    if nodes is None or any(each.get("partitions") for each in nodes):
+        return None
     found = asked(address, f"{_QUEUE_PATH}?columns=messages", timeout_s=timeout_s)
     return None if found is None else found.get("messages")
 

@@ -21,12 +21,13 @@ ROOT = Path(__file__).parents[2]
 CHOICE: dict[str, tuple[str, ...]] = {
     "etcd/stale-reads": ("workload.duration_s=13", "faults.0.at_s=2", "faults.0.for_s=6"),
     "nats/power-loss-all": ("workload.duration_s=16", "faults.0.at_s=3", "faults.0.for_s=1"),
+    "rabbitmq/kill-leader-quorum": (),
     "redis/restart-quickly": (),
 }
 """How `make test` shortens the plans that it runs; other files show the rest in less time."""
 FOLDERS = (
     *("faults", "versions", "zookeeper", "etcd", "groups", "transactions", "track-record"),
-    *("claims", "nats", "postgresql", "redis"),
+    *("claims", "nats", "postgresql", "rabbitmq", "redis"),
 )
 STOPS, GOES_ON = {"minority-stops", "four-of-seven-servers"}, {"majority-goes-on", "observers"}
 """Plans that claim more than that nothing is lost: that nothing is acknowledged while there is no

@@ -3,6 +3,7 @@ proves that nothing was changed ends an operation in fail, and no element is rem
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -23,6 +24,7 @@ from targets.rabbitmq import (
     RabbitClient,
     RabbitMQ,
     RabbitPlan,
+    messages_of,
     promotions,
     unsynchronised,
 )
@@ -272,6 +274,16 @@ def test_what_does_not_go_together_is_refused(sections: dict[str, Any], key: str
     assert refused.value.key == key
     stream = {"queue": {"kind": "stream"}, "workload": {"name": "append", "duration_s": 1}}
     assert plan_of(**stream).queue.kind == "stream"
+
+
+def test_parts_of_a_cluster_do_not_say_how_much_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: dict[str, Any] = {"nodes": [{"partitions": []}] * 3, "queues": {"messages": 7}}
+    monkeypatch.setattr(
+        rabbitmq, "asked", lambda _, path, timeout_s: answers[re.split("[/?]", path)[2]]
+    )
+    assert messages_of("198.18.0.11", timeout_s=1) == 7
+    answers["nodes"] = [{"partitions": []}, {"partitions": ["rabbit@198.18.0.11"]}]
+    assert messages_of("198.18.0.11", timeout_s=1) is None
 
 
 ADDS = "[info] <0.498.0> Mirrored queue 'ackloss' in vhost '/': Adding mirror on node 'rabbit@x': "
