@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 CHOICE: dict[str, tuple[str, ...]] = {
     "etcd/stale-reads": ("workload.duration_s=13", "faults.0.at_s=2", "faults.0.for_s=6"),
     "nats/power-loss-all": ("workload.duration_s=16", "faults.0.at_s=3", "faults.0.for_s=1"),
+    "postgresql/list-append-read-committed": ("workload.duration_s=7", "faults.0.at_s=2"),
     "rabbitmq/kill-leader-quorum": (),
     "redis/restart-quickly": (),
 }
@@ -49,6 +50,7 @@ FINDS = {
     "group-reset": {"latest": SKIPS},
     "group-zombie-commits": dict.fromkeys(("range", "server", "python"), ZOMBIES),
     "isr-cells": dict.fromkeys(LOSE, LOST),
+    "list-append-read-committed": {RUN: {"G-single", "G2-item"}},
     "offsets-after": {RUN: {"output-without-offsets"}},
     "offsets-before": {RUN: {"offsets-without-output"}},
     "transactions-java-unclean": {RUN: BROKEN},

@@ -20,6 +20,7 @@ from harness.protocols.explanations import MAJORITY_CAUSES, WITHOUT
 from harness.servers import ServerSystem
 from targets.etcd import Etcd
 from targets.nats import Nats
+from targets.postgresql import Postgresql
 from targets.redis import Redis
 from targets.zookeeper import ZooKeeper
 
@@ -27,6 +28,7 @@ LOSSES = Path(__file__).parent / "losses"
 SYSTEMS: dict[str, ServerSystem[Any]] = {
     "etcd": Etcd(),
     "nats": Nats(),
+    "postgresql": Postgresql(),
     "redis": Redis(),
     "zookeeper": ZooKeeper(),
 }
@@ -193,11 +195,15 @@ COPIED = {
     "redis-isolate-leader": "elected-behind",
     "redis-restart-quickly": "came-back-without-them",
     "redis-lag-kill": "elected-stale",
+    "postgresql-isolate-leader": "elected-behind",
+    "postgresql-cancelled-wait": "elected-behind",
 }
 CHANGES = {
     "redis-isolate-leader": "workload.wait_replicas=2",
     "redis-restart-quickly": "target.appendonly=always",
     "redis-lag-kill": "workload.wait_replicas=2",
+    "postgresql-isolate-leader": "target.synchronous=strict",
+    "postgresql-cancelled-wait": "workload.on_timeout=cut",
 }
 
 
@@ -207,7 +213,7 @@ def test_what_a_primary_acknowledged_and_replicas_lack_has_its_cause(
 ) -> None:
     (each,) = explained(name, tmp_path)
     assert (each.cause, len(each.values)) == (COPIED[name], 12)
-    assert each.cause in Redis.causes
+    assert each.cause in SYSTEMS[name.partition("-")[0]].causes
     assert [prevention.change for prevention in each.preventions] == [CHANGES[name]]
     assert {"elected", "truncated"} & {fact.kind for fact in each.facts}
     for fact in (fact for fact in each.facts if fact.source.startswith("log of")):
@@ -224,18 +230,28 @@ def test_it_rests_on_logs_positions_and_who_acknowledged(name: str, tmp_path: Pa
 
         return change
 
-    changes = (lambda case: case.update(logs={}), forget(1), forget(4))
+    changes = [lambda case: case.update(logs={}), forget(1)]
+    changes += [forget(4)] if name.startswith("redis") else []
     for number, change in enumerate(changes):
         (tmp_path / str(number)).mkdir()
         assert counted(explained(name, tmp_path / str(number), change)) == {UNEXPLAINED: 12}
 
 
-def test_a_promotion_with_all_of_them_explains_nothing(tmp_path: Path) -> None:
-    def further(case: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("name", "end", "further"),
+    [
+        ("redis-isolate-leader", r"up to offset: \d+", "up to offset: 99999999"),
+        ("postgresql-isolate-leader", r"redo done at \S+", "redo done at 0/FFFFFFF"),
+    ],
+)
+def test_a_promotion_with_all_of_them_explains_nothing(
+    name: str, end: str, further: str, tmp_path: Path
+) -> None:
+    def change(case: dict[str, Any]) -> None:
         for lines in case["logs"].values():
-            lines[:] = [re.sub(r"up to offset: \d+", "up to offset: 99999999", x) for x in lines]
+            lines[:] = [re.sub(end, further, line) for line in lines]
 
-    assert counted(explained("redis-isolate-leader", tmp_path, further)) == {UNEXPLAINED: 12}
+    assert counted(explained(name, tmp_path, change)) == {UNEXPLAINED: 12}
 
 
 def test_a_primary_that_lost_power_and_loads_its_file_lost_them_there(tmp_path: Path) -> None:
