@@ -30,7 +30,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.elle.history import Facts, History, Versions, last_things, looked_up, values_of
+from checkers.elle.history import Facts, History, Versions, looked_up, marks, values_of
 from checkers.elle.models import ruled_out
 from checkers.graphs.columns import ABSENT, Ops
 from checkers.graphs.cycles import (
@@ -54,7 +54,7 @@ from checkers.graphs.cycles import (
 )
 from harness.models.micro_ops import APPEND, WRITE
 from harness.protocols import NULL, Bools, Ints
-from harness.protocols.runs import FAIL, OK
+from harness.protocols.runs import INFO, OK
 
 LATER_AT_MOST: Final = 64
 """Of the writes that are only known to come after all that was read, how many of a key get edges:
@@ -63,16 +63,14 @@ those that completed first, since the most edges of real time lead away from the
 
 def edges_of(history: History, versions: Versions, facts: Facts) -> Edges:
     """The edges of all keys."""
-    by_key = (
-        _of_lists(history, versions) if history.lists else _of_registers(history, versions, facts)
-    )
-    return joined([_wr(history, versions, facts), *by_key])
+    make = _of_lists if history.lists else _of_registers
+    return joined([_wr(history, versions, facts), *make(history, versions, facts)])
 
 
 def _wr(history: History, versions: Versions, facts: Facts) -> Edges:
     steps = history.steps
     reads = np.flatnonzero(facts.writer != ABSENT)
-    last = last_things(history, versions)[reads]
+    last = facts.last[reads]
     if not history.lists:  # what was overwritten in its transaction is G1b
         shown = facts.final[versions.step[last]] & facts.external[reads]
         reads, last = reads[shown], last[shown]
@@ -82,16 +80,21 @@ def _wr(history: History, versions: Versions, facts: Facts) -> Edges:
     )
 
 
-def _writes(history: History) -> Ints:
-    """The steps that write, but for those of transactions that have failed."""
-    kind = history.steps.kind
-    possible = history.ops.mark[history.steps.op] != FAIL
-    return np.flatnonzero(((kind == APPEND) | (kind == WRITE)) & possible)
+def _writes(history: History, versions: Versions, facts: Facts) -> Ints:
+    """The steps that write, of transactions that are known to have committed."""
+    steps = history.steps
+    committed = history.ops.mark == OK
+    committed[facts.writer[facts.writer != ABSENT]] = True
+    read = np.flatnonzero(
+        marks(history, looked_up(steps.op, versions.step[versions.slots])) == INFO
+    )
+    committed[steps.op[versions.step[versions.slots[read]]]] = True
+    return np.flatnonzero(((steps.kind == APPEND) | (steps.kind == WRITE)) & committed[steps.op])
 
 
-def _of_lists(history: History, versions: Versions) -> Iterator[Edges]:
+def _of_lists(history: History, versions: Versions, facts: Facts) -> Iterator[Edges]:
     steps, number = history.steps, len(history.keys)
-    writes = _writes(history)
+    writes = _writes(history, versions, facts)
     good = np.zeros(number, np.bool_)  # keys whose order is known
     reads = np.flatnonzero(versions.agrees)
     good[steps.key[reads]] = True
@@ -99,104 +102,74 @@ def _of_lists(history: History, versions: Versions) -> Iterator[Edges]:
     written = np.zeros(len(versions.step), np.bool_)
     written[versions.things[writes]] = True
     slots = np.flatnonzero(written[versions.slots] & good[of])
-    key, thing = of[slots], versions.slots[slots]
-    writer = steps.op[versions.step[thing]]
-    value = versions.value[thing]
-    same = np.flatnonzero(key[1:] == key[:-1])
-    yield edges_of_kind(
-        WW, writer[same], writer[same + 1], history.keys[key[same]], value[same], value[same + 1]
-    )
-    shown = np.zeros(len(history.ops.mark), np.bool_)
-    shown[writer] = True
-    shown |= history.ops.mark == OK
+    key, step = of[slots], versions.step[versions.slots[slots]]
+    yield _edges(WW, history, *_pairs_of(step, key[1:] == key[:-1]))
     later = writes[versions.place[versions.things[writes]] == ABSENT]
-    later = later[shown[steps.op[later]] & good[steps.key[later]]]
-    ends = np.append(key[1:] != key[:-1], True)[: len(key)]
-    yield _all_pairs(WW, history, (key[ends], writer[ends], value[ends]), later, steps.value[later])
-    last = last_things(history, versions)
-    reads = reads[looked_up(steps.op, looked_up(versions.step, last[reads])) != steps.op[reads]]
-    last = values_of(versions, last[reads])
-    due = versions.start[steps.key[reads]] + steps.size[reads]
-    after = np.searchsorted(slots, due)
+    later = later[good[steps.key[later]]]
+    ends = step[np.append(key[1:] != key[:-1], True)[: len(key)]]
+    yield _all_pairs(WW, history, ends, steps.key[ends], later, steps.key[later])
+    source = looked_up(versions.step, facts.last[reads])
+    reads = reads[looked_up(steps.op, source) != steps.op[reads]]
+    after = np.searchsorted(slots, versions.start[steps.key[reads]] + steps.size[reads])
     there = after < len(slots)
     there[there] = key[after[there]] == steps.key[reads[there]]
-    now, then = reads[there], after[there]
-    yield edges_of_kind(
-        RW, steps.op[now], writer[then], history.keys[steps.key[now]], last[there], value[then]
-    )
+    last = np.full(len(steps.op), NULL)
+    last[reads] = values_of(versions, facts.last[reads])
+    yield _edges(RW, history, reads[there], step[after[there]], last)
     rest = reads[~there]
-    yield _all_pairs(
-        RW, history, (steps.key[rest], steps.op[rest], last[~there]), later, steps.value[later]
-    )
+    yield _all_pairs(RW, history, rest, steps.key[rest], later, steps.key[later], last)
+
+
+def _pairs_of(steps: Ints, same: Bools) -> tuple[Ints, Ints]:
+    """Each of some steps and the next one, where they are of the same key."""
+    return steps[:-1][same], steps[1:][same]
 
 
 def _of_registers(history: History, versions: Versions, facts: Facts) -> Iterator[Edges]:
-    steps, ops = history.steps, history.ops
+    steps = history.steps
     reads = np.flatnonzero(facts.external)
-    nothing = reads[steps.size[reads] == 0]
-    shown = np.zeros(len(ops.mark), np.bool_)
-    shown[facts.writer[facts.writer != ABSENT]] = True
-    shown |= ops.mark == OK
-    writes = _writes(history)
-    writes = writes[facts.final[writes] & shown[steps.op[writes]]]
-    first = (steps.key[nothing], steps.op[nothing], np.full(len(nothing), NULL))
-    yield _all_pairs(RW, history, first, writes, steps.value[writes])
+    nothing, reads = reads[steps.size[reads] == 0], reads[steps.size[reads] > 0]
+    writes = _writes(history, versions, facts)
+    writes = writes[facts.final[writes]]
+    yield _all_pairs(RW, history, nothing, steps.key[nothing], writes, steps.key[writes])
     # A transaction that reads a value and writes one: all that read the same come before it.
-    last_write = np.full(len(steps.op), ABSENT)
-    last_write[history.group[writes]] = writes
-    reads = reads[steps.size[reads] > 0]
-    things = versions.things[reads]
-    over = reads[(last_write[reads] != ABSENT) & (ops.mark[steps.op[reads]] == OK)]
-    source = looked_up(steps.op, versions.step[versions.things[over]])
-    known = (source != ABSENT) & (facts.writer[over] != ABSENT)
-    now = over[known]
-    yield edges_of_kind(
-        WW,
-        source[known],
-        steps.op[now],
-        history.keys[steps.key[now]],
-        steps.value[now],
-        steps.value[last_write[now]],
-    )
-    place = np.argsort(versions.things[over], kind="stable")
-    by_thing = versions.things[over][place]
-    low, high = np.searchsorted(by_thing, things), np.searchsorted(by_thing, things, "right")
-    times = np.minimum(high - low, LATER_AT_MOST)
-    who = np.repeat(np.arange(len(reads)), times)
-    ends = np.cumsum(times)
-    nth = np.arange(len(who)) - np.repeat(ends - times, times)
-    target = over[place[low[who] + nth]]
-    now = reads[who]
-    yield edges_of_kind(
-        RW,
-        steps.op[now],
-        steps.op[target],
-        history.keys[steps.key[now]],
-        steps.value[now],
-        steps.value[last_write[target]],
-    )
+    own = np.full(len(steps.op), ABSENT)
+    own[history.group[writes]] = writes
+    over = reads[own[reads] != ABSENT]
+    known = over[facts.writer[over] != ABSENT]
+    yield _edges(WW, history, versions.step[versions.things[known]], own[known])
+    things, replaced = versions.things[reads], versions.things[over]
+    yield _all_pairs(RW, history, reads, things, own[over], replaced)
+
+
+def _edges(
+    kind: int, history: History, first: Ints, later: Ints, values: Ints | None = None
+) -> Edges:
+    """From the transactions of some steps to those of others, with the values of both."""
+    steps = history.steps
+    value = (steps.value if values is None else values)[first]
+    key = history.keys[steps.key[first]]
+    return edges_of_kind(kind, steps.op[first], steps.op[later], key, value, steps.value[later])
 
 
 def _all_pairs(
-    kind: int, history: History, first: tuple[Ints, Ints, Ints], later: Ints, values: Ints
+    kind: int,
+    history: History,
+    first: Ints,
+    of: Ints,
+    later: Ints,
+    later_of: Ints,
+    values: Ints | None = None,
 ) -> Edges:
-    """Edges from each of these operations (with its key and a value) to all these writes of its
-    key."""
-    steps = history.steps
-    key, op, value = first
-    ended = history.ops.ended[steps.op[later]]
-    never = np.where(ended == ABSENT, len(ended) + np.max(ended, initial=0), ended)
-    order = np.lexsort((never, steps.key[later]))
-    later, values = later[order], values[order]
-    low = np.searchsorted(steps.key[later], key)
-    times = np.searchsorted(steps.key[later], key, "right") - low
-    times = np.minimum(times, LATER_AT_MOST)
-    who = np.repeat(np.arange(len(key)), times)
+    """Edges from each of these steps to all later writes of the same key or version (`of`)."""
+    ended = history.ops.ended[history.steps.op[later]]
+    order = np.lexsort((np.where(ended == ABSENT, np.max(ended, initial=0) + 1, ended), later_of))
+    later, later_of = later[order], later_of[order]
+    low = np.searchsorted(later_of, of)
+    times = np.minimum(np.searchsorted(later_of, of, "right") - low, LATER_AT_MOST)
+    who = np.repeat(np.arange(len(of)), times)
     nth = np.arange(len(who)) - np.repeat(np.cumsum(times) - times, times)
-    target = low[who] + nth
-    return edges_of_kind(
-        kind, op[who], steps.op[later[target]], history.keys[key[who]], value[who], values[target]
-    )
+    return _edges(kind, history, first[who], later[low[who] + nth], values)
 
 
 # Cycles.
@@ -210,7 +183,7 @@ NONADJACENT: Final = Pattern((_NO, (2, 2, 2, -1, 2), (2, 2, 2, 1, 2)), 2)
 LEVELS: Final = (("", ()), ("-process", (PROCESS,)), ("-realtime", (PROCESS, RT)))
 SHOWN: Final = 3
 """Of how many components of a kind a cycle is shown, the smallest components first."""
-_SEARCHED: Final = 50
+_SEARCHED: Final = 2000
 """In how many components an rw edge that is the only one is looked for; the others count as
 G-nonadjacent, which every G-single is."""
 

@@ -125,6 +125,7 @@ class Versions(NamedTuple):
              and value
     step     by pair: the step that wrote it (ABSENT: none)
     value    by pair
+    broken   by key: whether its longest read has an element twice
     start    by key of a list: the first of its slots; a slot is a place in the order of elements
     slots    by slot: its pair
     place    by pair: its slot (ABSENT: no read of the order shows it)
@@ -136,6 +137,7 @@ class Versions(NamedTuple):
     things: Ints
     step: Ints
     value: Ints
+    broken: Bools
     start: Ints
     slots: Ints
     place: Ints
@@ -159,7 +161,9 @@ def versions_of(history: History, *, file: str) -> Versions:
         nothing = np.empty(0, np.int64)
         none = np.full(pairs.number, ABSENT)
         value = pairs.firsts(steps.value[some])
-        return Versions(things, step, value, nothing, nothing, none, agrees, (nothing, nothing))
+        sound = np.zeros(number, np.bool_)
+        odd = nothing, nothing
+        return Versions(things, step, value, sound, nothing, nothing, none, agrees, odd)
     order = reads[np.lexsort((steps.size[reads], steps.key[reads]))]
     last = np.append(steps.key[order][1:] != steps.key[order][:-1], True)[: len(order)]
     longest = order[last]
@@ -187,15 +191,15 @@ def versions_of(history: History, *, file: str) -> Versions:
     step = _writers(history, things, writes, pairs.number, file)
     rest = broken[np.isin(broken, longest)]  # the others are like it, or differ
     of = np.concatenate([of, np.repeat(rest, steps.size[rest])])
+    key = steps.key[rest]
     shown = np.concatenate(
-        [pairs.codes[len(writes) + len(known) :], _of_keys(start, slots, steps.key[rest])]
+        [
+            pairs.codes[len(writes) + len(known) :],
+            slots[_places(start[key], start[key + 1] - start[key])],
+        ]
     )
     value = pairs.firsts(values)
-    return Versions(things, step, value, start, slots, place, agrees, (of, shown))
-
-
-def _of_keys(start: Ints, slots: Ints, keys: Ints) -> Ints:
-    return slots[_places(start[keys], start[keys + 1] - start[keys])]
+    return Versions(things, step, value, twice, start, slots, place, agrees, (of, shown))
 
 
 def _places(first: Ints, size: Ints) -> Ints:
@@ -239,10 +243,12 @@ def _writers(history: History, things: Ints, writes: Ints, number: int, file: st
 
 
 class Facts(NamedTuple):
-    """What both the anomalies and the edges are made of, by step: the operation that wrote what a
-    read returned last (ABSENT: none, or it has failed), whether a step is the last write of its
-    group, and whether it is the first step of its group and a read."""
+    """What both the anomalies and the edges are made of, by step: the pair that a read returned (of
+    a list, last; ABSENT: none is known), the operation that wrote it (ABSENT: none, or it has
+    failed), whether a step is the last write of its group, and whether it is a read and the first
+    step of its group."""
 
+    last: Ints
     writer: Ints
     final: Bools
     external: Bools
@@ -250,19 +256,18 @@ class Facts(NamedTuple):
 
 def facts_of(history: History, versions: Versions) -> Facts:
     steps = history.steps
-    thing = last_things(history, versions)
-    writer = looked_up(steps.op, looked_up(versions.step, thing))
+    last = _last_things(history, versions)
+    writer = looked_up(steps.op, looked_up(versions.step, last))
     failed = marks(history, writer) == FAIL
     writes = (steps.kind == APPEND) | (steps.kind == WRITE)
     final = np.zeros(len(writes), np.bool_)
     at = np.flatnonzero(writes)
     final[at] = np.append(history.group[at[1:]] != history.group[at[:-1]], True)[: len(at)]
     external = (history.group == np.arange(len(writes))) & (steps.size != ABSENT)
-    return Facts(np.where(failed, ABSENT, writer), final, external)
+    return Facts(last, np.where(failed, ABSENT, writer), final, external)
 
 
-def last_things(history: History, versions: Versions) -> Ints:
-    """By step: the pair that a read returned (of a list, last), ABSENT if none is known."""
+def _last_things(history: History, versions: Versions) -> Ints:
     steps = history.steps
     if not history.lists:
         return np.where(steps.size > 0, versions.things, ABSENT)
@@ -277,8 +282,7 @@ def last_things(history: History, versions: Versions) -> Ints:
 def anomalies_of(history: History, versions: Versions, facts: Facts) -> Iterator[Found]:
     """All anomalies that need no graph."""
     steps = history.steps
-    last = last_things(history, versions)
-    source = looked_up(versions.step, last)
+    last, source = facts.last, looked_up(versions.step, facts.last)
     if history.lists:
         yield from _of_lists(history, versions)
     else:
@@ -299,7 +303,7 @@ def anomalies_of(history: History, versions: Versions, facts: Facts) -> Iterator
     inner &= facts.writer != steps.op
     bad = np.flatnonzero(inner)
     yield _found("G1b", history, bad, steps.value[source[bad]], facts.writer[bad])
-    yield _lost_updates(history, versions, facts, last)
+    yield _lost_updates(history, versions, facts)
 
 
 def _found(kind: str, history: History, at: Ints, value: Ints, other: Ints | None = None) -> Found:
@@ -309,8 +313,8 @@ def _found(kind: str, history: History, at: Ints, value: Ints, other: Ints | Non
     return Found(kind, steps.key[at], value, steps.op[at], nothing if other is None else other)
 
 
-def _lost_updates(history: History, versions: Versions, facts: Facts, last: Ints) -> Found:
-    steps = history.steps
+def _lost_updates(history: History, versions: Versions, facts: Facts) -> Found:
+    steps, last = history.steps, facts.last
     writes = np.zeros(len(steps.op), np.bool_)
     at = np.flatnonzero(facts.final)
     writes[history.group[at]] = True
@@ -355,7 +359,7 @@ def _of_lists(history: History, versions: Versions) -> Iterator[Found]:
     full = versions.start[steps.key[reads] + 1] - versions.start[steps.key[reads]]
     longest[reads] = steps.size[reads] == full
     bad = np.unique(odd)
-    bad = bad[~(_broken(history, versions)[steps.key[bad]] & longest[bad])]
+    bad = bad[~(versions.broken[steps.key[bad]] & longest[bad])]
     yield _found("incompatible-order", history, bad, np.full(len(bad), NULL))
     # By the order of each key, with one read that shows it; and by reads that differ from it.
     slot_key = np.repeat(np.arange(len(history.keys)), np.diff(versions.start))
@@ -392,14 +396,6 @@ def _of_lists(history: History, versions: Versions) -> Iterator[Found]:
         steps.op[step[below]],
     )
     yield from _within(history, versions)
-
-
-def _broken(history: History, versions: Versions) -> Bools:
-    """The keys whose longest read has an element twice."""
-    slot_key = np.repeat(np.arange(len(history.keys)), np.diff(versions.start))
-    twice = np.zeros(len(history.keys), np.bool_)
-    twice[slot_key[versions.place[versions.slots] != np.arange(len(versions.slots))]] = True
-    return twice
 
 
 def _within(history: History, versions: Versions) -> Iterator[Found]:
