@@ -311,14 +311,19 @@ class JsonOverHttp:
         self._http.close()
 
 
-def ask_json(address: str, port: int, path: str, *, timeout_s: float) -> dict[str, Any] | None:
-    """What a server answers to the harness; `None` if it does not."""
+def ask_json(
+    address: str, port: int, path: str, *, timeout_s: float, get: bool = False
+) -> dict[str, Any] | None:
+    """What a server answers to the harness, which posts nothing or gets; `None`: no answer."""
     try:
         connection = JsonOverHttp(address, port, timeout_s=timeout_s, own=True)
     except NotSent:
         return None
     try:
-        return connection.post(path, {})
+        if not get:
+            return connection.post(path, {})
+        found: dict[str, Any] = json.loads(connection.get(path))
+        return found
     except (OSError, http.client.HTTPException, ValueError, ErrorAnswer):
         return None
     finally:

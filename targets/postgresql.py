@@ -8,7 +8,6 @@ Clients are psycopg's, over libpq, which looks for the server that takes writes.
 
 from __future__ import annotations
 
-import http.client
 import json
 import re
 import threading
@@ -47,7 +46,6 @@ from harness.servers import (
     DIFFERS,
     ErrorAnswer,
     ErrorRow,
-    JsonOverHttp,
     KeyValueClient,
     Moving,
     NotSent,
@@ -57,6 +55,7 @@ from harness.servers import (
     ServerSystem,
     ServerTargetPlan,
     ServerWorkloadPlan,
+    ask_json,
     in_turn,
     limited,
     scrape,
@@ -198,7 +197,7 @@ class PostgresqlClient(KeyValueClient):
         self._session = "any" if is_of_set and self._load.read == "replica" else "read-write"
         connection, self._warning = self._connected(self._session), None
         address, cancels = connection.info.hostaddr, self._load.on_timeout == "cancel"
-        timer = threading.Timer(self._limit_s, connection.cancel_safe) if cancels else None
+        timer = threading.Timer(self._limit_s, _cancel, [connection]) if cancels else None
         try:
             with limited(connection.fileno, self._limit_s * (2 if cancels else 1)):
                 if timer is not None:
@@ -279,6 +278,11 @@ class PostgresqlClient(KeyValueClient):
         for connection in self._connections.values():
             with suppress(Exception):
                 connection.close()
+
+
+def _cancel(connection: psycopg.Connection[Any]) -> None:
+    with suppress(Exception):  # the server cannot be reached, or has answered by now
+        connection.cancel_safe(timeout=2)
 
 
 _READ: Final = "SELECT value FROM registers WHERE key = %s"
@@ -556,14 +560,4 @@ name = "set"
 
 def _ask(address: str, path: str, *, timeout_s: float) -> dict[str, Any] | None:
     """What Patroni answers to the harness; `None` if it does not."""
-    try:
-        connection = JsonOverHttp(address, REST_PORT, timeout_s=timeout_s, own=True)
-    except NotSent:
-        return None
-    try:
-        found: dict[str, Any] = json.loads(connection.get(path))
-        return found
-    except (OSError, http.client.HTTPException, ValueError, ErrorAnswer):
-        return None
-    finally:
-        connection.close()
+    return ask_json(address, REST_PORT, path, timeout_s=timeout_s, get=True)
