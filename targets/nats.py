@@ -231,7 +231,8 @@ def read_replica(connection: Connection, name: str, deadline: float) -> Log:
 
 
 def _consumed(connection: Connection, made: Mapping[str, Any]) -> Log:
-    """All messages of a consumer, which has said how many there are."""
+    """All messages of a consumer, which has said how many there are. The stream has no limits, so
+    none was deleted: it begins at 0, whatever is missing there."""
     records, left = list[tuple[int, int]](), int(made["num_pending"])
     while left:
         wanted = min(left, _BATCH)
@@ -241,8 +242,7 @@ def _consumed(connection: Connection, made: Mapping[str, Any]) -> Log:
             sequence = int(reply.split(".")[-4])  # ... sequence, delivery, time, pending
             records.append((sequence - 1, int(body) if body.isdigit() else -1))
         left -= wanted
-    ends = [position for position, _ in records] or [-1]
-    return Log(max(0, ends[0]), ends[-1] + 1, records)
+    return Log(0, records[-1][0] + 1 if records else 0, records)
 
 
 _LEADS: Final = re.compile(r"new stream leader for '\$G > ackloss'")

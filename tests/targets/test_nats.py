@@ -83,9 +83,9 @@ def test_a_server_that_is_not_there_was_sent_nothing() -> None:
 
 
 def test_one_replica_is_read_however_often_another_is_drawn(server: FakeNats) -> None:
-    server.held = {"n1": [], "n2": [(1, b"5")], "n3": [(1, b"5"), (3, b"other")]}
+    server.held = {"n1": [], "n2": [(1, b"5")], "n3": [(2, b"5"), (3, b"other")]}
     for name, found in (
-        ("n3", Log(0, 3, [(0, 5), (2, -1)])),
+        ("n3", Log(0, 3, [(1, 5), (2, -1)])),
         ("n2", Log(0, 1, [(0, 5)])),
         ("n1", Log(0, 0, [])),
     ):
