@@ -67,10 +67,14 @@ ZOOKEEPER_TABLES = {
     "ensemble": ("EnsemblePlan", "[ensemble] of ZooKeeper"),
     "workload": ("ZooKeeperWorkloadPlan", "[workload] of ZooKeeper"),
 }
-ETCD_TABLES = {
-    "target": ("EtcdTargetPlan", "[target] of etcd"),
-    "workload": ("EtcdWorkloadPlan", "[workload] of etcd"),
+SERVERS = {
+    "etcd": "etcd",
+    "nats": "NATS",
+    "postgresql": "PostgreSQL",
+    "rabbitmq": "RabbitMQ",
+    "redis": "Redis and Valkey",
 }
+"""Systems of servers with the base's sections, by their names in plans, and in words."""
 MEMORY_TABLES = {
     "target": ("MemoryTargetPlan", "[target] of memory"),
     "workload": ("WorkloadPlan", "[workload] of memory"),
@@ -95,9 +99,13 @@ def plan_page() -> str:
     kafka = {key: schema["$defs"][name]["properties"] for key, (name, _) in TABLES.items() if name}
     for key, each in ZOOKEEPER_TABLES.items():
         parts.append(_section(of_zookeeper, *each, known=kafka.get(key)))
-    of_etcd = plan_schema("etcd")
-    for key, each in ETCD_TABLES.items():
-        parts.append(_section(of_etcd, *each, known=kafka.get(key)))
+    for system, name in SERVERS.items():
+        of_system = plan_schema(system)
+        for key in ("target", "stream", "queue", "workload"):
+            if (field := of_system["properties"].get(key)) is not None:
+                definition = field["$ref"].rpartition("/")[2]
+                title = f"[{key}] of {name}"
+                parts.append(_section(of_system, definition, title, known=kafka.get(key)))
     for key, each in MEMORY_TABLES.items():
         parts.append(_section(of_memory, *each, without=ABSENT, known=kafka.get(key)))
     parts += [_workloads(), _checkers(), _nemeses()]
