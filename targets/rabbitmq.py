@@ -348,6 +348,7 @@ class RabbitMQ(ServerSystem[RabbitPlan]):
     ports: ClassVar[tuple[int, ...]] = (AMQP_PORT, HTTP_PORT, METRICS_PORT, PEER_PORT, NAMES_PORT)
     settings: ClassVar[Sequence[str]] = ("heartbeat", "queue_master_locator")
     setting_keys: ClassVar[Mapping[str, str]] = {
+        "cluster_partition_handling": "target.partition_handling",
         "net_ticktime": "target.net_ticktime",
         "queue": "queue.kind",
         "ha-sync-mode": "queue.sync",

@@ -389,6 +389,13 @@ def test_a_fault_meets_who_leads_when_it_begins_or_while_it_lasts(tmp_path: Path
     assert found["f"]["met"], "an earlier ackloss did not record the nodes"
 
 
+def test_a_leader_that_is_replaced_while_its_fault_is_being_applied_is_met(tmp_path: Path) -> None:
+    rundir = observed(tmp_path, (0, "b1", 0, "b1", 1), (1.5, "b2", 0, "b2", 2))
+    kill = fault("kill", "b1", from_s=2, to_s=5) | {"begun_s": 1.0}
+    expected = led("b1", "b2", met=True, partitions=[0], moved_to=["b2"])
+    assert met(rundir, kill)["leaders"]["kill"] == expected
+
+
 def test_a_family_of_which_no_fault_met_a_leader_is_a_caution(tmp_path: Path) -> None:
     """Leaders are where the kill has moved them: the cut of the node that had them meets none."""
     rundir = observed(tmp_path, (0, "b1", 0, "b1", 1), (2, "b2", 0, "b2", 2))
