@@ -1,0 +1,188 @@
+"""The same question of every system: runs campaigns/systems/*.toml, and publishes what came out.
+
+    python -m scripts.systems [--only SYSTEM ...] [--repetitions N] [--out FOLDER] [--workers N]
+    python -m scripts.systems --publish FOLDER     only copy the tables of the campaigns there
+    python -m scripts.systems --write              only write docs/evidence/systems.md again
+
+A campaign that FOLDER has is resumed, and its finished runs are not repeated. Published is one row
+for each cell: its shares and times, and the duplicates of its runs. The page and its sentences are
+made of these rows alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+
+import ackloss
+from analysis.statistics.intervals import share_in_words
+from scripts.published import counts
+
+ROOT: Final = Path(__file__).parents[1]
+CAMPAIGNS: Final = ROOT / "campaigns/systems"
+RESULTS: Final = ROOT / "docs/evidence/results/2026-11-28-systems"
+PAGE: Final = ROOT / "docs/evidence/systems.md"
+BEGIN, END = "<!-- written by scripts/systems.py -->\n", "<!-- to here -->\n"
+COLUMNS: Final = (
+    *("name", "key.settings", "key.schedule", "runs"),
+    *("conclusive", "conclusive_lossy", "inconclusive", "inconclusive_lossy"),
+    *("loss_rate.median", "unacknowledged_success_rate.median", "longest_gap_s.median"),
+    *("longest_gap_s.max", "leader_not_met"),
+)
+NAMES: Final = {
+    "etcd": "etcd",
+    "nats": "NATS JetStream",
+    "postgresql": "PostgreSQL with Patroni",
+    "rabbitmq": "RabbitMQ",
+    "redis": "Redis with Sentinel",
+    "valkey": "Valkey with Sentinel",
+}
+PUBLISHED: Final = {
+    "etcd": "Jepsen 2020, etcd 3.4.3: no acknowledged write of a register was lost.",
+    "nats": "Jepsen 2025, NATS 2.12.1: 131,418 of 930,005 acknowledged messages lost (14.1 %), and "
+    "679,153 of 1,367,069 (49.7 %), after power losses or damaged files; replicas that differ. "
+    "nats-server#7545: 5 of 5,236 lost with `sync_interval: always`.",
+    "postgresql": "Jepsen 2013, one PostgreSQL server: 950 acknowledged, 952 there: commits whose "
+    "acknowledgement was lost.",
+    "rabbitmq": "Jepsen 2014, mirrored queues under partitions: about a third of the acknowledged "
+    "elements lost. Vanlightly 2018: mirrors that were not synchronized are promoted.",
+    "redis": "Jepsen 2013, Redis with Sentinel: of 1,998 acknowledged writes 872 were there (56 % "
+    "lost).",
+}
+"""What others have published. Their faults, loads and versions are not ours."""
+
+
+def run(files: list[Path], out: Path, *, repetitions: int | None, workers: int) -> bool:
+    """Run or resume the campaigns, one after the other; whether all came to their end."""
+    ended = True
+    for file in files:
+        folder = out / file.stem
+        command = [sys.executable, "-m", "ackloss", "campaign"]
+        if (folder / "campaign.json").exists():
+            command += ["resume", str(folder)]
+        else:
+            command += ["run", str(file), "--out", str(folder)]
+            command += ["--repetitions", str(repetitions)] if repetitions else []
+        done = subprocess.run([*command, "--workers", str(workers)], cwd=ROOT, check=False)
+        ended = ended and done.returncode in (0, 1, 3)  # what the policy says of cells
+    return ended
+
+
+def cells_of(folder: Path) -> pd.DataFrame:
+    """One row for each cell of a campaign that has a run."""
+    campaign = ackloss.load_campaign(folder)
+    cells, runs = campaign.cells(), campaign.runs()
+    cells = cells[cells["runs"] > 0].reindex(columns=list(COLUMNS))
+    conclusive = runs[runs["conclusive"].astype(bool)]
+    medians = conclusive.groupby("cell")["duplicates"].median()
+    return cells.assign(**{"duplicates.median": cells["name"].map(medians)})
+
+
+def publish(out: Path) -> None:
+    """Copy the tables of the campaigns in a folder, and the campaigns themselves."""
+    (RESULTS / "tables").mkdir(parents=True, exist_ok=True)
+    for folder in sorted(path.parent for path in out.glob("*/campaign.json")):
+        file = CAMPAIGNS / f"{folder.name}.toml"
+        (RESULTS / file.name).write_bytes(file.read_bytes())
+        cells_of(folder).to_csv(RESULTS / "tables" / f"{folder.name}.csv", index=False)
+
+
+def page(tables: dict[str, pd.DataFrame]) -> str:
+    """What the page has between its marks."""
+    lines: list[str] = []
+    for system, cells in tables.items():
+        lines += [f"## {NAMES.get(system, system)}", "", *sentences(cells), ""]
+        lines += [
+            "| settings | schedule | lossy runs of conclusive ones | share lost | unacknowledged "
+            "success | longest time without an acknowledgement | duplicates |",
+            "|---|---|---|---|---|---|---|",
+            *(_line(row) for row in cells.to_dict("records")),
+            "",
+        ]
+        if system in PUBLISHED:
+            lines += [f"Published: {PUBLISHED[system]}", ""]
+    return "\n".join(lines)
+
+
+def sentences(cells: pd.DataFrame) -> list[str]:
+    """Two sentences: what the first settings lose, and what the others do, from numbers alone."""
+    first, *others = list(dict.fromkeys(cells["key.settings"]))
+    made = [f"**`{first}`** {_loses(cells, first)}."]
+    if others:
+        made.append("; ".join(f"**`{each}`** {_loses(cells, each)}" for each in others) + ".")
+    return made
+
+
+def _loses(cells: pd.DataFrame, settings: str) -> str:
+    own = cells[cells["key.settings"] == settings]
+    lossy = own[own["conclusive_lossy"] > 0]
+    conclusive = int(own["conclusive"].sum())
+    if not conclusive:
+        return "has no conclusive run"
+    if lossy.empty:
+        return f"lost nothing in {conclusive:,} conclusive runs (schedules: {len(own)})"
+    named = ", ".join(
+        f"`{row['key.schedule']}` ({int(row['conclusive_lossy'])} of {int(row['conclusive'])}, "
+        f"median {_percent(row['loss_rate.median'])})"
+        for row in lossy.to_dict("records")
+    )
+    return f"lost acknowledged writes under {named}"
+
+
+def _line(row: dict[str, Any]) -> str:
+    words = share_in_words(*counts(row), head="lost")
+    columns = (
+        f"`{row['key.settings']}`",
+        f"`{row['key.schedule']}`",
+        f"**{words}**" if row["conclusive_lossy"] else words,
+        _percent(row["loss_rate.median"]),
+        _percent(row["unacknowledged_success_rate.median"]),
+        _number(row["longest_gap_s.median"], " s"),
+        _number(row["duplicates.median"], ""),
+    )
+    return f"| {' | '.join(columns)} |"
+
+
+def _percent(value: float) -> str:
+    return "-" if pd.isna(value) else f"{100 * value:.3g} %"
+
+
+def _number(value: float, unit: str) -> str:
+    return "-" if pd.isna(value) else f"{value:.3g}{unit}"
+
+
+def write() -> None:
+    """Write the page again from the published tables."""
+    files = sorted((RESULTS / "tables").glob("*.csv"))
+    tables = {file.stem: pd.read_csv(file) for file in files}
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    PAGE.write_text(f"{before}{BEGIN}\n{page(tables)}\n{END}{after}", encoding="utf-8")
+
+
+def main() -> int:
+    """See above."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=[f.stem for f in CAMPAIGNS.glob("*.toml")])
+    parser.add_argument("--repetitions", type=int)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=ROOT / "runs/systems")
+    parser.add_argument("--publish", type=Path)
+    parser.add_argument("--write", action="store_true")
+    given, ended = parser.parse_args(), True
+    if not (given.publish or given.write):
+        files = [f for f in sorted(CAMPAIGNS.glob("*.toml")) if f.stem in (given.only or f.stem)]
+        ended = run(files, given.out, repetitions=given.repetitions, workers=given.workers)
+    if not given.write:
+        publish(given.publish or given.out)
+    write()
+    return 0 if ended else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
