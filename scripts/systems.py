@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -134,7 +135,7 @@ def _loses(cells: pd.DataFrame, settings: str) -> str:
     return f"lost acknowledged writes under {named}"
 
 
-def _line(row: dict[str, Any]) -> str:
+def _line(row: Mapping[Any, Any]) -> str:
     words = share_in_words(*counts(row), head="lost")
     columns = (
         f"`{row['key.settings']}`",
