@@ -485,13 +485,15 @@ def test_a_client_may_have_a_name(tmp_path: Path) -> None:
             ("txn", [["append", 1, 1], ["r", 1, None]]),
             "holds transactions of append and r",
         ),
+        ("loss", ("txn", [["append", 1, 1], ["r", 1, None]]), "use --checker list-append"),
+        ("set", ("txn", [["w", 1, 1]]), "use --checker rw-register"),
         ("register", ("txn", [["send", 1, 1], ["poll"]]), "use --checker kafka"),
         ("register", ("send", [["send", 1, 1]]), "use --checker kafka"),
         ("loss", ("write", 1), "use --checker register"),
         ("set", ("cas", [1, 2]), "use --checker register"),
         ("kafka", ("add", 1), "use --checker loss or set"),
         ("kafka", ("write", 1), "use --checker register"),
-        ("loss", ("enqueue", 1), "no checker of ackloss judges them yet"),
+        ("loss", ("enqueue", 1), "use --checker queue"),
     ],
 )
 def test_what_another_checker_judges_is_said(
