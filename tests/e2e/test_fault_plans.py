@@ -33,6 +33,8 @@ FOLDERS = (
 STOPS, GOES_ON = {"minority-stops", "four-of-seven-servers"}, {"majority-goes-on", "observers"}
 """Plans that claim more than that nothing is lost: that nothing is acknowledged while there is no
 majority, and then writes resume; or that they go on."""
+SWAPPED = {"swapped": True, "swapped-idempotent": False}
+"""Whether the log has records in another order than that of their sending."""
 RUN = ""
 SKIPS, PHANTOMS = {"skipped"}, {"phantoms"}
 LOST_COMMITS, ZOMBIES = {"lost_commits"}, {"zombie_commits", "commits_back"}
@@ -105,6 +107,9 @@ def test_a_plan_has_the_verdict_that_it_expects(path: Path, tmp_path: Path) -> N
     if (expect := load_plan(path).expect) is not None:
         assert result["verdict"] == expect, result["reason"]
     _check_cells(path.stem, result)
+    if path.stem in SWAPPED:
+        (order,) = (each for each in result["checks"] if each["name"] == "order")
+        assert (order["counts"]["swapped"] > 0) == SWAPPED[path.stem], order["counts"]
     first = result["faults"][0]
     if path.stem in STOPS:
         assert (first["ops_acknowledged"], result["availability"]["recovered"]) == (0, True)
