@@ -129,7 +129,7 @@ ERRORS: Final = (
 """Errors that prove that nothing was changed. A nack says only that the server is not sure."""
 
 _DRAIN_S: Final = 60.0
-_IDLE_S: Final = 1.0
+_IDLE_S: Final = 0.3
 _CREDIT: Final = 500
 _MOST: Final = 65_535
 """As many elements may be out with a client, and so be drained; without a number it is 2,000 of a
