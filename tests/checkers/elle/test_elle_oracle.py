@@ -14,7 +14,7 @@ from tests.checkers.elle.txns import Step, Txn, found_in
 from tests.fixtures.budget import examples
 
 State = dict[int, tuple[int, ...]]
-EXAMPLES = examples(150)
+EXAMPLES = examples(40)
 
 
 def after(state: State, txn: Txn, lists: bool) -> State | None:
