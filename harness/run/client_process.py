@@ -26,17 +26,7 @@ import orjson
 
 from harness.errors import EnvironmentFailure, PlanError
 from harness.machine.client_processes import MARK
-from harness.models import (
-    LIST_APPEND,
-    LOCK,
-    MODELS,
-    QUEUE,
-    REGISTER,
-    RW_REGISTER,
-    SET,
-    TRANSACTION,
-    WATCH,
-)
+from harness.models import LOCK, MODELS, QUEUE, REGISTER, SET, TRANSACTION, WATCH
 from harness.models.micro_ops import WIDTH
 from harness.protocols import FAIL, INFO, NULL, OK, Completion, Invoke, Result, completion
 from harness.protocols.systems import JSON
@@ -267,12 +257,9 @@ _RESULTS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
         "an integer, null or a list of integers",
         lambda read: read is None or _is_value(read) or _are_values(read),
     ),
-    **dict.fromkeys(
-        (TRANSACTION.name, LIST_APPEND.name, RW_REGISTER.name),
-        (
-            f"a list of {WIDTH} integers a micro-operation, or null",
-            lambda read: read is None or (_are_values(read) and len(read) % WIDTH == 0),
-        ),
+    TRANSACTION.name: (
+        f"a list of {WIDTH} integers a micro-operation, or null",
+        lambda read: read is None or (_are_values(read) and len(read) % WIDTH == 0),
     ),
 }
 """What the reads of each model return: words for it, and whether a value is such a thing. The other
