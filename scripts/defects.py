@@ -114,6 +114,11 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "`tests/checkers/elle/test_elle_anomalies.py`",
     "locks": "the reference system has no locks. Tests: `tests/checkers/test_locks.py`; on "
     "ZooKeeper, `stale-locks.toml` (invalid) and `locks.toml` (valid)",
+    "order": "it compares the order of a producer's appends with that of their acknowledgements. "
+    "Tests: `tests/checkers/loss/test_order.py`",
+    "queue": "the reference system has no queues. Tests: `tests/checkers/test_queue.py`; on "
+    "RabbitMQ, `plans/rabbitmq/rolling-kill.toml` (invalid) and "
+    "`plans/rabbitmq/rolling-kill-quorum.toml` (valid)",
     "quorum": "the reference system has no metadata log. Tests: `tests/checkers/test_quorum.py`; "
     "on Kafka, `plans/claims/c12-new-disk-static.toml` (invalid) and "
     "`plans/claims/c12-new-disk.toml` (valid)",

@@ -66,10 +66,10 @@ def test_what_makes_a_run_invalid_is_marked_and_nothing_else(
 
 
 def test_a_check_of_a_plug_in_is_shown_by_the_names_of_its_counts() -> None:
-    one = result("log", "order", {"acknowledged": 3, "lost": 0, "out_of_order": 2})
+    one = result("log", "sorted", {"acknowledged": 3, "lost": 0, "out_of_order": 2})
     assert not counts_losses(one)
     (view,) = views(one)
-    assert view.title == "Check: order"
+    assert view.title == "Check: sorted"
     assert [(count.label, count.value) for count in view.short] == [
         ("acknowledged", "3"), ("lost", "0"), ("out of order", "2"),
     ]  # fmt: skip

@@ -115,6 +115,8 @@ FITTING = {
     ("set", "read"): ([], [7], [1, 2]),
     ("watch", "watch"): ([5, 1], [5, 0]),
     ("lock", "confirm"): (0, 1),
+    ("queue", "dequeue"): (None, 5),
+    ("queue", "drain"): ([], [7], [1, 2]),
     ("transaction", "poll"): (None, [], [1, 2, 3, 4], [*range(8)]),
 }
 OTHERS = {
@@ -122,6 +124,7 @@ OTHERS = {
     "set": (None, 5),
     "watch": (None, 5, [], [5], [5, 2], [5, 1, 1]),
     "lock": (None, 2, -1, [], [1]),
+    "queue": (),
     "transaction": (0, 4, [1], [1, 2, 3, 4, 5]),
 }
 OF_NO_MODEL = ("5", 1.5, True, [1, "2"], [None], [True], [[1]], {"a": 1}, -(2**63), [2**63])
