@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pika.adapters.blocking_connection import BlockingChannel
 
+    from harness.history.autopsy import Write
+
 AMQP_PORT, HTTP_PORT, PEER_PORT, NAMES_PORT = 5672, 15672, 25672, 4369
 METRICS_PORT = 15692
 QUEUE: Final = "ackloss"
@@ -298,13 +300,14 @@ def _erlang_name(address: str) -> str:
 # Why elements were lost.
 
 
-UNSYNCED: Final = "promoted-unsynchronised"
+UNSYNCED, HEALED = "promoted-unsynchronised", "restarted-by-autoheal"
 _METRICS: Final = re.compile(
     r"rabbitmq_(?:build_info|channel_messages_unroutable_\w+|connections|queue_\w*messages\w*"
     r"|process_resident_memory_bytes|resident_memory_limit_bytes)\b|erlang_vm_dist_node_state\b"
 )
 _JOINED: Final = re.compile(r"Adding mirror on node '[^']*': <0\.")  # its own, not another's
 _PROMOTED: Final = re.compile("Promoting mirror <")
+_HEALED: Final = re.compile("Autoheal: we were selected to restart")
 _LEADS: Final = re.compile(r"candidate -> leader in term: (\d+)")
 
 
@@ -320,10 +323,20 @@ def unsynchronised(
     return None
 
 
-def _shown(promoted: Line, joined: Line | None) -> Iterator[tuple[FactKind, Line, str]]:
-    if joined is not None:
-        yield "in sync", joined, "added its mirror, which had nothing of what was in the queue"
-    yield "elected", promoted, "promoted its mirror to leader"
+def healed(
+    promotions: Sequence[tuple[Line, Line | None]],
+    restarts: Iterable[Line],
+    node: str | None,
+    acknowledged_s: float,
+) -> tuple[Line, Line] | None:
+    """The promotion of a mirror on the other side before a server acknowledged a write, and the
+    restart after it in which that server gave up its side. `None`: no log shows them."""
+    for restart in restarts:
+        if restart.node == node and (restart.at_s or 0.0) > acknowledged_s:
+            for promoted, _ in promotions:
+                if promoted.node != node and 0 < (promoted.at_s or 0.0) < acknowledged_s:
+                    return restart, promoted
+    return None
 
 
 def promotions(lines: Iterable[Line]) -> list[tuple[Line, Line | None]]:
@@ -335,6 +348,11 @@ def promotions(lines: Iterable[Line]) -> list[tuple[Line, Line | None]]:
         elif _PROMOTED.search(line.text):
             found.append((line, joined.get(line.node)))
     return sorted(found, key=lambda pair: pair[0].at_s or 0.0)
+
+
+def _by_why(dropped: tuple[Write, tuple[str, tuple[Any, ...]]]) -> tuple[Any, ...]:
+    write, (cause, shown) = dropped
+    return cause, *(line.place for _, line, _ in shown), write.acknowledged_s
 
 
 @dataclass(frozen=True)
@@ -359,9 +377,11 @@ class RabbitMQ(ServerSystem[RabbitPlan]):
         **MAJORITY_CAUSES,
         UNSYNCED: "A mirror was promoted that had joined after they were enqueued, and had copied "
         "nothing of what was in the queue",
+        HEALED: "A server acknowledged them alone while a mirror led on the other side of a "
+        "partition, and gave up its side when autoheal restarted it",
     }
     event_lines: ClassVar[re.Pattern[bytes]] = re.compile(
-        rb"Adding mirror on node|Promoting mirror|candidate -> leader in term"
+        rb"Adding mirror on node|Promoting mirror|selected to restart|candidate -> leader in term"
     )
     starters: ClassVar[Mapping[str, str]] = {
         "safe": """
@@ -514,14 +534,26 @@ name = "queue"
         if (queue["kind"], queue["sync"]) != ("classic", "manual"):
             return super().explain(folder, lost)
         faults, values = windows(rundir.faults), set(lost["value"].to_pylist())
-        found = promotions(lines_of(rundir, self.event_lines, faults))
-        dropped = [
-            (write, unsynchronised(found, write.begun_s, write.acknowledged_s))
-            for write in acknowledged(rundir)
-            if write.value in values
-        ]
+        lines = list(lines_of(rundir, self.event_lines, faults))
+        found = promotions(lines)
+        restarts = [line for line in lines if _HEALED.search(line.text)]
+
+        def why(write: Write) -> tuple[str, tuple[tuple[FactKind, Line, str], ...]]:
+            joined = "added its mirror, which had nothing of what was in the queue"
+            if pair := unsynchronised(found, write.begun_s, write.acknowledged_s):
+                last: tuple[FactKind, Line, str] = "elected", pair[0], "promoted its mirror"
+                return UNSYNCED, (*((("in sync", pair[1], joined),) if pair[1] else ()), last)
+            if two := healed(found, restarts, write.node, write.acknowledged_s):
+                other: tuple[FactKind, Line, str]
+                other = "elected", two[1], "promoted its mirror on the other side"
+                return HEALED, (other, ("truncated", two[0], "was restarted by autoheal"))
+            return UNEXPLAINED, ()
+
+        dropped = [(each, why(each)) for each in acknowledged(rundir) if each.value in values]
         explanations = []
-        for pair, group in groupby(dropped, key=lambda each: each[1]):
+        for (cause, shown), group in groupby(
+            sorted(dropped, key=_by_why), key=lambda each: each[1]
+        ):
             writes = [write for write, _ in group]
             begun_s, ended_s = writes[0].acknowledged_s, writes[-1].acknowledged_s
             text = f"{len(writes):,} enqueues acknowledged until {ended_s:.2f} s"
@@ -535,9 +567,11 @@ name = "queue"
                     source=f"log of {line.node}",
                     place=line.place,
                 )
-                for kind, line, words in (_shown(*pair) if pair else ())
+                for kind, line, words in shown
             ]
-            facts += fault_facts(faults, begun_s, pair[0].at_s or ended_s if pair else ended_s)
+            facts += fault_facts(
+                faults, begun_s, max([ended_s, *(x.at_s or 0 for _, x, _ in shown)])
+            )
             prevention = Prevention(
                 key="queue.promote_on_failure",
                 value="when-synced",
@@ -547,10 +581,10 @@ name = "queue"
             )
             explanations.append(
                 Explanation(
-                    cause=UNSYNCED if pair else UNEXPLAINED,
+                    cause=cause,
                     values=tuple(write.value for write in writes),
                     facts=tuple(sorted(facts, key=lambda fact: fact.at_s or 0.0)),
-                    preventions=(prevention,) if pair else (),
+                    preventions=(prevention,) if cause == UNSYNCED else (),
                 )
             )
         return explanations

@@ -24,6 +24,7 @@ from targets.rabbitmq import (
     RabbitClient,
     RabbitMQ,
     RabbitPlan,
+    healed,
     messages_of,
     promotions,
     unsynchronised,
@@ -310,6 +311,16 @@ def test_what_a_promoted_mirror_had_not_copied_is_lost_by_its_promotion() -> Non
     assert unsynchronised(found, 29.9, 30.1) == found[1]
     assert unsynchronised(found, 30.1, 30.2) is None  # the mirror had it
     assert unsynchronised(found, 61.0, 61.1) is None
+
+
+def test_what_a_server_acknowledged_alone_is_lost_when_autoheal_restarts_it() -> None:
+    found = promotions([line("n3", 15.0, PROMOTES)])
+    restart = line("n1", 32.0, "[warning] <0.499.0> Autoheal: we were selected to restart; winner")
+    assert healed(found, [restart], "n1", 20.0) == (restart, found[0][0])
+    assert healed(found, [restart], "n1", 14.0) is None  # nobody led on the other side yet
+    assert healed(found, [restart], "n1", 33.0) is None
+    assert healed(found, [restart], "n2", 20.0) is None
+    assert healed([], [restart], "n1", 20.0) is None
 
 
 def test_elections_of_a_quorum_queue_are_events() -> None:
