@@ -2,6 +2,7 @@
 
     python -m scripts.systems [--only SYSTEM ...] [--repetitions N] [--out FOLDER] [--workers N]
     python -m scripts.systems --publish FOLDER     only copy the tables of the campaigns there
+    python -m scripts.systems --runs FOLDER ...    only the latest run there of each shipped plan
     python -m scripts.systems --write              only write docs/evidence/systems.md again
 
 A campaign that FOLDER has is resumed, and its finished runs are not repeated. Published is one row
@@ -27,6 +28,7 @@ from scripts.published import counts
 ROOT: Final = Path(__file__).parents[1]
 CAMPAIGNS: Final = ROOT / "campaigns/systems"
 RESULTS: Final = ROOT / "docs/evidence/results/2026-11-28-systems"
+RUNS: Final = RESULTS / "runs.csv"
 PAGE: Final = ROOT / "docs/evidence/systems.md"
 BEGIN, END = "<!-- written by scripts/systems.py -->\n", "<!-- to here -->\n"
 COLUMNS: Final = (
@@ -93,8 +95,74 @@ def publish(out: Path) -> None:
         cells_of(folder).to_csv(RESULTS / "tables" / f"{folder.name}.csv", index=False)
 
 
+def latest(folders: list[Path]) -> pd.DataFrame:
+    """One row for the latest run below these folders of each shipped plan and version, whatever
+    came out."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for file in sorted((f for each in folders for f in each.rglob("result.json")), key=_run_id):
+        run = ackloss.load_run(file.parent)
+        system, plan = run.plan["target"]["system"], run.plan["name"]
+        version = run.plan["target"].get("version") or ""
+        if file.parent.name != run.result.run_id:  # a copy
+            continue
+        if not (ROOT / f"plans/{system}/{plan}.toml").exists():
+            continue
+        counts = run.result.counts
+        leaders = run.result.leaders or ()
+        moved = [name for each in leaders for name in each.moved_to or ()]
+        known = any(each.moved_to is not None for each in leaders)
+        loses = run.result.verdict != "unknown" and run.result.model in _LOSE
+        found[f"{system}/{plan}", version] = {
+            "plan": f"{system}/{plan}",
+            "version": version,
+            "run_id": run.result.run_id,
+            "verdict": run.result.verdict,
+            "counter_examples": " ".join(run.result.counter_examples or ()),
+            "acknowledged": counts.acknowledged,
+            "lost": counts.lost if loses else None,
+            "longest_gap_s": run.result.availability.longest_gap_s,
+            "led_next": " ".join(moved) or ("no other" if known else "not recorded"),
+        }
+    return pd.DataFrame([found[key] for key in sorted(found)])
+
+
+_LOSE: Final = ("log", "set", "queue")
+"""The models of which a checker counts lost writes."""
+
+
+def _run_id(file: Path) -> str:
+    return file.parent.name
+
+
+def runs_table(runs: pd.DataFrame) -> list[str]:
+    """The latest run of each shipped plan, as a table."""
+    lines = [
+        "## One run of each shipped plan",
+        "",
+        "The latest run of each plan and version while these targets were built, on a machine with "
+        "other work, whatever came out. One run is one observation.",
+        "",
+        "| plan | version | verdict | lost of acknowledged | longest time without an "
+        "acknowledgement | led next |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in runs.fillna("").to_dict("records"):
+        lost = "-" if row["lost"] == "" else f"{int(row['lost']):,} of {int(row['acknowledged']):,}"
+        why = f" ({row['counter_examples']})" if row["counter_examples"] not in ("", "lost") else ""
+        gap = _number(float(row["longest_gap_s"] or "nan"), " s")
+        cells = (
+            f"`{row['plan']}`",
+            row["version"] or "default",
+            f"{row['verdict']}{why}",
+            lost,
+            gap,
+        )
+        lines.append(f"| {' | '.join(map(str, cells))} | {row['led_next']} |")
+    return [*lines, ""]
+
+
 def page(tables: dict[str, pd.DataFrame]) -> str:
-    """What the page has between its marks."""
+    """What the page has between its marks, of campaigns."""
     lines: list[str] = []
     for system, cells in tables.items():
         lines += [f"## {NAMES.get(system, system)}", "", *sentences(cells), ""]
@@ -105,9 +173,13 @@ def page(tables: dict[str, pd.DataFrame]) -> str:
             *(_line(row) for row in cells.to_dict("records")),
             "",
         ]
-        if system in PUBLISHED:
-            lines += [f"Published: {PUBLISHED[system]}", ""]
     return "\n".join(lines)
+
+
+def published() -> list[str]:
+    """What others have published, as a list."""
+    known = (f"- **{NAMES[system]}**: {words}" for system, words in PUBLISHED.items())
+    return ["## What others have published", "", *known, ""]
 
 
 def sentences(cells: pd.DataFrame) -> list[str]:
@@ -161,9 +233,12 @@ def write() -> None:
     """Write the page again from the published tables."""
     files = sorted((RESULTS / "tables").glob("*.csv"))
     tables = {file.stem: pd.read_csv(file) for file in files}
+    runs = pd.read_csv(RUNS, dtype={"version": str}) if RUNS.exists() else None
+    own = [] if runs is None else runs_table(runs)
+    text = page(tables) + "\n".join([*own, *published()])
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}\n{page(tables)}\n{END}{after}", encoding="utf-8")
+    PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
 
 
 def main() -> int:
@@ -174,12 +249,16 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--out", type=Path, default=ROOT / "runs/systems")
     parser.add_argument("--publish", type=Path)
+    parser.add_argument("--runs", type=Path, nargs="+")
     parser.add_argument("--write", action="store_true")
     given, ended = parser.parse_args(), True
-    if not (given.publish or given.write):
+    if given.runs:
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        latest(given.runs).to_csv(RUNS, index=False)
+    if not (given.publish or given.write or given.runs):
         files = [f for f in sorted(CAMPAIGNS.glob("*.toml")) if f.stem in (given.only or f.stem)]
         ended = run(files, given.out, repetitions=given.repetitions, workers=given.workers)
-    if not given.write:
+    if not (given.write or given.runs):
         publish(given.publish or given.out)
     write()
     return 0 if ended else 1

@@ -56,7 +56,16 @@ def test_a_line_has_a_share_with_its_interval() -> None:
         "| `default` | `isolate-leader` | **9 of 10: 90.0 % (55.5 % to 99.75 %)** | 80 % |" in page
     )
     assert "4.32 s | - |" in page
-    assert "of 1,998 acknowledged writes 872" in page
+    assert any("of 1,998 acknowledged writes 872" in line for line in systems.published())
+
+
+def test_a_single_run_is_a_row() -> None:
+    keys = ("plan", "version", "verdict", "counter_examples", "acknowledged", "lost")
+    rows = [("a/b", None, "invalid", "lost", 100, 7), ("a/c", "1.2", "unknown", None, 10, None)]
+    runs = pd.DataFrame([dict(zip(keys, row, strict=True)) for row in rows])
+    table = systems.runs_table(runs.assign(longest_gap_s=1.5, led_next=["n2", "no other"]))
+    assert "| `a/b` | default | invalid | 7 of 100 | 1.5 s | n2 |" in table
+    assert "| `a/c` | 1.2 | unknown | - | 1.5 s | no other |" in table
 
 
 def test_the_page_is_that_of_the_published_tables() -> None:
