@@ -48,12 +48,12 @@ NAMES: Final = {
 PUBLISHED: Final = {
     "etcd": "Jepsen 2020, etcd 3.4.3: no acknowledged write of a register was lost.",
     "nats": "Jepsen 2025, NATS 2.12.1: 131,418 of 930,005 acknowledged messages lost (14.1 %), and "
-    "679,153 of 1,367,069 (49.7 %), after power losses or damaged files; replicas that differ. "
-    "nats-server#7545: 5 of 5,236 lost with `sync_interval: always`.",
+    "679,153 of 1,367,069 (49.7 %); replicas that differ. nats-server#7545: 5 of 5,236 lost with "
+    "`sync_interval: always`.",
     "postgresql": "Jepsen 2013, one PostgreSQL server: 950 acknowledged, 952 there: commits whose "
     "acknowledgement was lost.",
-    "rabbitmq": "Jepsen 2014, mirrored queues under partitions: about a third of the acknowledged "
-    "elements lost. Vanlightly 2018: mirrors that were not synchronized are promoted.",
+    "rabbitmq": "Jepsen 2014: mirrored queues lose acknowledged elements. Vanlightly 2018: mirrors "
+    "that were not synchronized are promoted.",
     "redis": "Jepsen 2013, Redis with Sentinel: of 1,998 acknowledged writes 872 were there (56 % "
     "lost).",
 }
