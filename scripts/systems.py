@@ -66,7 +66,7 @@ def run(files: list[Path], out: Path, *, repetitions: int | None, workers: int) 
     for file in files:
         folder = out / file.stem
         command = [sys.executable, "-m", "ackloss", "campaign"]
-        if (folder / "campaign.json").exists():
+        if (folder / "journal.jsonl").exists():
             command += ["resume", str(folder)]
         else:
             command += ["run", str(file), "--out", str(folder)]
@@ -89,7 +89,7 @@ def cells_of(folder: Path) -> pd.DataFrame:
 def publish(out: Path) -> None:
     """Copy the tables of the campaigns in a folder, and the campaigns themselves."""
     (RESULTS / "tables").mkdir(parents=True, exist_ok=True)
-    for folder in sorted(path.parent for path in out.glob("*/campaign.json")):
+    for folder in sorted(path.parent for path in out.glob("*/journal.jsonl")):
         file = CAMPAIGNS / f"{folder.name}.toml"
         (RESULTS / file.name).write_bytes(file.read_bytes())
         cells_of(folder).to_csv(RESULTS / "tables" / f"{folder.name}.csv", index=False)
@@ -235,7 +235,7 @@ def write() -> None:
     tables = {file.stem: pd.read_csv(file) for file in files}
     runs = pd.read_csv(RUNS, dtype={"version": str}) if RUNS.exists() else None
     own = [] if runs is None else runs_table(runs)
-    text = page(tables) + "\n".join([*own, *published()])
+    text = page(tables) + "\n" * bool(tables) + "\n".join([*own, *published()])
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
     PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
