@@ -258,7 +258,7 @@ def test_the_code_of_the_page_is_that_of_the_example() -> None:
 def test_the_page_lists_every_lever_and_every_model() -> None:
     levers = dict(re.findall(r"^\| `([\w-]+)` \| `(\w+Record)` \|", PAGE, re.MULTILINE))
     assert levers == {name: record.__name__ for name, record in RECORD_TYPES.items()}
-    models = re.findall(r"^\| `(\w+)` \| (`\w+`: .*?) \| ", PAGE, re.MULTILINE)
+    models = re.findall(r"^\| `([\w-]+)` \| (`\w+`: .*?) \| ", PAGE, re.MULTILINE)
     assert [name for name, _ in models] == list(MODELS)
     for name, functions in models:
         assert set(re.findall(r"(?:^|; )`([\w-]+)`(?=:|;|$)", functions)) == MODELS[name].functions
