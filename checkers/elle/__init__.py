@@ -92,7 +92,9 @@ _TAIL: Final = 3
 @dataclass(frozen=True)
 class _Elle(OneShard[Judged]):
     title: ClassVar[str] = "Transactions"
-    primary: ClassVar[PrimaryFinding] = PrimaryFinding(noun="anomalies", head="anomalies")
+    primary: ClassVar[PrimaryFinding] = PrimaryFinding(
+        counter_examples=tuple(each.name for each in _WRONG), noun="anomalies", head="anomalies"
+    )
     lists: ClassVar[bool]
     counts: ClassVar[tuple[Count, ...]] = (
         Count("attempted", "transactions"),

@@ -398,6 +398,7 @@ def _document(
         "causes": {},
         "unexplained": 0,
         "survivable": 0,
+        "not_lost": [],
         "alarms": [],
         "no_alarms": None,
     }

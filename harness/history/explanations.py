@@ -224,10 +224,12 @@ def double_entry(rundir: RunDir, removed: Removed, lost: Sequence[int]) -> Doubl
 
 def not_lost(rundir: RunDir, results: Collection[CheckResult]) -> list[NotLost]:
     """The writes of a run's log that were found without an acknowledgement, and those that were
-    found more than once: how many ended alike, while the same faults were in force. Nothing is read
-    where the checkers count none."""
-    duplicated = lost_rows(results, {"duplicate"})
-    again = pa.array([], pa.int64()) if duplicated is None else pc.unique(duplicated["value"])
+    found more than once, if each is listed: how many ended alike, while the same faults were in
+    force. Nothing is read where the checkers count none."""
+    duplicated, again = lost_rows(results, {"duplicate"}), pa.array([], pa.int64())
+    copies_counted = max((int(each.counts.get("duplicates") or 0) for each in results), default=0)
+    if duplicated is not None and len(duplicated) == copies_counted:
+        again = pc.unique(duplicated["value"])
     if not len(again) and not any(each.counts.get("unacknowledged_found") for each in results):
         return []
     ended = _writes(rundir, lambda rows: pc.is_in(rows["type"], pa.array(["info", "fail"])))

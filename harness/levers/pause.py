@@ -74,7 +74,7 @@ class PauseLever(Lever[PauseRecord]):
         if pid is None or not ours:
             return
         if _stopped_by(node, pid) == [fault]:
-            _signal(node, "CONT", list(_program(node, pid)))
+            _signal(node, "CONT", list(_program(node, pid)) or [pid])
         must(node, ["rm", "-f", *(mark.path for mark in ours)])
 
     def probe(self, record: PauseRecord, *, applied: bool) -> Proof:

@@ -416,7 +416,7 @@ class DockerCluster:
                 pid_mode=f"container:{infra}",
                 binds=[*volumes, *mounts],
                 cap_drop=["ALL"],
-                cap_add=_TO_CHANGE_USER if spec.changes_user else [],
+                cap_add=_TO_CHANGE_USER if spec.changes_user else None,
                 security_opt=["no-new-privileges"],
                 mem_limit=_memory_limit(memory_mb, spec),
                 pids_limit=1024,

@@ -20,7 +20,7 @@ def test_without_a_terminal_it_takes_the_defaults(tmp_path: Path) -> None:
     assert ackloss("new", str(file)).exit_code == 0
     written = tomllib.loads(file.read_text())
     assert written["name"] == "a"
-    assert [fault["nemesis"] for fault in written["faults"]] == ["kill"]
+    assert [fault.get("nemesis") for fault in written["faults"]] == ["kill", None]
     assert written["topic"]["settings"]["min.insync.replicas"] == 2
     assert written["workload"]["producer"]["acks"] == "all"
     assert file.read_text().count("#") > 8

@@ -113,6 +113,6 @@ def test_documents_are_read_from_a_run_folder(tmp_path: Path) -> None:
 
 def test_an_unknown_model_is_an_error(tmp_path: Path) -> None:
     run = RunDir.create(tmp_path, "run")
-    run.run.write_bytes(orjson.dumps({"schema": 1, "promises": {"model": "queue"}}))
+    run.run.write_bytes(orjson.dumps({"schema": 1, "promises": {"model": "ledger"}}))
     with pytest.raises(HistoryError, match="no model that this ackloss knows: log, register, set"):
         read_run(run)
