@@ -362,6 +362,7 @@ class RabbitMQ(ServerSystem[RabbitPlan]):
     plugin: ClassVar[str] = "rabbitmq"
     plan: ClassVar[type[Plan]] = RabbitPlan
     models: ClassVar[frozenset[str]] = frozenset({"queue", "log"})
+    up_within_s: ClassVar[float] = 300.0
     source: ClassVar[Source] = Debian("rabbitmq-server", program="rabbitmq-server")
     ports: ClassVar[tuple[int, ...]] = (AMQP_PORT, HTTP_PORT, METRICS_PORT, PEER_PORT, NAMES_PORT)
     settings: ClassVar[Sequence[str]] = ("heartbeat", "queue_master_locator")

@@ -143,7 +143,6 @@ _TROUBLE: Final = re.compile(r"ERROR|FATAL|Exception|rror:")
 _FRAME: Final = re.compile(r"\s*(at |\.\.\. \d+ more)")
 _LONGEST: Final = 300
 
-_UP_S: Final = 90.0
 _AT_ONCE: Final = 4
 """Cells that are brought up, or read back, at the same time."""
 
@@ -309,7 +308,7 @@ class _Run:
             known = {"reference": image.reference, "id": image.id, "digest": image.digest}
             record.update(image=known)
         try:
-            up = [partial(cell.bring_up, _UP_S) for cell in self.cells]
+            up = [partial(cell.bring_up, target.up_within_s) for cell in self.cells]
             together(cluster.clock, "bring-up", up, at_most=_AT_ONCE)
             for node in cluster.nodes.values():
                 # A system that was just created is not like one that has run for long.
