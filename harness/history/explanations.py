@@ -226,13 +226,14 @@ def not_lost(rundir: RunDir, results: Collection[CheckResult]) -> list[NotLost]:
     """The writes of a run's log that were found without an acknowledgement, and those that were
     found more than once, if each is listed: how many ended alike, while the same faults were in
     force. Nothing is read where the checkers count none."""
-    duplicated, again = lost_rows(results, {"duplicate"}), pa.array([], pa.int64())
+    duplicated, again = lost_rows(results, {"duplicate"}), values(np.empty(0, np.int64))
     copies_counted = max((int(each.counts.get("duplicates") or 0) for each in results), default=0)
     if duplicated is not None and len(duplicated) == copies_counted:
         again = pc.unique(duplicated["value"])
     if not len(again) and not any(each.counts.get("unacknowledged_found") for each in results):
         return []
-    ended = _writes(rundir, lambda rows: pc.is_in(rows["type"], pa.array(["info", "fail"])))
+    # Not pa.array: of a list, it imports pandas.
+    ended = _writes(rundir, lambda rows: pc.is_in(rows["type"], strings(["info", "fail"])))
     doubtful = pa.concat_arrays([ended["value"].combine_chunks(), again])
     copies = _rows(
         rundir.parts(rundir.reads),
