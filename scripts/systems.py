@@ -96,8 +96,8 @@ def publish(out: Path) -> None:
 
 
 def latest(folders: list[Path]) -> pd.DataFrame:
-    """One row for the latest run below these folders of each shipped plan and version, whatever
-    came out."""
+    """One row for the latest run below these folders of each shipped plan and version as it is
+    shipped, whatever came out."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for file in sorted((f for each in folders for f in each.rglob("result.json")), key=_run_id):
         run = ackloss.load_run(file.parent)
@@ -107,6 +107,9 @@ def latest(folders: list[Path]) -> pd.DataFrame:
             continue
         if not (ROOT / f"plans/{system}/{plan}.toml").exists():
             continue
+        changed = (run.plan.get("yours") or {}).get("set") or ()
+        if any(key != "target.version" and not key.startswith("final.") for key in changed):
+            continue  # another version is the same plan, and so is a longer wait for replicas
         counts = run.result.counts
         leaders = run.result.leaders or ()
         moved = [name for each in leaders for name in each.moved_to or ()]
