@@ -59,7 +59,7 @@ class Judged(NamedTuple):
 _ALONE: Final = (
     ("duplicate-elements", "elements that a read of a list returned twice"),
     ("unexpected", "values that were read and never written"),
-    ("incompatible-order", "reads of lists that are no prefix of the longest read of their key"),
+    ("incompatible-order", "reads of lists that are not a prefix of the longest read of their key"),
     ("dirty-update", "elements of failed transactions below those of committed ones"),
     ("G1a", "reads of what a failed transaction wrote"),
     ("G1b", "reads of what a transaction wrote before its last write to the key"),

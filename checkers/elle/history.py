@@ -6,7 +6,7 @@ things are sure. It has no value before its first one, and a transaction that re
 writes one puts its own after that (Kingsbury and Alvaro, "Elle", VLDB 14 (3), 2020).
 
     duplicate-elements  a read returned an element twice
-    incompatible-order  a read of a list is no prefix of its longest read
+    incompatible-order  a read of a list is not a prefix of its longest read
     unexpected          a value was read that nobody wrote
     G1a                 a read returned what a transaction wrote that has failed
     G1b                 a read ended with what a transaction wrote before its last write to the key

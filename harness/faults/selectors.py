@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.errors import PlanError, nearest
+from harness.faults.leaders import nth_member
 from harness.protocols import CLIENT_ROLE, Situation
 from harness.protocols.faults import Choice, ConditionForm, Groups, Since, Vocabulary
 
@@ -179,10 +180,8 @@ def _resolve(term: str, choice: Choice) -> AbstractSet[str]:
         return set(choice.earlier.get(arg, ()))
     if ":" in term:
         return _named(word, arg, choice.roles)
-    number = int(arg)
-    if word == MEMBER:
-        return set(choice.members[number - 1 : number]) if number else set()
-    return choice.vocabulary.numbered[word](choice, number)
+    nth = nth_member if word == MEMBER else choice.vocabulary.numbered[word]
+    return nth(choice, int(arg))
 
 
 def _of_word(word: str, choice: Choice) -> AbstractSet[str]:

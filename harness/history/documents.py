@@ -342,9 +342,8 @@ class NotLost:
         said = f"{self.writes:,} found more than once" if self.kind == "duplicate" else ""
         said = f"{said}, {how}" if said else f"{self.writes:,} found, {how} for the client"
         if self.across_epochs is not None:
-            said += ", written again by " + (
-                "another leader" if self.across_epochs else "its leader"
-            )
+            leader = "another leader" if self.across_epochs else "the same leader"
+            said += f", written again by {leader}"
         within = f"while {', '.join(self.faults)} was in force" if self.faults else "under no fault"
         return f"{said}, {within}"
 
