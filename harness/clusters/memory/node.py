@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import json
 import random
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
-from typing import Any, ClassVar, Final, NoReturn, Protocol
+from typing import Any, ClassVar, Final, NoReturn, Protocol, TypeVar
 
 from harness.clusters.memory.simulation import Host, Network, Rule, Simulation
 from harness.errors import EnvironmentFailure
@@ -497,11 +498,57 @@ def _of_system(record: NetRecord, peer: str, met: int) -> str:
 DISK_FORMS: Final = ("unsynced", "wipe", "truncate")
 
 
+Damages = TypeVar("Damages", bound=DiskRecord | PowerRecord)
+
+
 @dataclass(frozen=True)
-class MemoryDiskLever(Lever[DiskRecord]):
+class _DamagingLever(Lever[Damages]):
     """Damages what a node has stored, under a dead process."""
 
     world: World
+
+    @abstractmethod
+    def damage(self, disk: Disk, record: Damages) -> list[str]:
+        """Damage the disk; in sentences, what changed."""
+
+    def unavailable(self, node: Node, record: Damages) -> str | None:
+        return not_running(node)
+
+    def apply(self, record: Damages) -> None:
+        """Kill the process and damage its files; applied before: only the first."""
+        node = self.world.nodes[record.node]
+        end_process(self.world, record)
+        with self.world.simulation.held():
+            if record.fault not in node.damage:
+                node.damage[record.fault] = self.damage(node.disk, record)
+
+    def undo(self, record: Damages) -> None:
+        """Start the process again, unless it was dead before or another fault keeps it dead, and
+        forget the damage."""
+        start_again(self.world, record)
+        if (node := self.world.nodes.get(record.node)) is not None:
+            node.damage.pop(record.fault, None)
+
+    def probe(self, record: Damages, *, applied: bool) -> Proof:
+        """In force: the process is dead and the disk was damaged. Undone: another process runs, or
+        another fault keeps it dead."""
+        node = self.world.nodes[record.node]
+        if not applied:
+            return runs_again(node, record, node.kept_dead_by)
+        changes = node.damage.get(record.fault, [])
+        process = ended(node, record, node.kept_dead_by)
+        evidence = changes or ["there was nothing to change"]
+        lines = [*process.evidence, *(f"{node.name}: {each}" for each in evidence)]
+        return Proof(process.proven and bool(changes), lines)
+
+    def leftover_state(self, node: Node) -> list[str]:
+        faults = self.world.nodes[node.name].damage
+        return [f"{node.name}: files were damaged by {fault}" for fault in faults]
+
+
+class MemoryDiskLever(_DamagingLever[DiskRecord]):
+    """Damages files of a node in one of some forms."""
+
     name: ClassVar[str] = "disk"
     record_type: ClassVar[type[UndoRecord]] = DiskRecord
 
@@ -510,74 +557,21 @@ class MemoryDiskLever(Lever[DiskRecord]):
         if record.form not in DISK_FORMS or record.alive:
             known = ", ".join(DISK_FORMS)
             return f"{node.name}: a simulated disk has only the forms {known}, under a dead process"
-        return not_running(node)
+        return super().unavailable(node, record)
 
-    def apply(self, record: DiskRecord) -> None:
-        """Kill the process and damage its files; applied before: only the first."""
-        node = self.world.nodes[record.node]
-        end_process(self.world, record)
-        with self.world.simulation.held():
-            if record.fault not in node.damage:
-                node.damage[record.fault] = damaged(node.disk, record)
-
-    def undo(self, record: DiskRecord) -> None:
-        """Start the process again, unless it was dead before or another fault keeps it dead, and
-        forget the damage."""
-        start_again(self.world, record)
-        if (node := self.world.nodes.get(record.node)) is not None:
-            node.damage.pop(record.fault, None)
-
-    def probe(self, record: DiskRecord, *, applied: bool) -> Proof:
-        """In force: the process is dead and something was lost. Undone: another process runs,
-        or another fault keeps it dead."""
-        node = self.world.nodes[record.node]
-        if not applied:
-            return runs_again(node, record, node.kept_dead_by)
-        changes = node.damage.get(record.fault, [])
-        process = ended(node, record, node.kept_dead_by)
-        evidence = [f"{node.name}: {change}" for change in changes]
-        if not changes:
-            evidence = [f"{node.name}: there was nothing to change ({record.form})"]
-        return Proof(process.proven and bool(changes), [*process.evidence, *evidence])
-
-    def leftover_state(self, node: Node) -> list[str]:
-        faults = self.world.nodes[node.name].damage
-        return [f"{node.name}: files were damaged by {fault}" for fault in faults]
+    def damage(self, disk: Disk, record: DiskRecord) -> list[str]:
+        return damaged(disk, record)
 
 
-@dataclass(frozen=True)
-class MemoryPowerLever(Lever[PowerRecord]):
-    """Kills the process of a node, whose disk keeps only what was fsynced."""
+class MemoryPowerLever(_DamagingLever[PowerRecord]):
+    """Takes the power away: the disk keeps only what was fsynced."""
 
-    world: World
     name: ClassVar[str] = "power"
     record_type: ClassVar[type[UndoRecord]] = PowerRecord
 
-    def unavailable(self, node: Node, record: PowerRecord) -> str | None:
-        return not_running(node)
-
-    def apply(self, record: PowerRecord) -> None:
-        node = self.world.nodes[record.node]
-        end_process(self.world, record)
-        with self.world.simulation.held():
-            if record.fault not in node.damage:
-                lost = node.disk.lose_power(STORED, 0)
-                node.damage[record.fault] = _gone(lost) or ["everything was fsynced"]
-
-    def undo(self, record: PowerRecord) -> None:
-        start_again(self.world, record)
-        if (node := self.world.nodes.get(record.node)) is not None:
-            node.damage.pop(record.fault, None)
-
-    def probe(self, record: PowerRecord, *, applied: bool) -> Proof:
-        """In force: the process is dead, and its disk has lost power. Undone: as after a kill."""
-        node = self.world.nodes[record.node]
-        if not applied:
-            return runs_again(node, record, node.kept_dead_by)
-        changes = node.damage.get(record.fault, ["its disk has not lost power"])
-        process = ended(node, record, node.kept_dead_by)
-        evidence = [*process.evidence, *(f"{node.name}: {change}" for change in changes)]
-        return Proof(process.proven and record.fault in node.damage, evidence)
+    def damage(self, disk: Disk, record: PowerRecord) -> list[str]:
+        del record
+        return _gone(disk.lose_power(STORED, 0)) or ["everything was fsynced"]
 
 
 def damaged(disk: Disk, record: DiskRecord) -> list[str]:
