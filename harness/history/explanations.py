@@ -230,16 +230,15 @@ def not_lost(rundir: RunDir, results: Collection[CheckResult]) -> list[NotLost]:
     copies_counted = max((int(each.counts.get("duplicates") or 0) for each in results), default=0)
     if duplicated is not None and len(duplicated) == copies_counted:
         again = pc.unique(duplicated["value"])
-    if not len(again) and not any(each.counts.get("unacknowledged_found") for each in results):
+    reads = rundir.parts(rundir.reads)
+    any_found = any(each.counts.get("unacknowledged_found") for each in results)
+    if not reads or not (len(again) or any_found):
         return []
     # Not pa.array: of a list, it imports pandas.
     ended = _writes(rundir, lambda rows: pc.is_in(rows["type"], strings(["info", "fail"])))
     doubtful = pa.concat_arrays([ended["value"].combine_chunks(), again])
-    copies = _rows(
-        rundir.parts(rundir.reads),
-        ("value", "leader_epoch"),
-        lambda rows: pc.is_in(rows["value"], doubtful),
-    )
+    columns = ("value", "leader_epoch")
+    copies = _rows(reads, columns, lambda rows: pc.is_in(rows["value"], doubtful))
     found = pc.unique(copies["value"])
     every = _writes(rundir, lambda rows: pc.is_in(rows["value"], found))
     begins = pc.equal(every["type"], "invoke")
@@ -257,28 +256,27 @@ def not_lost(rundir: RunDir, results: Collection[CheckResult]) -> list[NotLost]:
 
 
 def outcome_of(rundir: RunDir, value: int) -> str | None:
-    """How a write ended that was not lost, and where it was found: one sentence; `None` for a value
-    that no write of the run had."""
+    """How a write ended that was not lost, and where the final read of a log found it: a sentence;
+    `None` for a value that no write of the run had."""
     writes = _writes(rundir, lambda rows: pc.equal(rows["value"], value)).to_pylist()
     if not writes:
         return None
     ended = [each for each in writes if each["type"] != "invoke"]
-    reads = ("value", "partition", "offset", "leader_epoch")
-    copies = _rows(
-        rundir.parts(rundir.reads), reads, lambda rows: pc.equal(rows["value"], value)
-    ).to_pylist()
-    places = dict.fromkeys((e["partition"], e["offset"], e["leader_epoch"]) for e in copies)
-    found = ", ".join(
-        f"partition {partition}, offset {offset:,}" + ("" if epoch is None else f", epoch {epoch}")
-        for partition, offset, epoch in places
-    )
     how = ", ".join(
         f"{each['type']} at {each['time_ns'] / 1e9:.3f} s"
         + (f" ({each['error']})" if each["error"] else "")
         for each in ended
     )
-    where = f"found at {found}" if found else "not found"
-    return f"the write {value} is not among the lost ones: {how or 'never ended'}; {where}"
+    said = f"the write {value} is not among the lost ones: {how or 'never ended'}"
+    if not (reads := rundir.parts(rundir.reads)):
+        return said
+    columns = ("partition", "offset", "leader_epoch", "value")
+    copies = _rows(reads, columns, lambda rows: pc.equal(rows["value"], value)).to_pylist()
+    found = ", ".join(
+        f"partition {partition}, offset {offset:,}" + ("" if epoch is None else f", epoch {epoch}")
+        for partition, offset, epoch in dict.fromkeys(tuple(each.values())[:3] for each in copies)
+    )
+    return f"{said}; found at {found}" if found else f"{said}; not found"
 
 
 def _writes(rundir: RunDir, chosen: Callable[[pa.Table], Any]) -> pa.Table:
@@ -298,7 +296,7 @@ def _rows(
             place = table.column_names.index(name)
             table = table.set_column(place, name, table[name].cast(pa.string()))
         found.append(table.filter(pc.and_(pc.is_valid(table["value"]), chosen(table))))
-    return pa.concat_tables(found) if found else pa.table({n: pa.array([]) for n in columns})
+    return pa.concat_tables(found)
 
 
 def _alike(

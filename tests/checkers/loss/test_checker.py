@@ -7,18 +7,9 @@ from typing import Any
 import pytest
 
 from tests.checkers.conftest import Judge, Judged
-from tests.fixtures.hand_made import E, Made, R, W
+from tests.fixtures.hand_made import CUT, E, Made, R, W
 
 LOG = tuple(W(value, offset=value) for value in range(4))
-SEEN = {"type": "proof", "fault": "cut", "proven": True, "evidence": ["seen"]}
-CUT = (
-    {"type": "step", "fault": "cut", "nemesis": "partition", "nodes": ["b1"], "met": None},
-    {"type": "intent", "n": 1, "fault": "cut", "lever": "net"},
-    {"type": "on", "fault": "cut", "time_ns": 5_000_000},
-    {**SEEN, "phase": "held", "met": 7},
-    {"type": "healed", "fault": "cut", "time_ns": 9_000_000},
-    {**SEEN, "phase": "undone"},
-)
 ACKS_OF_0ABC = {"settings": {"effective": {"producer": {"acks": "0abc"}}}}
 FAULTS = [{"id": "cut", "at_s": 1, "nemesis": "partition"}]
 

@@ -8,18 +8,7 @@ from pathlib import Path
 from checkers.judging.one_run import judge_run
 from harness.history.documents import NotLost
 from harness.history.explanations import outcome_of
-from tests.fixtures.hand_made import Made, R, W
-
-SEEN = {"type": "proof", "fault": "cut", "proven": True, "evidence": ["seen"]}
-CUT = (
-    {"type": "step", "fault": "cut", "nemesis": "partition", "nodes": ["b1"], "met": None},
-    {"type": "intent", "n": 1, "fault": "cut", "lever": "net"},
-    {"type": "on", "fault": "cut", "time_ns": 5_000_000},
-    {**SEEN, "phase": "held", "met": 7},
-    {"type": "healed", "fault": "cut", "time_ns": 9_000_000},
-    {**SEEN, "phase": "undone"},
-)
-"""In force from 5 to 9 ms."""
+from tests.fixtures.hand_made import CUT, Made, R, W
 
 
 def run(tmp_path: Path, *writes: W, found: tuple[int, ...]) -> list[NotLost]:
@@ -66,3 +55,8 @@ def test_the_outcome_of_one_write_that_is_not_lost(tmp_path: Path) -> None:
     )
     assert str(outcome_of(rundir, 2)).endswith("info at 0.001 s (_MSG_TIMED_OUT); not found")
     assert outcome_of(rundir, 3) is None
+
+
+def test_without_a_final_read_nothing_is_stated_of_what_was_found(tmp_path: Path) -> None:
+    rundir = Made(writes=[W(1, "o")], ends=()).build(tmp_path, "20260101-000000-000011")
+    assert str(outcome_of(rundir, 1)).endswith("lost ones: ok at 0.001 s")
