@@ -177,6 +177,7 @@ from harness.servers import ServerWorkloadPlan as ServerWorkloadPlan
 from harness.servers import ask_json as ask_json
 from harness.servers import await_processes as await_processes
 from harness.servers import compare_settings as compare_settings
+from harness.servers import connected as connected
 from harness.servers import in_turn as in_turn
 from harness.servers import limited as limited
 from harness.servers import scrape as scrape

@@ -13,6 +13,7 @@ import http.client
 import json
 import re
 import shlex
+import socket
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -264,9 +265,23 @@ class Moving(BlockingClient):
                 client.close()
 
 
+def connected(address: str, port: int, *, timeout_s: float, own: bool = False) -> socket.socket:
+    """A TCP connection to a server. `own`: it is the harness' and not the workload's, so that no
+    fault counts what it sends. Raises NotSent."""
+    try:
+        if own:
+            made = own_connection(address, port, timeout_s=timeout_s)
+        else:
+            made = socket.create_connection((address, port), timeout_s)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except OSError as error:
+        raise NotSent(str(error)) from error
+    return made
+
+
 class JsonOverHttp:
-    """A connection over which JSON documents are posted, each once. `own`: it is the harness' and
-    not the workload's, so that no fault counts what it sends. `headers` go with each request."""
+    """A connection over which JSON documents are posted, each once. `own`: see `connected`;
+    `headers` go with each request."""
 
     def __init__(
         self,
@@ -279,13 +294,7 @@ class JsonOverHttp:
     ) -> None:
         self._headers = headers
         self._http = http.client.HTTPConnection(address, port, timeout=timeout_s)
-        try:
-            if own:
-                self._http.sock = own_connection(address, port, timeout_s=timeout_s)
-            else:
-                self._http.connect()
-        except OSError as error:
-            raise NotSent(str(error)) from error
+        self._http.sock = connected(address, port, timeout_s=timeout_s, own=own)
 
     def post(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
         """What the server answers. Raises ErrorAnswer for a status that is not 2xx, with its text;

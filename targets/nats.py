@@ -25,7 +25,6 @@ from typing import Any, ClassVar, Final, Literal
 from pydantic import Field
 
 from harness.errors import PlanError
-from harness.faults.own_traffic import own_connection
 from harness.images.recipe import Debian, GoModule, Source, Wheel
 from harness.plan import Plan, Section, Slug
 from harness.protocols import (
@@ -52,6 +51,7 @@ from harness.servers import (
     ServerWorkloadPlan,
     ask_json,
     await_processes,
+    connected,
 )
 
 CLIENT_PORT, ROUTE_PORT, MONITOR_PORT = 4222, 6222, 8222
@@ -124,9 +124,8 @@ class Connection:
         self._timeout_s, self._inbox, self._numbers = timeout_s, secrets.token_hex(8), count()
         options = {"verbose": False, "headers": True, "no_responders": True}
         hello = f"CONNECT {json.dumps(options)}\r\nSUB _INBOX.{self._inbox}.* 1\r\nPING\r\n"
-        connect = own_connection if own else _connected
+        self._socket = connected(address, CLIENT_PORT, timeout_s=timeout_s, own=own)
         try:
-            self._socket = connect(address, CLIENT_PORT, timeout_s=timeout_s)
             self._lines = self._socket.makefile("rb")
             self._socket.sendall(hello.encode())
             while not (line := self._line()).startswith(b"PONG"):
@@ -182,10 +181,6 @@ class Connection:
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-
-
-def _connected(address: str, port: int, *, timeout_s: float) -> socket.socket:
-    return socket.create_connection((address, port), timeout_s)
 
 
 class NatsClient(KeyValueClient):

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,7 +24,6 @@ from typing import Any, ClassVar, Final, Literal
 from pydantic import Field
 
 from harness.errors import PlanError
-from harness.faults.own_traffic import own_connection
 from harness.images.recipe import Debian, Source, Wheel
 from harness.plan import Plan, Slug
 from harness.protocols import FAIL, NODE_DATA, STORED, Happened, Line, Node
@@ -41,6 +39,7 @@ from harness.servers import (
     ServerSystem,
     ServerTargetPlan,
     ServerWorkloadPlan,
+    connected,
 )
 
 PORT, SENTINEL_PORT = 6379, 26379
@@ -112,17 +111,10 @@ _SET_IF: Final = (
 
 
 class Resp:
-    """A connection that speaks RESP; raises NotSent when there is none. `own`: it is the harness'
-    and not the workload's."""
+    """A connection that speaks RESP; `own` as in `connected`, which raises NotSent."""
 
     def __init__(self, address: str, port: int, *, timeout_s: float, own: bool = False) -> None:
-        try:
-            if own:
-                self._socket = own_connection(address, port, timeout_s=timeout_s)
-            else:
-                self._socket = socket.create_connection((address, port), timeout=timeout_s)
-        except OSError as error:
-            raise NotSent(str(error)) from error
+        self._socket = connected(address, port, timeout_s=timeout_s, own=own)
         self._file = self._socket.makefile("rb")
 
     def ask(self, *commands: Sequence[object]) -> list[Any]:
