@@ -9,6 +9,7 @@ step by step.
 
 from __future__ import annotations
 
+import functools
 import http.client
 import json
 import re
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Typ
 from pydantic import Field
 
 from harness import registry
-from harness.errors import PlanError
+from harness.errors import HarnessFailure, PlanError
 from harness.faults.leaders import quorum_vocabulary
 from harness.faults.own_traffic import own_connection
 from harness.images import java
@@ -649,8 +650,7 @@ class ServerSystem(Target[PlanT]):
             return None
         leads, others = said.leader in (node.name, node.address), dict[str, str]()
         if leads or said.leader not in (None, *self.names(plan)):
-            lines = node.admin(["cat", f"{NODE_DATA}/{ADDRESSES}"]).output.splitlines()
-            others = dict(line.split() for line in lines)
+            others = {**addresses_of(node)}
         names = {address: name for name, address in others.items()}
         members = [node.name]
         if leads and said.in_sync is not None:
@@ -803,6 +803,16 @@ class ServerSystem(Target[PlanT]):
 
 
 T = TypeVar("T")
+
+
+@functools.lru_cache(maxsize=64)
+def addresses_of(node: Node) -> Mapping[str, str]:
+    """The servers' addresses by their names, as the file that each server began with has them. It
+    is read once: an observer asks for them several times a second. Raises HarnessFailure."""
+    answer = node.admin(["cat", f"{NODE_DATA}/{ADDRESSES}"])
+    if answer.exit_code:
+        raise HarnessFailure(f"{node.name}: its {ADDRESSES} cannot be read: {answer.output}")
+    return dict(line.split() for line in answer.output.splitlines())
 
 
 def in_turn(servers: Sequence[T], connect: str, number: int) -> list[T]:

@@ -56,6 +56,7 @@ from harness.servers import (
     ServerPlan,
     ServerSystem,
     ServerTargetPlan,
+    addresses_of,
     await_processes,
     limited,
     scrape,
@@ -637,8 +638,7 @@ _COLUMNS: Final = "leader,node,online,synchronised_slave_nodes,state"
 
 def _names(node: Node) -> dict[str, str]:
     """The servers' own names, by those that Erlang has for them."""
-    lines = node.admin(["cat", f"{NODE_DATA}/addresses"]).output.splitlines()
-    return {_erlang_name(address): name for name, address in map(str.split, lines)}
+    return {_erlang_name(address): name for name, address in addresses_of(node).items()}
 
 
 def _is_joined(node: Node, servers: int) -> bool:

@@ -103,7 +103,7 @@ class _Joined:
     address: str
 
 
-@dataclass
+@dataclass(eq=False)
 class ComposeNode(Node):
     """See `harness.protocols.Node`. `container` is the user's, `infra` ours, and
     `network` the one in which nodes reach each other."""
