@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 class ServerTargetPlan(TargetPlan):
     """The servers."""
 
-    nodes: Literal[1, 3, 5, 7] = Field(3, description="How many servers.")
+    nodes: Literal[1, 2, 3, 5, 7] = Field(3, description="How many servers.")
 
 
 class ServerWorkloadPlan(WorkloadPlan):
@@ -536,6 +536,11 @@ class ServerSystem(Target[PlanT]):
                     hint=f"there are: {', '.join(self.settings)}",
                 )
         self.source.version(plan.target.version)
+
+    def warnings(self, plan: PlanT) -> list[str]:
+        """About two servers: a majority of them is both."""
+        both = "target.nodes: a majority of 2 servers is both: while one is away there is none"
+        return [both] if len(self.names(plan)) == 2 else []
 
     def vocabulary(self) -> Vocabulary:
         """Words for systems in which one server leads by a majority."""

@@ -75,7 +75,7 @@ class NatsTargetPlan(ServerTargetPlan):
 class StreamPlan(Section):
     """The stream that clients publish to."""
 
-    replicas: Literal[1, 3, 5] | None = Field(
+    replicas: Literal[1, 2, 3, 5] | None = Field(
         None, description="How many servers have it: one, or all (the default)."
     )
 

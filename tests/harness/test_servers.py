@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import pytest
 
@@ -163,3 +163,10 @@ def test_further_processes_are_children_of_the_servers_own() -> None:
     assert shlex.split(first) == ["watcher", "--of=n2", "it's; rm -rf $HOME", "&"]
     assert shlex.split(second)[:3] == ["exec", "etcd", "--name=n2"]
     assert START not in Etcd().nodes(plan, made, {"n1": "a", "n2": "b", "n3": "c"})[0].files
+
+
+@pytest.mark.parametrize("nodes", [2, 3])
+def test_two_servers_are_allowed_with_a_warning(nodes: Literal[2, 3]) -> None:
+    plan = ServerPlan(schema=1, name="p", target=ServerTargetPlan(system="logs", nodes=nodes))
+    both = "target.nodes: a majority of 2 servers is both: while one is away there is none"
+    assert Logs().warnings(plan) == [both] * (nodes == 2)
