@@ -458,6 +458,8 @@ class ServerSystem(Target[PlanT]):
     """The lines of servers' logs that `happened` reads; none by default."""
     synced: ClassVar[tuple[str, Any]] = ("", None)
     """The key of a plan, and its value with which a server calls fsync before it acknowledges."""
+    lacks: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """The keys of a plan that versions do not have."""
     changes_user: ClassVar[bool] = False
     """Whether its command begins as root and goes on as another user."""
     confirms: ClassVar[str] = ""
@@ -792,8 +794,10 @@ class ServerSystem(Target[PlanT]):
         faults = windows(rundir.faults)
         found = self.happened(lines_of(rundir, self.event_lines, faults))
         events = sorted(found, key=lambda event: event.at_s)
-        replicated = self.replicated(rundir.read_json(rundir.plan))
-        known = (rundir, lost, faults, events, self.synced, replicated)
+        plan = rundir.read_json(rundir.plan)
+        lacks = self.lacks.get(plan["target"].get("version"), ())
+        synced = self.synced if self.synced[0] not in lacks else ServerSystem.synced
+        known = (rundir, lost, faults, events, synced, self.replicated(plan))
         found_by = Promotions(*known, self.confirms) if self.confirms else Autopsy(*known)
         return found_by.explanations()
 

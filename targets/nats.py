@@ -265,6 +265,7 @@ class Nats(ServerSystem[NatsPlan]):
     ports: ClassVar[tuple[int, ...]] = (CLIENT_PORT, ROUTE_PORT, MONITOR_PORT)
     setting_keys: ClassVar[Mapping[str, str]] = {"sync_interval": "target.sync_interval"}
     synced: ClassVar[tuple[str, Any]] = ("target.sync_interval", "always")
+    lacks: ClassVar[Mapping[str, Sequence[str]]] = {DEBIAN: ("target.sync_interval",)}
     alarms: ClassVar[Path | None] = Path(__file__).parent / "nats_alarms.toml"
     event_lines: ClassVar[re.Pattern[bytes]] = re.compile(
         rb"new stream leader for '|messages? for stream '|Starting nats-server"

@@ -107,6 +107,17 @@ def test_one_server_that_lost_power_lets_one_lead_that_was_cut_off(tmp_path: Pat
     assert [fact.node for fact in each.facts if fact.kind == "disk"] == ["n3"]
 
 
+@pytest.mark.parametrize(("version", "stated"), [("2.12.1", ["always"]), ("2.9", [])])
+def test_nothing_is_advised_that_a_version_lacks(
+    version: str, stated: list[str], tmp_path: Path
+) -> None:
+    """NATS 2.9 has no `sync_interval`: a plan with it is refused."""
+    (each,) = explained(
+        "nats-power-2.15", tmp_path, lambda c: c["plan"]["target"].update(version=version)
+    )
+    assert [prevention.value for prevention in each.preventions] == stated
+
+
 def test_without_the_wipe_nobody_knows_who_had_lost_them(tmp_path: Path) -> None:
     """z1 need not have had them: only the journal says that z2's disk had lost them."""
 
