@@ -145,10 +145,11 @@ class Source:
             return next(iter(self.versions), None)
         if wanted not in self.of(wanted).versions:
             known = [version for each in (self, *self.others) for version in each.versions]
+            more = "" if self.versions else ", or leave it out"
             raise PlanError(
                 f"{self.package} has no version {wanted} here",
                 key=key,
-                hint=f"there are: {', '.join(known)}" if known else "leave it out",
+                hint=f"there are: {', '.join(known)}{more}" if known else "leave it out",
             )
         return wanted
 
@@ -207,7 +208,11 @@ class Archive(Source):
 def fetch(fetched: Sequence[str], folder: Path) -> None:
     """Fetch a program (`Recipe.fetched`) into an empty folder. Raises EnvironmentFailure."""
     client, package, version, digest, program = fetched
-    _CLIENTS[client](folder, package, version, digest, program)
+    try:
+        _CLIENTS[client](folder, package, version, digest, program)
+    except EnvironmentFailure as error:
+        what = f"{package} {version} cannot be had: {error.what}"
+        raise EnvironmentFailure(what, hint=error.hint) from error
     if not (folder / program).is_file():
         raise EnvironmentFailure(f"{package} {version} has no {program}")
     (folder / program).chmod(0o755)

@@ -61,6 +61,29 @@ def test_the_first_version_is_the_default_and_others_are_refused() -> None:
         source.version("3", key="--version")
     assert (refused.value.key, refused.value.hint) == ("--version", "there are: 2.0.0, 1.0.0")
 
+    distribution = Debian("x", "x", others=(source,))
+    with pytest.raises(PlanError) as refused:
+        distribution.version("3")
+    assert refused.value.hint == "there are: 2.0.0, 1.0.0, or leave it out"
+
+
+@pytest.mark.parametrize(
+    ("source", "package"),
+    [(Wheel, "wheel"), (GoModule, "example.org/x"), (MavenArchive, "g:a:jar")],
+)
+def test_a_package_that_cannot_be_had_is_named(
+    source: type[Source], package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for client in ("pip", "go", "mvn"):
+        program = tmp_path / client
+        program.write_text("#!/bin/sh\necho no such version >&2\nexit 1\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with pytest.raises(EnvironmentFailure) as failed:
+        fetched(source(package, "x", {"9.9": "0"}), tmp_path / "made")
+    assert failed.value.what.startswith(f"{package} 9.9 cannot be had: `")
+    assert failed.value.hint == "the end of its log: no such version"
+
 
 @pytest.mark.docker
 def test_a_server_comes_from_a_wheel(tmp_path: Path) -> None:
