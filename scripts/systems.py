@@ -19,9 +19,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import matplotlib as mpl
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import Colormap, LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 import ackloss
+from analysis.drawing import LIGHT, STYLE, plain, png
 from analysis.statistics.intervals import share_in_words
 from scripts.published import counts
 
@@ -30,6 +36,13 @@ CAMPAIGNS: Final = ROOT / "campaigns/systems"
 RESULTS: Final = ROOT / "docs/evidence/results/2026-11-28-systems"
 RUNS: Final = RESULTS / "runs.csv"
 PAGE: Final = ROOT / "docs/evidence/systems.md"
+PICTURE: Final = ROOT / "docs/evidence/systems.png"
+SCHEDULES: Final = (
+    *("kill-leader", "isolate-leader", "pause-leader", "kill-all", "rolling-kill"),
+    *("restart-quickly", "lag-kill", "power-loss-all", "lag-power-loss"),
+)
+"""The columns of the picture: one fault of the leader, of all, of each; then those that meet only
+what is in memory, or behind."""
 BEGIN, END = "<!-- written by scripts/systems.py -->\n", "<!-- to here -->\n"
 COLUMNS: Final = (
     *("name", "key.settings", "key.schedule", "runs"),
@@ -38,6 +51,8 @@ COLUMNS: Final = (
     *("longest_gap_s.max", "leader_not_met"),
 )
 NAMES: Final = {
+    "kafka": "Kafka",
+    "zookeeper": "ZooKeeper",
     "etcd": "etcd",
     "nats": "NATS JetStream",
     "postgresql": "PostgreSQL with Patroni",
@@ -90,8 +105,8 @@ def publish(out: Path) -> None:
     """Copy the tables of the campaigns in a folder, and the campaigns themselves."""
     (RESULTS / "tables").mkdir(parents=True, exist_ok=True)
     for folder in sorted(path.parent for path in out.glob("*/journal.jsonl")):
-        file = CAMPAIGNS / f"{folder.name}.toml"
-        (RESULTS / file.name).write_bytes(file.read_bytes())
+        as_it_ran = (folder / "campaign.toml").read_bytes()
+        (RESULTS / f"{folder.name}.toml").write_bytes(as_it_ran)
         cells_of(folder).to_csv(RESULTS / "tables" / f"{folder.name}.csv", index=False)
 
 
@@ -168,7 +183,7 @@ def page(tables: dict[str, pd.DataFrame]) -> str:
     """What the page has between its marks, of campaigns."""
     lines: list[str] = []
     for system, cells in tables.items():
-        lines += [f"## {NAMES.get(system, system)}", "", *sentences(cells), ""]
+        lines += [f"## {NAMES.get(system, system)}", "", sentences(cells), ""]
         lines += [
             "| settings | schedule | lossy runs of conclusive ones | share lost | unacknowledged "
             "success | longest time without an acknowledgement | duplicates |",
@@ -179,35 +194,101 @@ def page(tables: dict[str, pd.DataFrame]) -> str:
     return "\n".join(lines)
 
 
+def drawn(tables: Mapping[str, pd.DataFrame]) -> Figure:
+    """All cells: a row for the settings of a system, a column for a schedule. Written is how
+    many of the conclusive runs lost acknowledged writes; darker is a greater share of them lost, in
+    the median run."""
+    rows = {
+        (system, each): cells[cells["key.settings"] == each].set_index("key.schedule")
+        for system, cells in tables.items()
+        for each in dict.fromkeys(cells["key.settings"])
+    }
+    reds = LinearSegmentedColormap.from_list("lost", [LIGHT["paper"], LIGHT["lost"]])
+    with mpl.rc_context(STYLE):
+        height = 0.26 * len(rows) + 1.3
+        figure = Figure(figsize=(9.6, height), layout="constrained", facecolor=LIGHT["paper"])
+        panel = figure.subplots()
+        plain(panel, LIGHT)
+        for place, of_schedule in enumerate(rows.values()):
+            for column, schedule in enumerate(SCHEDULES):
+                if schedule in of_schedule.index:
+                    _tile(panel, column, place, of_schedule.loc[schedule].to_dict(), reds)
+        panel.set_xlim(-0.5, len(SCHEDULES) - 0.5)
+        panel.set_ylim(len(rows) - 0.5, -0.5)
+        panel.set_xticks(range(len(SCHEDULES)), SCHEDULES, rotation=25, ha="left")
+        panel.xaxis.tick_top()
+        names = [f"{NAMES.get(system, system)}: {each}" for system, each in rows]
+        panel.set_yticks(range(len(rows)), names)
+        panel.tick_params(length=0)
+        for side in ("left", "bottom"):
+            panel.spines[side].set_visible(False)
+        systems = [system for system, _ in rows]
+        for place in range(1, len(rows)):
+            if systems[place] != systems[place - 1]:
+                panel.axhline(place - 0.5, color=LIGHT["muted"], linewidth=0.8)
+    return figure
+
+
+def _tile(panel: Axes, column: int, place: int, row: Mapping[Any, Any], reds: Colormap) -> None:
+    lossy, conclusive = int(row["conclusive_lossy"]), int(row["conclusive"])
+    share = row["loss_rate.median"] if lossy and pd.notna(row["loss_rate.median"]) else 0.0
+    strength = 0.15 + 0.85 * share if lossy else 0.0
+    colour = reds(strength) if conclusive else LIGHT["panel"]
+    corner = (column - 0.5, place - 0.5)
+    panel.add_patch(Rectangle(corner, 1, 1, fc=colour, ec=LIGHT["rule"], lw=0.6))
+    text = f"{lossy} of {conclusive}" if conclusive else "unknown"
+    ink = LIGHT["paper"] if strength > 0.6 else LIGHT["ink"] if lossy else LIGHT["muted"]
+    weight = "bold" if lossy else "normal"
+    panel.text(column, place, text, ha="center", va="center", color=ink, weight=weight, fontsize=8)
+
+
 def published() -> list[str]:
     """What others have published, as a list."""
     known = (f"- **{NAMES[system]}**: {words}" for system, words in PUBLISHED.items())
     return ["## What others have published", "", *known, ""]
 
 
-def sentences(cells: pd.DataFrame) -> list[str]:
-    """Two sentences: what the first settings lose, and what the others do, from numbers alone."""
+def sentences(cells: pd.DataFrame) -> str:
+    """Two sentences that the numbers support: what the first settings lose, and what those of the
+    others lose that differ most from them, of those that met the same schedules."""
+    conclusive = cells[cells["conclusive"] > 0].groupby("key.settings")["key.schedule"].agg(set)
     first, *others = list(dict.fromkeys(cells["key.settings"]))
-    made = [f"**`{first}`** {_loses(cells, first)}."]
+    made = f"With `{first}` {_loses(cells, first)}."
+    others = [each for each in others if conclusive.get(each) == conclusive.get(first)]
     if others:
-        made.append("; ".join(f"**`{each}`** {_loses(cells, each)}" for each in others) + ".")
+        is_lossy = _lossy(cells, first)[0] > 0
+        most = (min if is_lossy else max)(others, key=lambda each: _lossy(cells, each))
+        word = "least" if is_lossy else "most"
+        made += f" Of the other settings `{most}` lost {word}: {_loses(cells, most)}."
     return made
 
 
+def _lossy(cells: pd.DataFrame, settings: str) -> tuple[int, float]:
+    """Under how many schedules these settings lost, and the sum of their medians."""
+    own = cells[(cells["key.settings"] == settings) & (cells["conclusive_lossy"] > 0)]
+    return len(own), float(own["loss_rate.median"].fillna(0.0).sum())
+
+
 def _loses(cells: pd.DataFrame, settings: str) -> str:
-    own = cells[cells["key.settings"] == settings]
-    lossy = own[own["conclusive_lossy"] > 0]
-    conclusive = int(own["conclusive"].sum())
-    if not conclusive:
-        return "has no conclusive run"
+    own = cells[(cells["key.settings"] == settings) & (cells["conclusive"] > 0)]
+    runs, lossy = int(own["conclusive"].sum()), own[own["conclusive_lossy"] > 0]
+    if not runs:
+        return "no run is conclusive"
     if lossy.empty:
-        return f"lost nothing in {conclusive:,} conclusive runs (schedules: {len(own)})"
-    named = ", ".join(
-        f"`{row['key.schedule']}` ({int(row['conclusive_lossy'])} of {int(row['conclusive'])}, "
-        f"median {_percent(row['loss_rate.median'])})"
-        for row in lossy.to_dict("records")
-    )
-    return f"lost acknowledged writes under {named}"
+        return f"nothing was lost in {runs:,} conclusive runs under {len(own)} schedules"
+    always = lossy["conclusive_lossy"] == lossy["conclusive"]
+    parts = [
+        f"in {how} under {_listed(rows['key.schedule'])}"
+        for how, rows in (("every run", lossy[always]), ("some runs", lossy[~always]))
+        if len(rows)
+    ]
+    kept = len(own) - len(lossy)
+    rest = f", and none under the other {kept}" if kept else ""
+    return f"acknowledged writes were lost {' and '.join(parts)}{rest}"
+
+
+def _listed(names: pd.Series[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _line(row: Mapping[Any, Any]) -> str:
@@ -232,16 +313,27 @@ def _number(value: float, unit: str) -> str:
     return "-" if pd.isna(value) else f"{value:.3g}{unit}"
 
 
-def write() -> None:
-    """Write the page again from the published tables."""
-    files = sorted((RESULTS / "tables").glob("*.csv"))
-    tables = {file.stem: pd.read_csv(file) for file in files}
+def tables() -> dict[str, pd.DataFrame]:
+    """The published cells of each system."""
+    files = [RESULTS / f"tables/{system}.csv" for system in NAMES]
+    return {file.stem: pd.read_csv(file) for file in files if file.exists()}
+
+
+def written() -> str:
+    """The page as the published tables have it."""
+    known = tables()
     runs = pd.read_csv(RUNS, dtype={"version": str}) if RUNS.exists() else None
     own = [] if runs is None else runs_table(runs)
-    text = page(tables) + "\n" * bool(tables) + "\n".join([*own, *published()])
+    text = page(known) + "\n" * bool(known) + "\n".join([*own, *published()])
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+    return f"{before}{BEGIN}\n{text}\n{END}{after}"
+
+
+def write() -> None:
+    """Write the page and its picture again."""
+    PAGE.write_text(written(), encoding="utf-8")
+    PICTURE.write_bytes(png(drawn(tables())))
 
 
 def main() -> int:
