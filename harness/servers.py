@@ -17,7 +17,7 @@ import shlex
 import socket
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -33,7 +33,7 @@ from harness.images import java
 from harness.images.recipe import PROGRAMS, Recipe, Source, kept_program
 from harness.models import LOG
 from harness.models.micro_ops import Read, Step, answered, steps_of
-from harness.plan import Plan, TargetPlan, WorkloadPlan
+from harness.plan import Plan, Slug, TargetPlan, WorkloadPlan
 from harness.protocols import (
     FAIL,
     INFO,
@@ -45,6 +45,7 @@ from harness.protocols import (
     Completion,
     End,
     Explanation,
+    FaultWindow,
     ImageRef,
     Ingredients,
     Invoke,
@@ -65,13 +66,25 @@ from harness.run.call_limits import limited as limited
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from harness.history.run_folder import RunDir
+
 # Plans of such systems: these sections, and further keys of the system's own.
+
+OBJECT: Final = "ackloss"
+CLIENT_KEYS: Final = ("workload.connect", "workload.request_ms", "workload.clients")
+"""The keys of clients, which each cell of a run has separately."""
 
 
 class ServerTargetPlan(TargetPlan):
     """The servers."""
 
     nodes: Literal[1, 2, 3, 5, 7] = Field(3, description="How many servers.")
+    object: Slug = Field(
+        OBJECT,
+        exclude_if=lambda name: name == OBJECT,
+        description="What clients write to: the name of the queue, or what names of keys begin "
+        "with. Each cell of a run has its own.",
+    )
 
 
 class ServerWorkloadPlan(WorkloadPlan):
@@ -456,6 +469,8 @@ class ServerSystem(Target[PlanT]):
     defects: ClassVar[frozenset[str]] = frozenset({WITHOUT})
     event_lines: ClassVar[re.Pattern[bytes]] = re.compile(rb"(?!)")
     """The lines of servers' logs that `happened` reads; none by default."""
+    object_lines: ClassVar[re.Pattern[str]] = re.compile("(?!)()")
+    """What names an object in such a line, as its first group: it is read for that object alone."""
     synced: ClassVar[tuple[str, Any]] = ("", None)
     """The key of a plan, and its value with which a server calls fsync before it acknowledges."""
     lacks: ClassVar[Mapping[str, Sequence[str]]] = {}
@@ -537,6 +552,8 @@ class ServerSystem(Target[PlanT]):
                     key=f'target.settings."{key}"',
                     hint=f"there are: {', '.join(self.settings)}",
                 )
+        if not self.cell_keys and getattr(plan.target, "object", OBJECT) != OBJECT:
+            raise PlanError("it has one object only", key="target.object", hint="leave it out")
         self.source.version(plan.target.version)
 
     def warnings(self, plan: PlanT) -> list[str]:
@@ -682,6 +699,18 @@ class ServerSystem(Target[PlanT]):
         )
         return NodeView(answered_by=node.name, partitions=(view,), authority=leads)
 
+    def of_cell(self, plan: PlanT, name: str, number: int) -> Plan:  # noqa: ARG002
+        """With its own object, first led by the same server as those of the other cells."""
+        target: Any = plan.target
+        own = target.model_copy(update={"object": f"{target.object}-{name}"})
+        return plan.model_copy(update={"target": own})
+
+    def observe_cells(
+        self, node: Node, plans: Sequence[PlanT], *, timeout_s: float
+    ) -> list[NodeView | None]:
+        """A server's own view, which is the same of all that it holds."""
+        return [self.observe(node, plans[0], timeout_s=timeout_s)] * len(plans)
+
     def requested(self, plan: PlanT) -> dict[str, Any]:
         """The settings of every server, as the plan has them."""
         return {"settings": {"server": {k: setting_text(v) for k, v in self.wanted(plan).items()}}}
@@ -787,12 +816,12 @@ class ServerSystem(Target[PlanT]):
     def explain(self, folder: Path, lost: pa.Table) -> list[Explanation]:
         """By who was elected, with which log: see `harness.history.autopsy`."""
         from harness.faults.journal import windows
-        from harness.history.autopsy import Autopsy, Promotions, lines_of  # imports pyarrow
+        from harness.history.autopsy import Autopsy, Promotions  # imports pyarrow
         from harness.history.run_folder import RunDir
 
         rundir = RunDir(folder)
         faults = windows(rundir.faults)
-        found = self.happened(lines_of(rundir, self.event_lines, faults))
+        found = self.happened(self.lines(rundir, faults))
         events = sorted(found, key=lambda event: event.at_s)
         plan = rundir.read_json(rundir.plan)
         lacks = self.lacks.get(plan["target"].get("version"), ())
@@ -800,6 +829,16 @@ class ServerSystem(Target[PlanT]):
         known = (rundir, lost, faults, events, synced, self.replicated(plan))
         found_by = Promotions(*known, self.confirms) if self.confirms else Autopsy(*known)
         return found_by.explanations()
+
+    def lines(self, rundir: RunDir, faults: Sequence[FaultWindow]) -> Iterator[Line]:
+        """The lines that `happened` reads of servers' logs, without those of other objects."""
+        from harness.history.autopsy import lines_of  # imports pyarrow
+
+        own = rundir.read_json(rundir.plan)["target"].get("object", OBJECT)
+        for line in lines_of(rundir, self.event_lines, faults):
+            named = self.object_lines.search(line.text)
+            if named is None or named[1] == own:
+                yield line
 
     def size(self, plan: Mapping[str, Any]) -> list[str]:
         """The servers."""

@@ -46,6 +46,7 @@ from harness.protocols import (
 )
 from harness.protocols.explanations import MAJORITY_CAUSES, FactKind
 from harness.servers import (
+    CLIENT_KEYS,
     ErrorAnswer,
     ErrorRow,
     JsonOverHttp,
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
 
 AMQP_PORT, HTTP_PORT, PEER_PORT, NAMES_PORT = 5672, 15672, 25672, 4369
 METRICS_PORT = 15692
-QUEUE: Final = "ackloss"
+COOKIE: Final = "ackloss"
 
 
 class RabbitTargetPlan(ServerTargetPlan):
@@ -137,8 +138,8 @@ _CREDIT: Final = 500
 _MOST: Final = 65_535
 """As many elements may be out with a client, and so be drained; without a number it is 2,000 of a
 quorum queue."""
-_DRAINS: Final = threading.Lock()
-"""One client drains at a time: an element that is out with another is not in the queue."""
+_DRAINS: Final = dict[str, threading.Lock]()
+"""One client drains a queue at a time: an element that is out with another is not in it."""
 
 
 class RabbitClient(KeyValueClient):
@@ -150,6 +151,7 @@ class RabbitClient(KeyValueClient):
         import pika
 
         self._address, self._limit_s = address, plan.workload.request_ms / 1000
+        self._queue = plan.target.object
         self._channel: BlockingChannel
         parameters = pika.ConnectionParameters(
             address,
@@ -179,7 +181,8 @@ class RabbitClient(KeyValueClient):
         persistent = pika.BasicProperties(delivery_mode=2)
         try:
             with limited(self._socket, self._limit_s):
-                self._channel.basic_publish("", QUEUE, text.encode(), persistent, mandatory=True)
+                body = text.encode()
+                self._channel.basic_publish("", self._queue, body, persistent, mandatory=True)
         except UnroutableError as error:
             raise ErrorAnswer(UNROUTABLE) from error
         except NackError as error:
@@ -196,7 +199,7 @@ class RabbitClient(KeyValueClient):
         """It is acknowledged when it is here: if that does not arrive, it is delivered again."""
         try:
             with limited(self._socket, self._limit_s):
-                method, _, body = self._channel.basic_get(QUEUE)
+                method, _, body = self._channel.basic_get(self._queue)
         except Exception as error:
             raise ErrorAnswer(NOT_DELIVERED) from error
         if method is None:
@@ -208,7 +211,7 @@ class RabbitClient(KeyValueClient):
     def drain(self) -> Iterable[int]:
         """Everything, in one read, which counts only if it is as much as the server says that the
         queue contains, out with clients or not. Nothing is removed before."""
-        with _DRAINS:
+        with _DRAINS.setdefault(self._queue, threading.Lock()):
             try:
                 with limited(self._socket, _DRAIN_S):
                     return self._drained()
@@ -219,11 +222,11 @@ class RabbitClient(KeyValueClient):
         values, last = list[int](), None
         self._channel.basic_qos(prefetch_count=_MOST)
         deadline = time.monotonic() + _DRAIN_S
-        for method, _, body in self._channel.consume(QUEUE, inactivity_timeout=_IDLE_S):
+        for method, _, body in self._channel.consume(self._queue, inactivity_timeout=_IDLE_S):
             if method is not None:
                 values.append(int(body))
                 last = method.delivery_tag
-            elif messages_of(self._address, timeout_s=self._limit_s) == len(values):
+            elif self._messages() == len(values):
                 break
             elif time.monotonic() > deadline:
                 raise TimeoutError(f"{len(values)} elements came, which are not all")
@@ -241,18 +244,21 @@ class RabbitClient(KeyValueClient):
         with limited(self._socket, timeout_s):
             self._channel.basic_qos(prefetch_count=2 * _CREDIT)
             for method, properties, body in self._channel.consume(
-                QUEUE, arguments=from_first, inactivity_timeout=_IDLE_S
+                self._queue, arguments=from_first, inactivity_timeout=_IDLE_S
             ):
                 if method is not None:
                     records.append((properties.headers["x-stream-offset"], int(body)))
                     if len(records) % _CREDIT == 0:
                         self._channel.basic_ack(method.delivery_tag, multiple=True)
-                elif messages_of(self._address, timeout_s=self._limit_s) == len(records):
+                elif self._messages() == len(records):
                     break
                 elif time.monotonic() > deadline:
                     raise TimeoutError(f"{len(records)} records came, which are not all")
         start = records[0][0] if records else 0
         return Log(start, start + len(records), records)
+
+    def _messages(self) -> int | None:
+        return messages_of(self._address, self._queue, timeout_s=self._limit_s)
 
     def close(self) -> None:
         self._connection.close()
@@ -260,7 +266,7 @@ class RabbitClient(KeyValueClient):
 
 # The management API.
 
-_QUEUE_PATH: Final = f"/api/queues/%2F/{QUEUE}"
+_QUEUES: Final = "/api/queues/%2F"
 _LOGIN: Final = {"Authorization": f"Basic {b64encode(b'guest:guest').decode()}"}
 
 
@@ -284,13 +290,13 @@ def asked(address: str, path: str, *, timeout_s: float) -> Any:
     return None
 
 
-def messages_of(address: str, *, timeout_s: float) -> int | None:
-    """How many messages the queue contains, out with clients or not, as of some seconds ago.
+def messages_of(address: str, queue: str, *, timeout_s: float) -> int | None:
+    """How many messages a queue contains, out with clients or not, as of some seconds ago.
     `None`: it does not say, or the cluster is partitioned, and each part has its own queue."""
     nodes = asked(address, "/api/nodes?columns=partitions", timeout_s=timeout_s)
     if nodes is None or any(each.get("partitions") for each in nodes):
         return None
-    found = asked(address, f"{_QUEUE_PATH}?columns=messages", timeout_s=timeout_s)
+    found = asked(address, f"{_QUEUES}/{queue}?columns=messages", timeout_s=timeout_s)
     return None if found is None else found.get("messages")
 
 
@@ -358,7 +364,7 @@ def _by_why(dropped: tuple[Write, tuple[str, tuple[Any, ...]]]) -> tuple[Any, ..
 
 @dataclass(frozen=True)
 class RabbitMQ(ServerSystem[RabbitPlan]):
-    """RabbitMQ 3.10: servers n1, n2 ..., one queue."""
+    """RabbitMQ 3.10: servers n1, n2 ..., one queue for each cell."""
 
     plugin: ClassVar[str] = "rabbitmq"
     plan: ClassVar[type[Plan]] = RabbitPlan
@@ -385,6 +391,8 @@ class RabbitMQ(ServerSystem[RabbitPlan]):
     event_lines: ClassVar[re.Pattern[bytes]] = re.compile(
         rb"Adding mirror on node|Promoting mirror|selected to restart|candidate -> leader in term"
     )
+    object_lines: ClassVar[re.Pattern[str]] = re.compile(r"\bqueue '([^']*)' in vhost")
+    cell_keys: ClassVar[tuple[str, ...]] = ("queue", *CLIENT_KEYS)
     starters: ClassVar[Mapping[str, str]] = {
         "safe": """
 nodes = 3
@@ -424,7 +432,7 @@ name = "queue"
             "RABBITMQ_CONFIG_FILE": f"{NODE_DATA}/rabbitmq.conf",
             "RABBITMQ_ADVANCED_CONFIG_FILE": f"{NODE_DATA}/advanced.config",
             "RABBITMQ_ENABLED_PLUGINS_FILE": f"{NODE_DATA}/enabled_plugins",
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": f"-setcookie {QUEUE} +S 1:1 +sbwt none",
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": f"-setcookie {COOKIE} +S 1:1 +sbwt none",
         }
         pairs = (f"{name}={value}" for name, value in environment.items())
         return ["env", *pairs, f"/usr/lib/rabbitmq/bin/{self.source.command}"]
@@ -473,9 +481,9 @@ name = "queue"
     def _declared(self, plan: RabbitPlan, first: str) -> Iterator[tuple[str, Any]]:
         if plan.queue.kind == "classic":
             yield (
-                "/api/policies/%2F/mirrors",
+                f"/api/policies/%2F/{plan.target.object}",
                 {
-                    "pattern": f"^{QUEUE}$",
+                    "pattern": f"^{re.escape(plan.target.object)}$",
                     "apply-to": "queues",
                     "definition": {
                         "ha-mode": "all",
@@ -488,30 +496,44 @@ name = "queue"
         if plan.queue.kind != "classic":
             arguments["x-queue-leader-locator"] = "client-local"
         declared = {"durable": True, "arguments": arguments, "node": _erlang_name(first)}
-        yield _QUEUE_PATH, declared
+        yield f"{_QUEUES}/{plan.target.object}", declared
 
     def observe(self, node: Node, plan: RabbitPlan, *, timeout_s: float) -> NodeView | None:
-        """What a server knows of the queue; it asks the others too, and waits for them. Where it
+        """What a server knows of the queue."""
+        return self.observe_cells(node, [plan], timeout_s=timeout_s)[0]
+
+    def observe_cells(
+        self, node: Node, plans: Sequence[RabbitPlan], *, timeout_s: float
+    ) -> list[NodeView | None]:
+        """What a server knows of the queues; it asks the others too, and waits for them. Where it
         reports that it is partitioned, nobody is in sync."""
-        of_queue = asked(node.address, f"{_QUEUE_PATH}?columns={_COLUMNS}", timeout_s=timeout_s)
+        queues = asked(node.address, f"{_QUEUES}?columns={_COLUMNS}", timeout_s=timeout_s)
         own = f"/api/nodes/{quote(_erlang_name(node.address))}?columns=partitions"
         of_node = asked(node.address, own, timeout_s=timeout_s)
-        if of_queue is None or of_node is None:
-            return None
-        names = _names(node)
-        leader = names.get(of_queue.get("leader") or of_queue.get("node"))
-        members = of_queue.get("online") or of_queue.get("synchronised_slave_nodes") or ()
-        in_sync = {names.get(each) for each in members} | {leader}
-        if of_node.get("partitions") or of_queue.get("state") not in (None, "running"):
-            in_sync = set()
-        view = PartitionView(
-            partition=0,
-            leader=leader,
-            leader_epoch=0,
-            members=tuple(sorted(filter(None, in_sync))),
-            replicas=tuple(self.names(plan)),
-        )
-        return NodeView(answered_by=node.name, partitions=(view,), authority=leader == node.name)
+        if queues is None or of_node is None:
+            return [None] * len(plans)
+        found, names = {each["name"]: each for each in queues}, _names(node)
+
+        def view(plan: RabbitPlan) -> NodeView | None:
+            if (of_queue := found.get(plan.target.object)) is None:
+                return None
+            leader = names.get(of_queue.get("leader") or of_queue.get("node"))
+            members = of_queue.get("online") or of_queue.get("synchronised_slave_nodes") or ()
+            in_sync = {names.get(each) for each in members} | {leader}
+            if of_node.get("partitions") or of_queue.get("state") not in (None, "running"):
+                in_sync = set()
+            seen = PartitionView(
+                partition=0,
+                leader=leader,
+                leader_epoch=0,
+                members=tuple(sorted(filter(None, in_sync))),
+                replicas=tuple(self.names(plan)),
+            )
+            return NodeView(
+                answered_by=node.name, partitions=(seen,), authority=leader == node.name
+            )
+
+        return [view(plan) for plan in plans]
 
     def metrics(self, node: Node, plan: RabbitPlan, *, timeout_s: float) -> Mapping[str, float]:
         """What the plug-in for Prometheus exports of messages, connections and other servers."""
@@ -528,7 +550,7 @@ name = "queue"
     def explain(self, folder: Path, lost: pa.Table) -> list[Explanation]:
         """Of mirrors that copy nothing by which of them was promoted, else by who was elected."""
         from harness.faults.journal import windows
-        from harness.history.autopsy import acknowledged, fault_facts, lines_of  # imports pyarrow
+        from harness.history.autopsy import acknowledged, fault_facts  # imports pyarrow
         from harness.history.run_folder import RunDir
 
         rundir = RunDir(folder)
@@ -536,7 +558,7 @@ name = "queue"
         if (queue["kind"], queue["sync"]) != ("classic", "manual"):
             return super().explain(folder, lost)
         faults, values = windows(rundir.faults), set(lost["value"].to_pylist())
-        lines = list(lines_of(rundir, self.event_lines, faults))
+        lines = list(self.lines(rundir, faults))
         found = promotions(lines)
         restarts = [line for line in lines if _HEALED.search(line.text)]
 
@@ -608,7 +630,7 @@ name = "queue"
     def reported(self, node: Node, plan: RabbitPlan) -> Mapping[str, str]:
         """The management API shows few settings of servers, and all of the queue."""
         of_node = f"/api/nodes/{quote(_erlang_name(node.address))}?columns=net_ticktime"
-        queue = api(node.address, _QUEUE_PATH, timeout_s=10)
+        queue = api(node.address, f"{_QUEUES}/{plan.target.object}", timeout_s=10)
         policy: Mapping[str, Any] = queue.get("effective_policy_definition") or {}
         found = {"queue": queue["type"], **api(node.address, of_node, timeout_s=10), **policy}
         return {name: setting_text(value) for name, value in found.items()}
@@ -633,7 +655,7 @@ name = "queue"
         return RabbitClient(address, plan)
 
 
-_COLUMNS: Final = "leader,node,online,synchronised_slave_nodes,state"
+_COLUMNS: Final = "name,leader,node,online,synchronised_slave_nodes,state"
 
 
 def _names(node: Node) -> dict[str, str]:

@@ -25,7 +25,7 @@ from harness.models import LOCK, REGISTER, SEQUENCE, SET, WATCH
 from harness.protocols import Client, Cluster, Ingredients, Lever, Node, NodeSpec, NodeView
 from harness.protocols.explanations import Happened, Line
 from harness.protocols.systems import COMMAND, EXEC, JSON, LogLines
-from harness.servers import Server, ServerSystem, in_turn
+from harness.servers import CLIENT_KEYS, Server, ServerSystem, in_turn
 from targets.zookeeper import asking, configuration, levers
 from targets.zookeeper.configuration import (
     CLIENT_PORT,
@@ -97,9 +97,7 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
     setting_keys: ClassVar[Mapping[str, str]] = OWN_KEYS
     voters: ClassVar[frozenset[str]] = frozenset({VOTER})
     packages: ClassVar[tuple[str, ...]] = (_PACKAGE,)
-    cell_keys: ClassVar[tuple[str, ...]] = tuple(
-        f"workload.{key}" for key in ("read", "connect", "session_ms", "request_ms", "clients")
-    )
+    cell_keys: ClassVar[tuple[str, ...]] = ("workload.read", "workload.session_ms", *CLIENT_KEYS)
     """What clients do: the servers and their settings are the same for all."""
     own_levers: ClassVar[frozenset[str]] = frozenset({_MEMBERS, ProtocolLever.name})
     synced: ClassVar[tuple[str, Any]] = ("ensemble.forceSync", True)
@@ -329,12 +327,6 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
         del number
         own = {"parent": f"{plan.workload.parent}/{name}"}
         return plan.model_copy(update={"workload": plan.workload.model_copy(update=own)})
-
-    def observe_cells(
-        self, node: Node, plans: Sequence[ZooKeeperPlan], *, timeout_s: float
-    ) -> list[NodeView | None]:
-        """A server's own view, which is the same of all that it holds."""
-        return [self.observe(node, plans[0], timeout_s=timeout_s)] * len(plans)
 
     def metrics(self, node: Node, plan: ZooKeeperPlan, *, timeout_s: float) -> Mapping[str, float]:
         """What a server monitors of itself (`mntr`)."""

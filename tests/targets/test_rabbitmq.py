@@ -65,7 +65,7 @@ class Broker:
 
     def cancel(self) -> None: ...
 
-    def messages(self, address: str, *, timeout_s: float) -> int:
+    def messages(self, address: str, queue: str, *, timeout_s: float) -> int:
         return len(self.stored) + len(self.out) + self.elsewhere
 
     def close(self) -> None:
@@ -238,7 +238,8 @@ def test_who_leads_and_is_in_sync_is_what_a_server_knows_of_the_queue(
         )
 
     of_queue = {key: named(value) for key, value in queue.items()}
-    answers = {"queues": of_queue, "nodes": {"partitions": named(partitions)}}
+    queues = [{"name": "other", "node": ERLANG["n3"]}, {"name": "ackloss", **of_queue}]
+    answers: dict[str, Any] = {"queues": queues, "nodes": {"partitions": named(partitions)}}
     monkeypatch.setattr(rabbitmq, "_names", lambda node: {v: k for k, v in ERLANG.items()})
     monkeypatch.setattr(rabbitmq, "asked", lambda _, path, timeout_s: answers[path.split("/")[2]])
     node = DryRunNode("n2", frozenset({"server"}), NAMES["n2"])
@@ -246,6 +247,10 @@ def test_who_leads_and_is_in_sync_is_what_a_server_knows_of_the_queue(
     assert view is not None
     (seen,) = view.partitions
     assert (seen.leader, seen.members, view.authority) == (leader, members, leader == "n2")
+    both = [plan_of(target={"system": "rabbitmq", "object": name}) for name in ("other", "none")]
+    third, none = RabbitMQ().observe_cells(node, both, timeout_s=1)
+    assert third is not None and none is None
+    assert third.partitions[0].leader == "n3"
     answers["nodes"] = None
     assert RabbitMQ().observe(node, plan_of(), timeout_s=1) is None
 
@@ -282,9 +287,9 @@ def test_parts_of_a_cluster_do_not_say_how_much_there_is(monkeypatch: pytest.Mon
     monkeypatch.setattr(
         rabbitmq, "asked", lambda _, path, timeout_s: answers[re.split("[/?]", path)[2]]
     )
-    assert messages_of("198.18.0.11", timeout_s=1) == 7
+    assert messages_of("198.18.0.11", "ackloss", timeout_s=1) == 7
     answers["nodes"] = [{"partitions": []}, {"partitions": ["rabbit@198.18.0.11"]}]
-    assert messages_of("198.18.0.11", timeout_s=1) is None
+    assert messages_of("198.18.0.11", "ackloss", timeout_s=1) is None
 
 
 ADDS = "[info] <0.498.0> Mirrored queue 'ackloss' in vhost '/': Adding mirror on node 'rabbit@x': "
