@@ -21,6 +21,7 @@ from harness.models.micro_ops import Read, Step
 from harness.plan import Plan, Slug
 from harness.protocols import FAIL, NODE_DATA, STORED, Happened, Line, Node
 from harness.servers import (
+    CLIENT_KEYS,
     DIFFERS,
     ErrorAnswer,
     ErrorRow,
@@ -103,6 +104,7 @@ class EtcdClient(KeyValueClient):
         timeout_s = plan.workload.request_ms / 1000
         self._http = JsonOverHttp(address, CLIENT_PORT, timeout_s=timeout_s)
         self._serializable = plan.workload.read == "serializable"
+        self._object = plan.target.object
 
     def _post(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -110,26 +112,29 @@ class EtcdClient(KeyValueClient):
         except ErrorAnswer as refused:
             raise ErrorAnswer(refused.code, json.loads(refused.text)["message"]) from refused
 
+    def _name(self, key: object) -> str:
+        return _encoded(f"{self._object}/{key}")
+
     def _range(self, **keys: str) -> list[dict[str, Any]]:
         found = self._post("range", {**keys, "serializable": self._serializable})
         return list(found.get("kvs", ()))
 
     def read(self, key: str) -> int | None:
-        found = self._range(key=_encoded(key))
+        found = self._range(key=self._name(key))
         return int(_decoded(found[0]["value"])) if found else None
 
     def _put(self, key: str, value: int) -> int:
-        done = self._post("put", {"key": _encoded(key), "value": _encoded(value)})
+        done = self._post("put", {"key": self._name(key), "value": _encoded(value)})
         return int(done["header"]["revision"])
 
     def write(self, key: str, value: int) -> None:
         self._put(key, value)
 
     def delete(self, key: str) -> None:
-        self._post("deleterange", {"key": _encoded(key)})
+        self._post("deleterange", {"key": self._name(key)})
 
     def compare_and_set(self, key: str, expected: int, value: int) -> bool:
-        name = _encoded(key)
+        name = self._name(key)
         is_expected = {"key": name, "target": "VALUE", "value": _encoded(expected)}
         change = {"requestPut": {"key": name, "value": _encoded(value)}}
         answer = self._post("txn", {"compare": [is_expected], "success": [change]})
@@ -139,13 +144,13 @@ class EtcdClient(KeyValueClient):
         return self._put(f"set/{value}", value)
 
     def read_all(self) -> Iterable[int]:
-        found = self._range(key=_encoded("set/"), range_end=_encoded("set0"))  # "0" follows "/"
+        found = self._range(key=self._name("set/"), range_end=self._name("set0"))  # after "set/"
         return [int(_decoded(each["value"])) for each in found]
 
     def transact(self, steps: Sequence[Step]) -> Sequence[Read]:
         """Reads of all keys, then one `txn` that puts what follows from them if none was changed
         since; of reads alone, the first is everything. A list is its key's value, as JSON."""
-        names = {key: _encoded(f"txn/{key}") for _, key, _ in steps}
+        names = {key: self._name(f"txn/{key}") for _, key, _ in steps}
         kept = {"serializable": self._serializable}
         ranges = [{"requestRange": {"key": name, **kept}} for name in names.values()]
         seen = [
@@ -192,6 +197,7 @@ class Etcd(ServerSystem[EtcdPlan]):
     plugin: ClassVar[str] = "etcd"
     plan: ClassVar[type[Plan]] = EtcdPlan
     models: ClassVar[frozenset[str]] = frozenset({"register", "set", "list-append", "rw-register"})
+    cell_keys: ClassVar[tuple[str, ...]] = ("workload.read", *CLIENT_KEYS)
     source: ClassVar[Source] = Debian(
         "etcd-server",
         program="etcd",

@@ -29,6 +29,7 @@ from harness.plan import Plan, Slug
 from harness.protocols import FAIL, NODE_DATA, STORED, Happened, Line, Node
 from harness.protocols.explanations import PRIMARY_CAUSES
 from harness.servers import (
+    CLIENT_KEYS,
     ErrorAnswer,
     ErrorRow,
     KeyValueClient,
@@ -46,8 +47,6 @@ PORT, SENTINEL_PORT = 6379, 26379
 MASTER: Final = "m"
 """How the Sentinels name the primary and its replicas."""
 CONFIGURATION, SENTINEL = "redis.conf", "sentinel.conf"
-ELEMENTS: Final = "set"
-"""The key of the set."""
 
 
 class RedisTargetPlan(ServerTargetPlan):
@@ -181,6 +180,7 @@ class RedisClient(KeyValueClient):
         self._address, self._limit_s = address, plan.workload.request_ms / 1000
         self._wait = (plan.workload.wait_replicas, plan.workload.wait_ms)
         self._open, self._leader = dict[str, Resp](), ""
+        self._object = plan.target.object
 
     def _connected(self, address: str) -> Resp:
         if address not in self._open:
@@ -221,26 +221,29 @@ class RedisClient(KeyValueClient):
                 raise ErrorAnswer("WAIT", f"WAIT: {each} of {wanted} replicas")
         return done, role[1]
 
+    def _key(self, key: str) -> str:
+        return f"{self._object}:{key}"
+
     def read(self, key: str) -> int | None:
-        found = self._one(self._primary(), "GET", key)
+        found = self._one(self._primary(), "GET", self._key(key))
         return None if found is None else int(found)
 
     def write(self, key: str, value: int) -> None:
-        self._write("SET", key, value)
+        self._write("SET", self._key(key), value)
 
     def delete(self, key: str) -> None:
-        self._write("DEL", key)
+        self._write("DEL", self._key(key))
 
     def compare_and_set(self, key: str, expected: int, value: int) -> bool:
-        return bool(self._write("EVAL", _SET_IF, 1, key, expected, value)[0])
+        return bool(self._write("EVAL", _SET_IF, 1, self._key(key), expected, value)[0])
 
     def add(self, value: int) -> int:
-        return self._write("SADD", ELEMENTS, value)[1]
+        return self._write("SADD", self._object, value)[1]
 
     def read_all(self) -> Iterable[int]:
         """What the client's own server has, primary or not."""
         self.server = None
-        return map(int, self._one(self._connected(self._address), "SMEMBERS", ELEMENTS))
+        return map(int, self._one(self._connected(self._address), "SMEMBERS", self._object))
 
     def _one(self, connection: Resp, *command: object) -> Any:
         (found,) = connection.ask(command)
@@ -277,6 +280,10 @@ class Redis(ServerSystem[RedisPlan]):
     confirms: ClassVar[str] = "workload.wait_replicas"
     causes: ClassVar[Mapping[str, str]] = PRIMARY_CAUSES
     defects: ClassVar[frozenset[str]] = frozenset()
+    cell_keys: ClassVar[tuple[str, ...]] = (
+        *("workload.wait_replicas", "workload.wait_ms"),
+        *CLIENT_KEYS,
+    )
     alarms: ClassVar[Path | None] = Path(__file__).parent / "redis_alarms.toml"
     event_lines: ClassVar[re.Pattern[bytes]] = re.compile(
         rb"Server initialized|DB loaded from|Done loading RDB|Ready to accept connections"

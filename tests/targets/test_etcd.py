@@ -68,6 +68,20 @@ def test_a_set_is_read_without_other_keys(server: FakeEtcd) -> None:
     assert (type_, set(result)) == (OK, {3, 12})  # type: ignore[arg-type]
 
 
+def test_cells_of_a_run_have_separate_keys(server: FakeEtcd) -> None:
+    for name in ("a", "a-b"):
+        client = EtcdClient(HERE, plan_of(target={"system": "etcd", "object": name}))
+        assert [client.call(each)[4] for each in (invoke("read"), invoke("read", key="k"))] == [
+            (),
+            None,
+        ]
+        for op in (invoke("add", 1), invoke("write", 2, key="k")):
+            assert client.call(op)[0] == OK
+        assert client.call(invoke("read"))[4] == (1,)
+        client.close()
+    assert len(server.keys) == 4
+
+
 def test_a_transaction_reads_what_it_appended_itself_and_is_refused_after_another_one(
     server: FakeEtcd, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,9 +3,11 @@ proves that nothing was changed ends an operation in fail, and no element is rem
 
 from __future__ import annotations
 
+import json
 import re
 from collections import deque
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from pika.exceptions import AMQPConnectionError, NackError, StreamLostError, UnroutableError
 
 from harness.errors import PlanError
+from harness.history.run_folder import RunDir
 from harness.plan import parse_plan
 from harness.protocols import FAIL, INFO, OK, Completion, Invoke, Line, invoke
 from harness.run.resolving import resolve
@@ -49,6 +52,7 @@ class Broker:
         self.fails: Exception | None = None
         self.refuses = self.silent = self.is_stream = False
         self.elsewhere = self.published = self.prefetch = 0
+        self.queues = set[str]()
 
     def __call__(self, parameters: Any) -> Broker:
         if self.refuses:
@@ -66,6 +70,7 @@ class Broker:
     def cancel(self) -> None: ...
 
     def messages(self, address: str, queue: str, *, timeout_s: float) -> int:
+        self.queues.add(queue)
         return len(self.stored) + len(self.out) + self.elsewhere
 
     def close(self) -> None:
@@ -76,6 +81,7 @@ class Broker:
         self, exchange: str, queue: str, body: bytes, properties: Any, *, mandatory: bool
     ) -> None:
         assert (exchange, mandatory, properties.delivery_mode) == ("", True, 2)
+        self.queues.add(queue)
         self.published += 1
         error, self.fails = self.fails, None
         if not isinstance(error, UnroutableError):
@@ -84,6 +90,7 @@ class Broker:
             raise error
 
     def basic_get(self, queue: str) -> tuple[Any, Any, bytes | None]:
+        self.queues.add(queue)
         if not self.stored:
             return None, None, None
         self.out.append(self.stored.popleft())
@@ -98,6 +105,7 @@ class Broker:
             self.out.clear()
 
     def consume(self, queue: str, *, inactivity_timeout: float, **_: Any) -> Iterator[Any]:
+        self.queues.add(queue)
         most = None if self.is_stream else self.prefetch or 2_000  # of a quorum queue
         for offset, body in enumerate([*self.stored][:most]):
             if self.fails:
@@ -119,8 +127,8 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     return made
 
 
-def called(*ops: Invoke) -> list[Completion]:
-    client = RabbitClient("127.0.0.1", plan_of())
+def called(*ops: Invoke, plan: RabbitPlan | None = None) -> list[Completion]:
+    client = RabbitClient("127.0.0.1", plan or plan_of())
     try:
         return [client.call(op) for op in ops]
     finally:
@@ -249,7 +257,8 @@ def test_who_leads_and_is_in_sync_is_what_a_server_knows_of_the_queue(
     assert (seen.leader, seen.members, view.authority) == (leader, members, leader == "n2")
     both = [plan_of(target={"system": "rabbitmq", "object": name}) for name in ("other", "none")]
     third, none = RabbitMQ().observe_cells(node, both, timeout_s=1)
-    assert third is not None and none is None
+    assert third is not None
+    assert none is None
     assert third.partitions[0].leader == "n3"
     answers["nodes"] = None
     assert RabbitMQ().observe(node, plan_of(), timeout_s=1) is None
@@ -263,6 +272,44 @@ def test_settings_are_in_the_files_and_names_are_addresses() -> None:
     assert "net_ticktime = 8" in lines
     assert "cluster_formation.classic_config.nodes.3 = rabbit@198.18.0.13" in lines
     assert "RABBITMQ_NODENAME=rabbit@198.18.0.12" in RabbitMQ().argv(server, plan)
+
+
+def test_each_cell_has_a_queue_of_its_kind_and_reads_the_lines_about_it(
+    broker: Broker, tmp_path: Path
+) -> None:
+    two = [
+        {"name": "manual", "queue": {"promote_on_failure": "when-synced"}},
+        {"name": "quorum", "queue": {"kind": "quorum"}},
+    ]
+    mirrors, quorum = [cell.plan for cell in cells_of(two)]
+    ((policy, mirrored), (path, declared)) = RabbitMQ()._declared(mirrors, NAMES["n1"])
+    assert policy.endswith("/ackloss-manual")
+    assert path.endswith("/ackloss-manual")
+    assert (mirrored["pattern"], declared["node"]) == (r"^ackloss\-manual$", ERLANG["n1"])
+    ((path, declared),) = RabbitMQ()._declared(quorum, NAMES["n1"])
+    assert (path[-7:], declared["arguments"]["x-queue-type"]) == ("-quorum", "quorum")
+    called(invoke("enqueue", 1), invoke("dequeue"), invoke("drain"), plan=quorum)
+    assert broker.queues == {"ackloss-quorum"}
+
+    started = {"schema": 1, "wall_time": "2026-11-28T10:00:00+00:00"}
+    (tmp_path / "run.json").write_text(json.dumps(started))
+    (tmp_path / "nodes/n1").mkdir(parents=True)
+    texts = [
+        each.replace("ackloss", f"ackloss-{n}")
+        for n in ("manual", "other")
+        for each in (ADDS, PROMOTES)
+    ] + ["[info] <0.4.0> Autoheal: we were selected to restart"]
+    lines = "".join(f"2026-11-28 10:00:01.5+00:00 {text}\n" for text in texts)
+    (tmp_path / "nodes/n1/console.log").write_text(lines)
+    for plan, numbers in ((mirrors, [1, 2, 5]), (quorum, [5])):
+        (tmp_path / "plan.json").write_text(json.dumps(plan.document()))
+        found = RabbitMQ().lines(RunDir(tmp_path), [])
+        assert [int(each.place.rpartition(":")[2]) for each in found] == numbers
+
+
+def cells_of(cells: list[dict[str, Any]]) -> Any:
+    plan = {**PLAN, "workload": {"name": "queue"}, "cells": cells}
+    return resolve(parse_plan(plan)).cells
 
 
 @pytest.mark.parametrize(

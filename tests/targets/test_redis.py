@@ -112,9 +112,21 @@ def test_a_wait_that_too_few_have_answered_leaves_the_write_unknown(
     server.waits = waits
     type_, _, error, *_ = called(invoke("add", 7), waiting(2))
     assert (type_, error) == ends
-    assert server.elements == {"7"}
+    assert server.sets["ackloss"] == {"7"}
     assert [words[0] for words in server.asked[-3:]] == ["SADD", "ROLE", "WAIT"]
     assert server.asked[-1] == ["WAIT", "2", "1000"]
+
+
+def test_cells_of_a_run_wait_and_write_separately(server: FakeRedis) -> None:
+    """One write of each: only the cell that waits for replicas finds that there are too few."""
+    two = [{"name": "default"}, {"name": "wait-1", "workload": {"wait_replicas": 1}}]
+    cells = resolve(parse_plan({**PLAN, "workload": {"name": "set"}, "cells": two})).cells
+    done = [called(invoke("add", number), cell.plan) for number, cell in enumerate(cells)]  # type: ignore[arg-type]
+    assert [each[::2][:2] for each in done] == [(OK, None), (INFO, "WAIT: 0 of 1 replicas")]
+    assert server.sets == {"ackloss-default": {"0"}, "ackloss-wait-1": {"1"}}
+    assert called(invoke("read"), cells[1].plan)[4] == (1,)  # type: ignore[arg-type]
+    assert called(invoke("write", 5, key="k"), cells[0].plan)[0] == OK  # type: ignore[arg-type]
+    assert server.keys == {"ackloss-default:k": "5"}
 
 
 def test_an_operation_without_an_answer_is_unknown(server: FakeRedis) -> None:
@@ -124,7 +136,7 @@ def test_an_operation_without_an_answer_is_unknown(server: FakeRedis) -> None:
         client.call(invoke("add", 1))
     client.close()
     assert writes(server) == ["SADD"]
-    assert server.elements == {"1"}
+    assert server.sets["ackloss"] == {"1"}
 
 
 @pytest.mark.parametrize(
