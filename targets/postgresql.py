@@ -42,7 +42,9 @@ from harness.protocols import (
 from harness.protocols.explanations import ASYNCHRONOUS_CAUSES
 from harness.registry import model_of
 from harness.run.blocking import ThreadedClient
+from harness.run.cells import cell_plans
 from harness.servers import (
+    CLIENT_KEYS,
     DIFFERS,
     ErrorAnswer,
     ErrorRow,
@@ -70,6 +72,8 @@ _BIN: Final = "/usr/lib/postgresql/15/bin"
 _DATA: Final = f"{NODE_DATA}/{STORED}/postgresql"
 _SCHEMA: Final = "schema.sql"
 _TABLES: Final = """\
+CREATE SCHEMA "{0}";
+SET search_path = "{0}";
 CREATE TABLE registers (key text PRIMARY KEY, value bigint NOT NULL);
 CREATE TABLE lists (key text PRIMARY KEY, list bigint[] NOT NULL);
 CREATE TABLE elements (element bigint PRIMARY KEY);
@@ -156,6 +160,7 @@ class PostgresqlClient(KeyValueClient):
 
     def __init__(self, servers: Sequence[tuple[str, str]], plan: PostgresqlPlan) -> None:
         self._servers, self._load = servers, plan.workload
+        self._schema = plan.target.object
         is_of_lists = model_of(plan.workload.name) == LIST_APPEND.name
         self._reads = _READ_LIST if is_of_lists else _READ
         self._limit_s = plan.workload.request_ms / 1000
@@ -180,6 +185,7 @@ class PostgresqlClient(KeyValueClient):
                     tcp_user_timeout=4000,
                     autocommit=True,
                     prepare_threshold=None,
+                    options=f'-c search_path="{self._schema}"',
                 )
             except psycopg.Error as failed:
                 raise NotSent(str(failed)) from failed
@@ -350,6 +356,10 @@ class Postgresql(ServerSystem[PostgresqlPlan]):
         rb"initialized a new cluster|starting PostgreSQL|started streaming WAL|redo done at"
         rb"|invalid record length at|selected new timeline ID|servers diverged at"
     )
+    cell_keys: ClassVar[tuple[str, ...]] = (
+        *(f"workload.{key}" for key in ("isolation", "read", "on_timeout")),
+        *CLIENT_KEYS,
+    )
     changes_user: ClassVar[bool] = True
     synced: ClassVar[tuple[str, Any]] = ("target.settings.fsync", True)
     starters: ClassVar[Mapping[str, str]] = {
@@ -453,10 +463,8 @@ name = "set"
                 "parameters": {"unix_socket_directories": _DATA, "shared_buffers": "32MB"},
             },
         }
-        return {
-            "patroni.yml": json.dumps(document).encode(),
-            _SCHEMA: _TABLES.encode(),
-        }
+        tables = (_TABLES.format(each.plan.target.object) for each in cell_plans(plan, self))  # type: ignore[attr-defined]
+        return {"patroni.yml": json.dumps(document).encode(), _SCHEMA: "".join(tables).encode()}
 
     def report(self, address: str, *, timeout_s: float) -> Report | None:
         """Patroni's of its own server, which needs no etcd, and of a standby the leader's name, as

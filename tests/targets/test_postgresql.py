@@ -104,6 +104,26 @@ def test_a_client_that_cancels_takes_the_success_for_one(server: FakePostgresql)
     assert server.cancelled == 1
 
 
+def test_cells_of_a_run_have_separate_tables(server: FakePostgresql) -> None:
+    """The one that cancels takes its success for one; both have theirs below their own name."""
+    server.warns = SYNCREP
+    two = [{"name": "cut"}, {"name": "cancel", "workload": {"on_timeout": "cancel"}}]
+    resolved = resolve(parse_plan({**PLAN, "workload": {"name": "set"}, "cells": two}))
+    files = dict(Postgresql().files(Server("n1", HERE, {"n1": HERE}), resolved.plan))  # type: ignore[arg-type]
+    ends = []
+    for cell in resolved.cells:
+        client = PostgresqlClient([("n1", HERE)], cell.plan)  # type: ignore[arg-type]
+        ends.append(client.call(invoke("add", 7))[0])
+        client.close()
+        schema = f"ackloss-{cell.name}"
+        assert f'search_path="{schema}"'.encode() in server.started
+        assert (
+            f'CREATE SCHEMA "{schema}";\nSET search_path = "{schema}";'.encode()
+            in files["schema.sql"]
+        )
+    assert ends == [INFO, OK]
+
+
 def test_a_call_that_is_not_answered_is_cut_and_never_cancelled(server: FakePostgresql) -> None:
     server.is_silent = True
     assert called(invoke("add", 1), request_ms=100)[::2][:2] == (INFO, "TimeoutError")
