@@ -47,9 +47,10 @@ class Side(_Document):
 
     `shows` is a verdict, or a count of one of the run's checks, by its name in result.json, that is
     above 0; `none` are counts that are 0; `doubt` is a doubt of the run. A side has one of the
-    three. `client` is the command of a client of ours (`ackloss run --client`)."""
+    three. Without `version` it is that of the plan. `client` is the command of a client of ours
+    (`ackloss run --client`)."""
 
-    version: str
+    version: str | None = None
     client: str | None = None
     shows: str | None = None
     none: tuple[str, ...] = ()
@@ -115,7 +116,8 @@ class Row(_Document):
 
     def command(self, side: Side) -> list[str]:
         """The arguments of `ackloss` that run this side."""
-        changes = (f"target.version={side.version}", *self.changes, *side.changes)
+        version = () if side.version is None else (f"target.version={side.version}",)
+        changes = (*version, *self.changes, *side.changes)
         sets = [word for change in changes for word in ("--set", change)]
         client = [] if side.client is None else ["--client", side.client]
         force = ["--force"] if self.force else []
@@ -247,7 +249,7 @@ def _is_of(row: Row, outcome: Outcome) -> bool:
 def _result(side: Side, runs: Sequence[Run]) -> str:
     """The cell of a side in the table: how many runs showed what, and their counts."""
     shown = sum(side.is_shown_by(run) for run in runs)
-    text = f"{side.version}: {side.words} in {shown} of {len(runs)}"
+    text = f"{side.version or 'default'}: {side.words} in {shown} of {len(runs)}"
     if side.shows in side.counts:
         numbers = "; ".join(f"{run.counts.get(side.shows, 0):,}" for run in runs)
         acknowledged = "; ".join(f"{run.acknowledged:,}" for run in runs)
