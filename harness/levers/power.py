@@ -55,8 +55,9 @@ class PowerLever(Lever[PowerRecord]):
         start_again(node, record)
 
     def probe(self, record: PowerRecord, *, applied: bool) -> Proof:
-        """In force: the process ended by the signal, and of our own file on the disk only what was
-        fsynced is left. Undone: another process runs, or another fault keeps it dead."""
+        """In force: the process ended by the signal, and our own file on the disk lost some of what
+        was not fsynced, and nothing else: a busy kernel may have written a part of it. Undone:
+        another process runs, or another fault keeps it dead."""
         node = self.nodes[record.node]
         if not applied:
             return runs_again(node, record)
@@ -64,7 +65,7 @@ class PowerLever(Lever[PowerRecord]):
         lost = disk.power_loss(record.fault)
         if lost is None:
             return Proof(False, [*process.evidence, f"{node.name}: its disk has not lost power"])
-        gone = lost.canary_left == lost.canary_synced < lost.canary_written
+        gone = lost.canary_synced <= lost.canary_left < lost.canary_written
         dead = process.proven or record.pid is None
         lines = [f"{node.name}: {line}" for line in described(lost, disk.written_back_s())]
         return Proof(gone and dead, [*process.evidence, *lines])

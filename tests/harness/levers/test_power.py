@@ -109,6 +109,13 @@ def test_it_kills_the_process_and_then_the_disk_loses_power() -> None:
     assert node.number == 8, "it was started once"
 
 
+def test_a_kernel_that_wrote_a_part_of_it_back_has_lost_the_rest() -> None:
+    """Seen on a busy machine: of 10,000 bytes, 5,000 of them fsynced, 8,192 were left."""
+    lever = lever_on(Node(Disk(replace(LOST, canary_left=8))))
+    lever.apply(RECORD)
+    assert lever.probe(RECORD, applied=True).proven
+
+
 @pytest.mark.parametrize(
     "seen", [{"canary_left": 0}, {"canary_left": 10}, {"canary_written": 5}], ids=str
 )
