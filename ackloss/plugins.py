@@ -184,6 +184,8 @@ from harness.servers import limited as limited
 from harness.servers import scrape as scrape
 from harness.servers import setting_text as setting_text
 from harness.servers import shared_settings as shared_settings
+from harness.watching import Stream as Stream
+from harness.watching import Watches as Watches
 from workloads.append import increasing as increasing
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from harness.faults.leaders import quorum_vocabulary
 from harness.faults.own_traffic import own_connection
 from harness.images import java
 from harness.images.recipe import PROGRAMS, Recipe, Source, kept_program
-from harness.models import LOG
+from harness.models import LOG, WATCH
 from harness.models.micro_ops import Read, Step, answered, steps_of
 from harness.plan import Plan, Slug, TargetPlan, WorkloadPlan
 from harness.protocols import (
@@ -164,8 +164,12 @@ class KeyValueClient(BlockingClient):
         """The value of a register; `None` if it has none."""
         raise NotImplementedError
 
-    def write(self, key: str, value: int) -> None:
-        """Set a register."""
+    def write(self, key: str, value: int) -> int | None:
+        """Set a register; its position as `add` has it."""
+        raise NotImplementedError
+
+    def watch(self, key: str) -> tuple[int, tuple[int, ...]]:
+        """Read a register and leave a watch: position and `elements` of the model `watch`."""
         raise NotImplementedError
 
     def delete(self, key: str) -> None:
@@ -226,7 +230,10 @@ class KeyValueClient(BlockingClient):
                 found = tuple(self.read_all()) if key is None else self.read(key)
                 return completion(OK, result=found)
             elif f == "write" and key is not None:
-                self.write(key, value)
+                position = self.write(key, value)
+            elif f == "watch" and key is not None:
+                position, seen = self.watch(key)
+                return completion(OK, position, result=seen)
             elif f == "delete" and key is not None:
                 self.delete(key)
             elif f == "txn" and isinstance(expected, tuple):
@@ -555,6 +562,13 @@ class ServerSystem(Target[PlanT]):
         if not self.cell_keys and getattr(plan.target, "object", OBJECT) != OBJECT:
             raise PlanError("it has one object only", key="target.object", hint="leave it out")
         self.source.version(plan.target.version)
+        load: Any = plan.workload
+        if registry.model_of(load.name) == WATCH.name and load.processes > load.clients:
+            raise PlanError(
+                f"{load.name} needs a client for each process",
+                key="workload.clients",
+                hint=f"set it to workload.processes ({load.processes})",
+            )
 
     def warnings(self, plan: PlanT) -> list[str]:
         """About two servers: a majority of them is both."""

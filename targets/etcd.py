@@ -11,6 +11,7 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
@@ -19,7 +20,7 @@ from pydantic import Field
 from harness.images.recipe import Debian, GoModule, Source
 from harness.models.micro_ops import Read, Step
 from harness.plan import Plan, Slug
-from harness.protocols import FAIL, NODE_DATA, STORED, Happened, Line, Node
+from harness.protocols import FAIL, NODE_DATA, NULL, STORED, Happened, Line, Node
 from harness.servers import (
     CLIENT_KEYS,
     DIFFERS,
@@ -37,6 +38,7 @@ from harness.servers import (
     scrape,
     setting_text,
 )
+from harness.watching import Stream, Watches
 
 CLIENT_PORT, PEER_PORT = 2379, 2380
 
@@ -105,6 +107,8 @@ class EtcdClient(KeyValueClient):
         self._http = JsonOverHttp(address, CLIENT_PORT, timeout_s=timeout_s)
         self._serializable = plan.workload.read == "serializable"
         self._object = plan.target.object
+        watched = partial(Stream, address, CLIENT_PORT, "/v3/watch", limit_s=timeout_s)
+        self._watches = Watches(self._look, self._changes, watched, limit_s=timeout_s)
 
     def _post(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -127,8 +131,18 @@ class EtcdClient(KeyValueClient):
         done = self._post("put", {"key": self._name(key), "value": _encoded(value)})
         return int(done["header"]["revision"])
 
-    def write(self, key: str, value: int) -> None:
-        self._put(key, value)
+    def write(self, key: str, value: int) -> int:
+        return self._put(key, value)
+
+    def _look(self, key: str) -> tuple[int, int]:
+        (found,) = self._range(key=self._name(key)) or [{}]
+        return int(found.get("mod_revision", 0)), int(_decoded(found["value"])) if found else NULL
+
+    def _changes(self, key: str, revision: int) -> Mapping[str, Any]:
+        return {"create_request": {"key": self._name(key), "start_revision": revision + 1}}
+
+    def watch(self, key: str) -> tuple[int, tuple[int, ...]]:
+        return self._watches.watch(key)
 
     def delete(self, key: str) -> None:
         self._post("deleterange", {"key": self._name(key)})
@@ -180,6 +194,7 @@ class EtcdClient(KeyValueClient):
 
     def close(self) -> None:
         self._http.close()
+        self._watches.close()
 
 
 _METRICS: Final = re.compile(
@@ -196,7 +211,7 @@ class Etcd(ServerSystem[EtcdPlan]):
 
     plugin: ClassVar[str] = "etcd"
     plan: ClassVar[type[Plan]] = EtcdPlan
-    models: ClassVar[frozenset[str]] = frozenset({"register", "set", "list-append", "rw-register"})
+    models: ClassVar[frozenset[str]] = ServerSystem.models | {"watch", "list-append", "rw-register"}
     cell_keys: ClassVar[tuple[str, ...]] = ("workload.read", *CLIENT_KEYS)
     source: ClassVar[Source] = Debian(
         "etcd-server",

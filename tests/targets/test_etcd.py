@@ -3,6 +3,7 @@ first and then answers an error: only what proves a refusal ends an operation in
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,7 @@ from tests.fixtures.fake_etcd import HERE, FakeEtcd
 NOTHING = "127.0.0.2"
 """No server is there."""
 PLAN: dict[str, Any] = {"schema": 1, "name": "p", "target": {"system": "etcd"}}
+WATCHES = {"name": "watches", "request_ms": 300, "duration_s": 1}
 OTHERS = ("etcdserver: request timed out", "etcdserver: leader changed", "etcdserver: no leader")
 
 
@@ -80,6 +82,38 @@ def test_cells_of_a_run_have_separate_keys(server: FakeEtcd) -> None:
         assert client.call(invoke("read"))[4] == (1,)
         client.close()
     assert len(server.keys) == 4
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_watch_waits_for_the_event_of_a_change_that_it_read(
+    server: FakeEtcd, silent: bool
+) -> None:
+    client, other = (EtcdClient(HERE, plan_of(workload=WATCHES)) for _ in range(2))
+    watch = invoke("watch", key="k")
+    session = client.call(watch)[4][-1]  # type: ignore[index]
+    assert client.call(watch)[:2] == (OK, 0)
+    server.silent = silent
+    assert other.call(invoke("write", 7, key="k"))[0] == OK
+    assert client.call(watch)[1::3] == (2, (7, int(not silent), session))
+    assert client.call(watch)[1::3] == (2, (7, 0, session))
+    assert other.call(watch)[4] == (7, NULL, session + 1)  # type: ignore[operator]
+    client.close()
+    other.close()
+
+
+def test_an_event_counts_that_came_before_its_change_was_read(server: FakeEtcd) -> None:
+    client, watch = EtcdClient(HERE, plan_of(workload=WATCHES)), invoke("watch", key="k")
+    client.call(watch)
+    server.revisions[client._name("k")] = 5
+    time.sleep(0.1)
+    assert client.call(watch)[4][1] == 1  # type: ignore[index]
+    client.close()
+
+
+def test_watches_need_a_client_for_each_process() -> None:
+    with pytest.raises(PlanError) as refused:
+        Etcd().check(plan_of(workload={**WATCHES, "processes": 13}))
+    assert (refused.value.key, "12" in str(refused.value)) == ("workload.clients", False)
 
 
 def test_a_transaction_reads_what_it_appended_itself_and_is_refused_after_another_one(
