@@ -159,6 +159,7 @@ from harness.run.cells import cell_plans as cell_plans
 from harness.run.cells import group_of as group_of
 from harness.run.cells import transactions_of as transactions_of
 from harness.servers import ADDRESSES as ADDRESSES
+from harness.servers import CLIENT_KEYS as CLIENT_KEYS
 from harness.servers import DIFFERS as DIFFERS
 from harness.servers import NOT_CONNECTED as NOT_CONNECTED
 from harness.servers import ErrorAnswer as ErrorAnswer
