@@ -451,6 +451,7 @@ class Log(NamedTuple):
 _LEADER: Final = "the leader"
 _ASK_S: Final = 2.0
 _POLL_S: Final = 0.1
+_LOOK_S: Final = 2.0
 ADDRESSES: Final = "addresses"
 """Our own file on each node: names and addresses of all."""
 START: Final = "start.sh"
@@ -657,12 +658,7 @@ class ServerSystem(Target[PlanT]):
 
     def bring_up(self, cluster: Cluster, plan: PlanT, *, timeout_s: float) -> None:
         """Every server is ready and in sync with the one leader that all of them report."""
-        deadline = time.monotonic() + timeout_s
-        while (missing := self._missing(cluster, plan)) is not None:
-            await_processes(cluster)
-            if time.monotonic() > deadline:
-                raise TimeoutError(missing)
-            time.sleep(_POLL_S)
+        await_none(cluster, lambda: self._missing(cluster, plan), time.monotonic() + timeout_s)
 
     def _missing(self, cluster: Cluster, plan: PlanT) -> str | None:
         leaders = set[str]()
@@ -881,6 +877,19 @@ def in_turn(servers: Sequence[T], connect: str, number: int) -> list[T]:
     """The servers for client `number`, from 0, in the order in which it tries them."""
     first = number % len(servers)
     return [*servers[first:], *servers[:first]][: 1 if connect == "one" else None]
+
+
+def await_none(cluster: Cluster, missing: Callable[[], str | None], deadline: float) -> None:
+    """Wait until nothing is missing. Raises TimeoutError: with what is, or when a node's process
+    has ended."""
+    look_s = 0.0
+    while (what := missing()) is not None:
+        if (now_s := time.monotonic()) > look_s:
+            look_s = now_s + _LOOK_S
+            await_processes(cluster)
+        if now_s > deadline:
+            raise TimeoutError(what)
+        time.sleep(_POLL_S)
 
 
 def await_processes(cluster: Cluster) -> None:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, cycle
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
@@ -50,7 +50,7 @@ from harness.servers import (
     ServerTargetPlan,
     ServerWorkloadPlan,
     ask_json,
-    await_processes,
+    await_none,
     connected,
 )
 
@@ -348,10 +348,11 @@ name = "append"
 
     def bring_up(self, cluster: Cluster, plan: NatsPlan, *, timeout_s: float) -> None:
         """The stream is created as soon as a leader of the metadata answers."""
-        deadline, error = time.monotonic() + timeout_s, ""
-        for node in self._again(cluster):
+        deadline, turns = time.monotonic() + timeout_s, cycle(cluster.nodes.values())
+
+        def missing() -> str | None:
             try:
-                with closing(Connection(node.address, timeout_s=5, own=True)) as connection:
+                with closing(Connection(next(turns).address, timeout_s=5, own=True)) as connection:
                     connection.api(
                         f"STREAM.CREATE.{STREAM}",
                         name=STREAM,
@@ -360,18 +361,12 @@ name = "append"
                         storage="file",
                         retention="limits",
                     )
-                break
             except (NotSent, ErrorAnswer, OSError) as failed:
-                error = str(failed)
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"the stream could not be created: {error}")
-        super().bring_up(cluster, plan, timeout_s=deadline - time.monotonic())
+                return f"the stream could not be created: {failed}"
+            return None
 
-    def _again(self, cluster: Cluster) -> Iterator[Node]:
-        while True:
-            await_processes(cluster)
-            yield from cluster.nodes.values()
-            time.sleep(0.2)
+        await_none(cluster, missing, deadline)
+        super().bring_up(cluster, plan, timeout_s=deadline - time.monotonic())
 
     def is_ready(self, node: Node, plan: NatsPlan) -> bool:
         """Whether it has the stream."""

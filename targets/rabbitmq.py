@@ -58,7 +58,7 @@ from harness.servers import (
     ServerSystem,
     ServerTargetPlan,
     addresses_of,
-    await_processes,
+    await_none,
     limited,
     scrape,
     setting_text,
@@ -468,11 +468,12 @@ name = "queue"
         """All servers have joined; then the queue is declared, and replicated."""
         deadline = time.monotonic() + timeout_s
         servers = list(cluster.nodes.values())
-        while silent := [node.name for node in servers if not _is_joined(node, len(servers))]:
-            await_processes(cluster)
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"not joined: {', '.join(silent)}")
-            time.sleep(0.2)
+
+        def missing() -> str | None:
+            alone = [node.name for node in servers if not _is_joined(node, len(servers))]
+            return f"not joined: {', '.join(alone)}" if alone else None
+
+        await_none(cluster, missing, deadline)
         first = servers[0].address
         for path, document in self._declared(plan, first):
             api(first, path, timeout_s=10, put=document)

@@ -19,7 +19,7 @@ from harness.faults.own_traffic import NoAnswer, own_connection
 from harness.plan import number_of
 from harness.protocols import Cluster, Node, NodeView, PartitionView
 from harness.run.observer import merge
-from harness.servers import await_processes
+from harness.servers import await_none as await_none
 from targets.kafka import wire
 from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT
 from targets.kafka.plan import KafkaPlan
@@ -169,7 +169,6 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 ASK_S = 2.0
 _POLL_S = 0.1
-_LOOK_S = 2.0
 _ANSWER_S = 5.0
 _CONFIGS_S = 10.0
 NO_EPOCH = -1
@@ -258,18 +257,6 @@ def finalized_and_highest(ask: Ask, node: str) -> tuple[dict[str, int], dict[str
 def broker_name(broker: int) -> str:
     """The node that a broker is, by its id."""
     return f"b{broker}"
-
-
-def await_none(cluster: Cluster, missing: Callable[[], str | None], deadline: float) -> None:
-    """Poll until nothing is missing. Raises TimeoutError, at once when a process has ended."""
-    look_again = time.monotonic() + _LOOK_S
-    while (what := missing()) is not None:
-        if time.monotonic() > look_again:
-            look_again = time.monotonic() + _LOOK_S
-            await_processes(cluster)
-        if time.monotonic() > deadline:
-            raise TimeoutError(what)
-        time.sleep(_POLL_S)
 
 
 Observe = Callable[..., NodeView | None]
