@@ -205,6 +205,7 @@ def test_what_a_server_does_is_read_back(
         ),
         ({"stream": {"replicas": 5}}, "stream.replicas"),
         ({"target": {"system": "nats", "nodes": 7}}, "target.nodes"),
+        ({"target": {"system": "nats", "object": "other"}}, "target.object"),
     ],
 )
 def test_what_cannot_be_had_is_refused(sections: dict[str, Any], key: str) -> None:
