@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import http.client
+import itertools
 import json
 import re
 import shlex
@@ -19,6 +20,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeVar
@@ -59,7 +61,7 @@ from harness.protocols import (
     completion,
     raised,
 )
-from harness.protocols.explanations import MAJORITY_CAUSES, WITHOUT, Happened, Line
+from harness.protocols.explanations import MAJORITY_CAUSES, WITHOUT, Happened, Line, Remedy
 from harness.run.blocking import ThreadedClient
 from harness.run.call_limits import limited as limited
 
@@ -488,6 +490,8 @@ class ServerSystem(Target[PlanT]):
     confirms: ClassVar[str] = ""
     """Where others copy whatever leads, the key of a plan with how many of them confirm a write
     before it is acknowledged. Its causes are then PRIMARY_CAUSES."""
+    prevents: ClassVar[Mapping[str, Remedy]] = {}
+    """By cause, what would have kept writes from being lost."""
     voters: ClassVar[frozenset[str]] = frozenset()
     """The roles of servers with a vote; none: all have one."""
     either: ClassVar[Sequence[tuple[str, str]]] = (("report", "observe"), ("connect", "client"))
@@ -533,6 +537,10 @@ class ServerSystem(Target[PlanT]):
         """The key of a plan, and its value with which a leader acknowledges a write only once
         others have it, where this plan.json has it otherwise; `None`: it always waits for them."""
         return None
+
+    def copies(self, plan: Mapping[str, Any]) -> bool:  # noqa: ARG002
+        """Whether the others copy whatever leads, also where it has less, by a plan.json."""
+        return bool(self.confirms)
 
     def is_ready(self, node: Node, plan: PlanT) -> bool:  # noqa: ARG002
         """Whether a server that reports a leader takes requests."""
@@ -832,12 +840,13 @@ class ServerSystem(Target[PlanT]):
         rundir = RunDir(folder)
         faults = windows(rundir.faults)
         found = self.happened(self.lines(rundir, faults))
-        events = sorted(found, key=lambda event: event.at_s)
+        events, count = sorted(found, key=lambda event: event.at_s), itertools.count(1)
+        events = [replace(e, epoch=next(count)) if e.epoch < 0 else e for e in events]
         plan = rundir.read_json(rundir.plan)
         lacks = self.lacks.get(plan["target"].get("version"), ())
         synced = self.synced if self.synced[0] not in lacks else ServerSystem.synced
-        known = (rundir, lost, faults, events, synced, self.replicated(plan))
-        found_by = Promotions(*known, self.confirms) if self.confirms else Autopsy(*known)
+        known = (rundir, lost, faults, events, synced, self.replicated(plan), self.prevents)
+        found_by = Promotions(*known, self.confirms) if self.copies(plan) else Autopsy(*known)
         return found_by.explanations()
 
     def lines(self, rundir: RunDir, faults: Sequence[FaultWindow]) -> Iterator[Line]:

@@ -440,9 +440,9 @@ name = "append"
         return found
 
     def happened(self, lines: Iterable[Line]) -> Iterator[Happened]:
-        """A server logs no term: elections are numbered in the order of time. It restores what it
-        has before it takes part; without such a line it has nothing of the stream."""
-        started, led = dict[str, Line](), list[Line]()
+        """A server logs no term. It restores what it has before it takes part; without such a line
+        it has nothing of the stream."""
+        started = dict[str, Line]()
         for line in lines:
             if "Starting nats-server" in line.text:
                 if (before := started.pop(line.node, None)) is not None:
@@ -452,12 +452,9 @@ name = "append"
                 started.pop(line.node, None)
                 yield _started(line, int(restored[1].replace(",", "")))
             elif _LEADS.search(line.text):
-                led.append(line)
+                yield Happened(kind="leads", line=line, text="began to lead the stream", epoch=-1)
         for line in started.values():
             yield _started(line, 0)
-        led.sort(key=lambda line: float("inf") if line.at_s is None else line.at_s)
-        for number, line in enumerate(led, 1):
-            yield Happened(kind="leads", line=line, text="began to lead the stream", epoch=number)
 
     def size(self, plan: Mapping[str, Any]) -> list[str]:
         """The servers, and the stream's replicas."""

@@ -19,7 +19,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import groupby
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from urllib.parse import quote
@@ -33,18 +33,14 @@ from harness.protocols import (
     FAIL,
     NODE_DATA,
     STORED,
-    UNEXPLAINED,
     Cluster,
-    Explanation,
-    Fact,
     Happened,
     Line,
     Node,
     NodeView,
     PartitionView,
-    Prevention,
 )
-from harness.protocols.explanations import MAJORITY_CAUSES, FactKind
+from harness.protocols.explanations import MAJORITY_CAUSES, Remedy
 from harness.servers import (
     CLIENT_KEYS,
     ErrorAnswer,
@@ -65,10 +61,7 @@ from harness.servers import (
 )
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pika.adapters.blocking_connection import BlockingChannel
-
-    from harness.history.autopsy import Write
 
 AMQP_PORT, HTTP_PORT, PEER_PORT, NAMES_PORT = 5672, 15672, 25672, 4369
 METRICS_PORT = 15692
@@ -313,53 +306,7 @@ _METRICS: Final = re.compile(
     r"|process_resident_memory_bytes|resident_memory_limit_bytes)\b|erlang_vm_dist_node_state\b"
 )
 _JOINED: Final = re.compile(r"Adding mirror on node '[^']*': <0\.")  # its own, not another's
-_PROMOTED: Final = re.compile("Promoting mirror <")
-_HEALED: Final = re.compile("Autoheal: we were selected to restart")
 _LEADS: Final = re.compile(r"candidate -> leader in term: (\d+)")
-
-
-def unsynchronised(
-    promotions: Sequence[tuple[Line, Line | None]], begun_s: float, acknowledged_s: float
-) -> tuple[Line, Line | None] | None:
-    """The first promotion after an acknowledgement of a mirror that had joined after the write
-    began: it had copied nothing of what was there. `None`: no log shows one."""
-    for promoted, joined in promotions:
-        joined_s = begun_s if joined is None or joined.at_s is None else joined.at_s
-        if (promoted.at_s or 0.0) > acknowledged_s and joined_s > begun_s:
-            return promoted, joined
-    return None
-
-
-def healed(
-    promotions: Sequence[tuple[Line, Line | None]],
-    restarts: Iterable[Line],
-    node: str | None,
-    acknowledged_s: float,
-) -> tuple[Line, Line] | None:
-    """The promotion of a mirror on the other side before a server acknowledged a write, and the
-    restart after it in which that server gave up its side. `None`: no log shows them."""
-    for restart in restarts:
-        if restart.node == node and (restart.at_s or 0.0) > acknowledged_s:
-            for promoted, _ in promotions:
-                if promoted.node != node and 0 < (promoted.at_s or 0.0) < acknowledged_s:
-                    return restart, promoted
-    return None
-
-
-def promotions(lines: Iterable[Line]) -> list[tuple[Line, Line | None]]:
-    """Each promotion of a mirror, with how that mirror had joined; in order."""
-    found, joined = list[tuple[Line, Line | None]](), dict[str, Line]()
-    for line in lines:
-        if _JOINED.search(line.text):
-            joined[line.node] = line
-        elif _PROMOTED.search(line.text):
-            found.append((line, joined.get(line.node)))
-    return sorted(found, key=lambda pair: pair[0].at_s or 0.0)
-
-
-def _by_why(dropped: tuple[Write, tuple[str, tuple[Any, ...]]]) -> tuple[Any, ...]:
-    write, (cause, shown) = dropped
-    return cause, *(line.place for _, line, _ in shown), write.acknowledged_s
 
 
 @dataclass(frozen=True)
@@ -390,7 +337,16 @@ class RabbitMQ(ServerSystem[RabbitPlan]):
     }
     event_lines: ClassVar[re.Pattern[bytes]] = re.compile(
         rb"Adding mirror on node|Promoting mirror|selected to restart|candidate -> leader in term"
+        rb"|rabbit on node '[^']*' down|stopped TCP listener"
     )
+    prevents: ClassVar[Mapping[str, Remedy]] = {
+        UNSYNCED: Remedy(
+            "queue.promote_on_failure",
+            "when-synced",
+            "the mirror that was promoted was not synchronised",
+            "the queue would have had no leader until one was back that had them",
+        )
+    }
     object_lines: ClassVar[re.Pattern[str]] = re.compile(r"\bqueue '([^']*)' in vhost")
     cell_keys: ClassVar[tuple[str, ...]] = ("queue", *CLIENT_KEYS)
     starters: ClassVar[Mapping[str, str]] = {
@@ -542,77 +498,31 @@ name = "queue"
         return scrape(node.address, METRICS_PORT, _METRICS, timeout_s=timeout_s)
 
     def happened(self, lines: Iterable[Line]) -> Iterator[Happened]:
-        """Elections of a quorum queue."""
+        """Elections of a quorum queue. A mirror that joins has nothing of what is in the queue; a
+        promotion has no number. A server that autoheal restarts acknowledges until it stops."""
+        healing = set[str]()
         for line in lines:
+            now = partial(Happened, line=line)
             if leads := _LEADS.search(line.text):
-                text = f"was elected in term {leads[1]}"
-                yield Happened(kind="leads", line=line, text=text, epoch=int(leads[1]))
+                term = int(leads[1])
+                yield now(kind="leads", text=f"was elected in term {term}", epoch=term)
+            elif _JOINED.search(line.text):
+                text = "added its mirror, which had nothing of what was in the queue"
+                yield now(kind="joins", text=text, cause=UNSYNCED)
+            elif "Promoting mirror <" in line.text:
+                yield now(kind="leads", text="promoted its mirror", epoch=-1)
+            elif "rabbit on node" in line.text:
+                yield now(kind="counts", text="went on without another server")
+            elif "Autoheal: we were selected" in line.text:
+                healing.add(line.node)
+                yield now(kind="cut", text="was restarted by autoheal", cause=HEALED)
+            elif line.node in healing and "stopped TCP listener" in line.text:
+                healing.remove(line.node)
+                yield now(kind="cut", text="stopped for autoheal", cause=HEALED)
 
-    def explain(self, folder: Path, lost: pa.Table) -> list[Explanation]:
-        """Of mirrors that copy nothing by which of them was promoted, else by who was elected."""
-        from harness.faults.journal import windows
-        from harness.history.autopsy import acknowledged, fault_facts  # imports pyarrow
-        from harness.history.run_folder import RunDir
-
-        rundir = RunDir(folder)
-        queue = {**QueuePlan().model_dump(), **(rundir.read_json(rundir.plan).get("queue") or {})}
-        if (queue["kind"], queue["sync"]) != ("classic", "manual"):
-            return super().explain(folder, lost)
-        faults, values = windows(rundir.faults), set(lost["value"].to_pylist())
-        lines = list(self.lines(rundir, faults))
-        found = promotions(lines)
-        restarts = [line for line in lines if _HEALED.search(line.text)]
-
-        def why(write: Write) -> tuple[str, tuple[tuple[FactKind, Line, str], ...]]:
-            joined = "added its mirror, which had nothing of what was in the queue"
-            if pair := unsynchronised(found, write.begun_s, write.acknowledged_s):
-                last: tuple[FactKind, Line, str] = "elected", pair[0], "promoted its mirror"
-                return UNSYNCED, (*((("in sync", pair[1], joined),) if pair[1] else ()), last)
-            if two := healed(found, restarts, write.node, write.acknowledged_s):
-                other: tuple[FactKind, Line, str]
-                other = "elected", two[1], "promoted its mirror on the other side"
-                return HEALED, (other, ("truncated", two[0], "was restarted by autoheal"))
-            return UNEXPLAINED, ()
-
-        dropped = [(each, why(each)) for each in acknowledged(rundir) if each.value in values]
-        explanations = []
-        for (cause, shown), group in groupby(
-            sorted(dropped, key=_by_why), key=lambda each: each[1]
-        ):
-            writes = [write for write, _ in group]
-            begun_s, ended_s = writes[0].acknowledged_s, writes[-1].acknowledged_s
-            text = f"{len(writes):,} enqueues acknowledged until {ended_s:.2f} s"
-            facts = [Fact(kind="acknowledged", at_s=begun_s, text=text, source="history")]
-            facts += [
-                Fact(
-                    kind=kind,
-                    at_s=line.at_s,
-                    node=line.node,
-                    text=f"{line.node} {words}",
-                    source=f"log of {line.node}",
-                    place=line.place,
-                )
-                for kind, line, words in shown
-            ]
-            facts += fault_facts(
-                faults, begun_s, max([ended_s, *(x.at_s or 0 for _, x, _ in shown)])
-            )
-            prevention = Prevention(
-                key="queue.promote_on_failure",
-                value="when-synced",
-                writes=len(writes),
-                because="the mirror that was promoted was not synchronised",
-                else_="the queue would have had no leader until one was back that had them",
-            )
-            explanations.append(
-                Explanation(
-                    cause=cause,
-                    values=tuple(write.value for write in writes),
-                    facts=tuple(sorted(facts, key=lambda fact: fact.at_s or 0.0)),
-                    preventions=(prevention,) if cause == UNSYNCED else (),
-                )
-            )
-        return explanations
+    def copies(self, plan: Mapping[str, Any]) -> bool:
+        """Mirrors copy whatever leads."""
+        return bool((plan.get("queue") or {}).get("kind", "classic") == "classic")
 
     def wanted(self, plan: RabbitPlan) -> Mapping[str, Any]:
         """The settings of servers, and of the queue."""

@@ -288,7 +288,7 @@ class Redis(ServerSystem[RedisPlan]):
     event_lines: ClassVar[re.Pattern[bytes]] = re.compile(
         rb"Server initialized|DB loaded from|Done loading RDB|Ready to accept connections"
         rb"|Setting secondary replication ID|Trying a partial resynch|Full resync from"
-        rb"|\+new-epoch|\+elected-leader"
+        rb"|Successful partial|\+new-epoch|\+elected-leader"
     )
     starters: ClassVar[Mapping[str, str]] = {
         "safe": """
@@ -390,8 +390,8 @@ wait_replicas = 1                # 0: no WAIT, the default
         return Report(leader=info["master_host"], epoch=epoch, position=position)
 
     def happened(self, lines: Iterable[Line]) -> Iterator[Happened]:
-        """A server and its Sentinel write to one log. One that starts without a file has nothing;
-        how far it was is in no file that a server starts with."""
+        """A server and its Sentinel write to one log. One that starts without a file, or with one
+        without keys, has nothing; how far it was is in no file that a server starts with."""
         epochs, starting, had = dict[str, int](), dict[str, bool](), dict[str, str]()
         for line in lines:
             node, text = line.node, line.text
@@ -400,7 +400,7 @@ wait_replicas = 1                # 0: no WAIT, the default
             now = partial(Happened, line=line, epoch=epochs.get(node, 0))
             if "Server initialized" in text:
                 starting[node] = False
-            elif ("loaded from" in text or "Done loading" in text) and node in starting:
+            elif _LOADED.search(text) and node in starting:
                 starting[node] = True
             elif "Ready to accept" in text and node in starting:
                 if starting.pop(node):
@@ -420,6 +420,8 @@ wait_replicas = 1                # 0: no WAIT, the default
                 own = had.pop(node, "")
                 said = f"threw away what it had{own} and copied its primary at offset {copied[1]}"
                 yield now(kind="cut", text=said, end=int(copied[1]))
+            elif "Successful partial" in text:
+                yield now(kind="follows", text="went on with what its primary sends")
 
     def replicated(self, plan: Mapping[str, Any]) -> tuple[str, Any] | None:
         """Replicas lag unless a write waits for all of them."""
@@ -475,6 +477,7 @@ _METRICS: Final = {
     "master_repl_offset": "master_repl_offset",
     "slave_repl_offset": "slave_repl_offset",
 }
+_LOADED: Final = re.compile(r"keys loaded: [1-9]|DB loaded from (?!disk|base)")
 _EPOCH: Final = re.compile(r"\+new-epoch (\d+)")
 _PROMOTED: Final = re.compile(r"Setting secondary replication ID to \w+, valid up to offset: (\d+)")
 _ASKS: Final = re.compile(r"Trying a partial resynchronization \(request \w+:(\d+)\)")

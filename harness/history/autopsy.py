@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import accumulate
@@ -36,6 +36,7 @@ from harness.protocols.explanations import (
     WITHOUT,
     Happened,
     Line,
+    Remedy,
 )
 
 _DATED: Final = re.compile(
@@ -174,7 +175,7 @@ def acknowledged(rundir: RunDir) -> list[Write]:
 
 # Which election dropped it.
 
-_SHOWN: Final = {"starts": "disk", "cut": "truncated"}
+_SHOWN: Final = {"starts": "disk", "cut": "truncated", "joins": "in sync"}
 
 
 class Loss(NamedTuple):
@@ -214,7 +215,8 @@ class Election:
 class Autopsy:
     """Of the lost writes of a run, by what its servers logged, in order of time. `synced`: the key
     of a plan and its value with which servers call fsync before they acknowledge; `replicated`:
-    those with which a leader waits for others before it acknowledges, where it did not."""
+    those with which a leader waits for others before it acknowledges, where it did not; `prevents`:
+    what keeps writes from being lost for a cause."""
 
     rundir: RunDir
     lost: pa.Table
@@ -222,6 +224,7 @@ class Autopsy:
     events: Sequence[Happened]
     synced: tuple[str, Any] = ("", None)
     replicated: tuple[str, Any] | None = None
+    prevents: Mapping[str, Remedy] = field(default_factory=dict)
 
     @cached_property
     def plan(self) -> Mapping[str, Any]:
@@ -290,10 +293,19 @@ class Autopsy:
         before = [e.event.epoch for e in self.elections if e.event.at_s <= write.acknowledged_s]
         epoch = max(before, default=None)
         for election in self.elections:
-            if election.event.at_s > write.acknowledged_s and election.lacked(write):
+            after = election.event.at_s > write.acknowledged_s
+            if after and (election.lacked(write) or self._nobody_had(write, election.event)):
                 cause, why = self._cause(write, election.event)
                 return Loss(cause, epoch, election.event.epoch, why=why)
         return Loss(UNEXPLAINED, epoch, why="no log says that a later leader lacked them")
+
+    def _nobody_had(self, write: Write, election: Happened) -> bool:
+        """Whether all servers had started again without a write before an election."""
+        starts = self._between("starts", write.acknowledged_s, election.at_s)
+        ends = {event.line.node: event.end for event in starts}
+        known = write.position or 0
+        without = {node for node, end in ends.items() if end is not None and end < known}
+        return bool(without) and without >= self.servers
 
     def _cause(self, write: Write, election: Happened) -> tuple[str, str]:
         """Whose disk had lost it, as the journal says; without a fault of ours, that servers had
@@ -366,6 +378,9 @@ class Autopsy:
     def _preventions(self, loss: Loss, writes: int) -> Iterator[Prevention]:
         """What the system's semantics guarantee: that an fsync, or another server's copy, precedes
         the acknowledgement."""
+        remedy = self.prevents.get(loss.cause)
+        if remedy is not None and self.at(remedy.key) != remedy.value:
+            yield Prevention(writes=writes, **remedy._asdict())
         if loss.cause == BEHIND and self.replicated is not None:
             yield Prevention(
                 key=self.replicated[0],
@@ -398,7 +413,11 @@ class Autopsy:
 class Promotions(Autopsy):
     """A write is gone since a server was elected that lacked it, which may have been before it was
     acknowledged by one that was replaced, or since its own server came back without it. `confirms`:
-    the key of a plan with how many others confirm a write before it is acknowledged."""
+    the key of a plan with how many others confirm a write before it is acknowledged.
+
+    A server lacks what began after it joined with nothing; what one acknowledged that was started
+    again, and that it had not followed since (whose positions are of another log); and what one
+    acknowledged alone, or once it led itself, that threw its own away later."""
 
     confirms: str = ""
 
@@ -410,23 +429,53 @@ class Promotions(Autopsy):
 
     def loss(self, write: Write) -> Loss:
         """The first event, since its server leads, that left the one that leads without it."""
-        if write.position is None or write.node is None:
+        if write.node is None or (self.confirms and write.position is None):
             return Loss(UNEXPLAINED, why="no answer had the position of a write")
-        since_s, epoch = float("-inf"), 0
-        for event in self.events:
-            is_own = event.line.node == write.node
-            if event.kind == "leads" and is_own and event.at_s <= write.acknowledged_s:
-                since_s, epoch = event.at_s, event.epoch
-        for event in (event for event in self.events if event.at_s >= since_s):
-            is_own = event.line.node == write.node
-            lacks = event.end is not None and event.end < write.position
-            if event.kind == "leads" and lacks and not is_own:
-                return Loss(STALE if self.at(self.confirms) else BEHIND, epoch, event.epoch)
-            if event.kind == "starts" and is_own and event.at_s > write.acknowledged_s:
+        own = [event for event in self.events if event.line.node == write.node]
+        led = [e for e in own if e.kind == "leads" and e.at_s <= write.acknowledged_s]
+        since_s, epoch = (led[-1].at_s, led[-1].epoch) if led else (float("-inf"), 0)
+        behind = STALE if self.at(self.confirms) else BEHIND
+        for event in (event for event in self.events if since_s <= event.at_s < float("inf")):
+            is_own, after = event.line.node == write.node, event.at_s > write.acknowledged_s
+            lacks = event.end is not None and event.end < max(1, write.position or 0)
+            if event.kind == "leads":
+                joined = self._last("joins", event.line.node, write.begun_s, event.at_s)
+                if joined is not None and after:
+                    return Loss(joined.cause, None, event.epoch)
+                if lacks and not is_own:
+                    return Loss(behind, epoch, event.epoch)
+                if not is_own and (cause := self._apart(write, event, since_s)) is not None:
+                    return Loss(cause or behind, None if cause else epoch, event.epoch)
+            if event.kind == "starts" and is_own and after:
                 cause = EMPTIED if lacks else self.disk(write, event)
                 if lacks or (event.end is None and cause != UNDISTURBED):
                     return Loss(cause, epoch, event.epoch)
         return Loss(UNEXPLAINED, epoch, why="no log says that a leader came without them")
+
+    def _apart(self, write: Write, election: Happened, since_s: float) -> str | None:
+        """Whether a server was elected that had no part in what the write's server then had, and
+        the cause of it, if it has its own. It may have copied that until it was elected, or, if it
+        led already, until that threw its own away."""
+        node, at_s = election.line.node, election.at_s
+        cuts = self._between("cut", write.acknowledged_s, float("inf"))
+        cut = next((event for event in cuts if event.line.node == write.node), None)
+        until_s = float("inf") if cut is None else cut.at_s
+        start = self._last("starts", write.node, since_s, write.begun_s)
+        if start is not None:
+            window = (start.at_s, at_s) if at_s > start.at_s else (at_s, until_s)
+            return None if self._copied(node, *window) else ""
+        alone = self._last("counts", write.node, since_s, write.acknowledged_s)
+        is_apart = at_s <= write.begun_s or (alone is not None and at_s < until_s)
+        if cut is None or election.end is not None or not is_apart:
+            return None
+        return None if self._copied(node, at_s, until_s) else cut.cause
+
+    def _copied(self, node: str, after_s: float, until_s: float) -> bool:
+        return any(self._last(kind, node, after_s, until_s) for kind in ("cut", "follows"))
+
+    def _last(self, kind: str, node: str | None, after_s: float, until_s: float) -> Happened | None:
+        found = (e for e in self._between(kind, after_s, until_s) if e.line.node == node)
+        return max(found, key=lambda event: event.at_s, default=None)
 
     def _preventions(self, loss: Loss, writes: int) -> Iterator[Prevention]:
         """As above, and what an fsync on its own disk would have kept."""

@@ -78,6 +78,15 @@ class Prevention:
         return f"With {setting.replace(chr(34), '')}, {clause}: {self.because}"
 
 
+class Remedy(NamedTuple):
+    """A change of a plan, see `Prevention`."""
+
+    key: str
+    value: str
+    because: str
+    else_: str = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class LossEvent:
     """One event that lost acknowledged writes, for one cause.
@@ -171,14 +180,17 @@ class Line:
     text: str
 
 
-Kind = Literal["starts", "leads", "cut", "elects", "counts"]
+Kind = Literal["starts", "leads", "cut", "elects", "counts", "joins", "follows"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Happened:
     """What a server logged about its copy of the log, which holds no position above `end` (`None`:
-    not known): it `starts` with it, `leads` an epoch with it, or has `cut` it; or that it `elects`
-    another, or `counts` only some. `text`: the rest of a sentence that begins with its name."""
+    not known): it `starts` with it, `leads` an epoch with it (-1: the log has none, and elections
+    are numbered in the order of time), or has `cut` it; or that it `elects` another, or `counts`
+    only some; that it `joins` with nothing and copies only what comes then, or `follows` what it
+    had anyway. `text`: the rest of a sentence that begins with its name; `cause`: what such an
+    event loses a write by, if it has its own cause."""
 
     kind: Kind
     line: Line
@@ -186,6 +198,7 @@ class Happened:
     end: int | None = None
     epoch: int = 0
     partition: int | None = None
+    cause: str = ""
 
     @property
     def at_s(self) -> float:

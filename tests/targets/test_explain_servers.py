@@ -21,6 +21,7 @@ from harness.servers import ServerSystem
 from targets.etcd import Etcd
 from targets.nats import Nats
 from targets.postgresql import Postgresql
+from targets.rabbitmq import RabbitMQ
 from targets.redis import Redis
 from targets.zookeeper import ZooKeeper
 
@@ -29,6 +30,7 @@ SYSTEMS: dict[str, ServerSystem[Any]] = {
     "etcd": Etcd(),
     "nats": Nats(),
     "postgresql": Postgresql(),
+    "rabbitmq": RabbitMQ(),
     "redis": Redis(),
     "zookeeper": ZooKeeper(),
 }
@@ -46,6 +48,7 @@ def explained(name: str, folder: Path, change: Change = lambda case: None) -> li
     """What is said of a case, in a run folder with as much as its losses are explained from."""
     case = json.loads((LOSSES / f"{name}.json").read_text())
     change(case)
+    folder.mkdir(exist_ok=True)
     nodes = [{"name": node} for node in case["nodes"]]
     run = {"schema": 1, "wall_time": case["wall_time"], "nodes": nodes}
     (folder / "run.json").write_text(json.dumps(run))
@@ -206,15 +209,21 @@ COPIED = {
     "redis-isolate-leader": "elected-behind",
     "redis-restart-quickly": "came-back-without-them",
     "redis-lag-kill": "elected-stale",
+    "redis-restart-then-replaced": "elected-behind",
+    "redis-restart-empty-file": "came-back-without-them",
     "postgresql-isolate-leader": "elected-behind",
     "postgresql-cancelled-wait": "elected-behind",
+    "rabbitmq-rolling-kill": "promoted-unsynchronised",
 }
 CHANGES = {
     "redis-isolate-leader": "workload.wait_replicas=2",
     "redis-restart-quickly": "target.appendonly=always",
     "redis-lag-kill": "workload.wait_replicas=2",
+    "redis-restart-then-replaced": "workload.wait_replicas=2",
+    "redis-restart-empty-file": "target.appendonly=always",
     "postgresql-isolate-leader": "target.synchronous=strict",
     "postgresql-cancelled-wait": "workload.on_timeout=cut",
+    "rabbitmq-rolling-kill": "queue.promote_on_failure=when-synced",
 }
 
 
@@ -241,7 +250,8 @@ def test_it_rests_on_logs_positions_and_who_acknowledged(name: str, tmp_path: Pa
 
         return change
 
-    changes = [lambda case: case.update(logs={}), forget(1)]
+    changes: list[Change] = [lambda case: case.update(logs={})]
+    changes += [forget(1)] if not name.startswith("rabbitmq") else []
     changes += [forget(4)] if name.startswith("redis") else []
     for number, change in enumerate(changes):
         (tmp_path / str(number)).mkdir()
@@ -263,6 +273,51 @@ def test_a_promotion_with_all_of_them_explains_nothing(
             lines[:] = [re.sub(end, further, line) for line in lines]
 
     assert counted(explained(name, tmp_path, change)) == {UNEXPLAINED: 12}
+
+
+def test_all_servers_that_started_without_them_have_lost_them(tmp_path: Path) -> None:
+    """No write after the election shows it: the run had ended by then."""
+    name = "nats-power-nothing-later-2.12"
+    (each,) = explained(name, tmp_path / "all")
+    assert (each.cause, len(each.values)) == ("disk-power", 12)
+
+    def one_has_them(case: dict[str, Any]) -> None:
+        lines = case["logs"]["n2/console.log"]
+        lines[:] = [
+            line.replace("Restored 0 messages", "Restored 9,999 messages") for line in lines
+        ]
+
+    assert counted(explained(name, tmp_path / "some", one_has_them)) == {UNEXPLAINED: 12}
+
+
+def test_a_server_that_was_copied_since_its_restart_explains_nothing(tmp_path: Path) -> None:
+    """It had what the restarted primary had then, and positions of both are of one log."""
+
+    def copied(case: dict[str, Any]) -> None:
+        lines = case["logs"]["n2/console.log"]
+        lines[-1] = re.sub(r"offset: \d+", "offset: 99999999", lines[-1])
+        lines.insert(-1, re.sub("# Setting .*", "* Successful partial", lines[-1]))
+
+    found = explained("redis-restart-then-replaced", tmp_path, copied)
+    assert counted(found) == {UNEXPLAINED: 12}
+
+
+def test_what_a_server_acknowledged_alone_is_lost_by_autoheal(tmp_path: Path) -> None:
+    """From when it went on without the others, until it stopped."""
+    (each,) = explained("rabbitmq-autoheal", tmp_path / "all")
+    assert (each.cause, len(each.values), each.preventions) == ("restarted-by-autoheal", 26, ())
+    assert {"elected", "truncated"} <= {fact.kind for fact in each.facts}
+
+    def without(words: str) -> Change:
+        def change(case: dict[str, Any]) -> None:
+            for lines in case["logs"].values():
+                lines[:] = [line for line in lines if words not in line]
+
+        return change
+
+    for words in ("Autoheal: we were", "Promoting mirror"):
+        found = explained("rabbitmq-autoheal", tmp_path / words[:3], without(words))
+        assert counted(found) == {UNEXPLAINED: 26}
 
 
 def test_a_primary_that_lost_power_and_loads_its_file_lost_them_there(tmp_path: Path) -> None:

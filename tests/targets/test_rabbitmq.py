@@ -11,26 +11,26 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pika.exceptions import AMQPConnectionError, NackError, StreamLostError, UnroutableError
 
 from harness.errors import PlanError
+from harness.history.autopsy import Promotions, Write
 from harness.history.run_folder import RunDir
 from harness.plan import parse_plan
-from harness.protocols import FAIL, INFO, OK, Completion, Invoke, Line, invoke
+from harness.protocols import FAIL, INFO, OK, UNEXPLAINED, Completion, Invoke, Line, invoke
 from harness.run.resolving import resolve
 from harness.servers import Log, NotSent, Server
 from targets import rabbitmq
 from targets.rabbitmq import (
     ERRORS,
     NACK,
+    UNSYNCED,
     RabbitClient,
     RabbitMQ,
     RabbitPlan,
-    healed,
     messages_of,
-    promotions,
-    unsynchronised,
 )
 from tests.fixtures.dry_run import DryRunNode
 
@@ -347,35 +347,27 @@ def line(node: str, at_s: float, text: str) -> Line:
     return Line(at_s=at_s, node=node, place=f"nodes/{node}/console.log:1", text=text)
 
 
-def test_what_a_promoted_mirror_had_not_copied_is_lost_by_its_promotion() -> None:
+def test_what_a_promoted_mirror_had_not_copied_is_lost_by_its_promotion(tmp_path: Path) -> None:
     lines = [
         line("n1", 1.0, f"{ADDS}<12987.1221.0>"),  # of another server
         line("n1", 30.0, f"{ADDS}<0.527.0>"),
         line("n1", 60.0, PROMOTES),
         line("n3", 10.0, PROMOTES),  # it was there from the start
     ]
-    found = promotions(lines)
-    assert [(each.node, joined and joined.at_s) for each, joined in found] == [
-        ("n3", None),
-        ("n1", 30.0),
-    ]
-    assert unsynchronised(found, 5.0, 5.1) == found[1]
-    assert unsynchronised(found, 29.9, 30.1) == found[1]
-    assert unsynchronised(found, 30.1, 30.2) is None  # the mirror had it
-    assert unsynchronised(found, 61.0, 61.1) is None
+    (tmp_path / "plan.json").write_text('{"schema": 1}')
+    events = sorted(RabbitMQ().happened(lines), key=lambda event: event.at_s)
+    autopsy = Promotions(RunDir(tmp_path), pa.table({}), [], events)
 
+    def cause(begun_s: float, acknowledged_s: float) -> str:
+        return autopsy.loss(Write(1, None, begun_s, acknowledged_s, "n2")).cause
 
-def test_what_a_server_acknowledged_alone_is_lost_when_autoheal_restarts_it() -> None:
-    found = promotions([line("n3", 15.0, PROMOTES)])
-    restart = line("n1", 32.0, "[warning] <0.499.0> Autoheal: we were selected to restart; winner")
-    assert healed(found, [restart], "n1", 20.0) == (restart, found[0][0])
-    assert healed(found, [restart], "n1", 14.0) is None  # nobody led on the other side yet
-    assert healed(found, [restart], "n1", 33.0) is None
-    assert healed(found, [restart], "n2", 20.0) is None
-    assert healed([], [restart], "n1", 20.0) is None
+    assert cause(5.0, 5.1) == UNSYNCED
+    assert cause(29.9, 30.1) == UNSYNCED
+    assert cause(30.1, 30.2) == UNEXPLAINED  # the mirror had it
+    assert cause(61.0, 61.1) == UNEXPLAINED
 
 
 def test_elections_of_a_quorum_queue_are_events() -> None:
     text = "[notice] <0.931.0> queue 'ackloss' in vhost '/': candidate -> leader in term: 2 machine"
-    (event,) = RabbitMQ().happened([line("n2", 4.0, text), line("n2", 5.0, PROMOTES)])
+    (event,) = RabbitMQ().happened([line("n2", 4.0, text)])
     assert (event.kind, event.epoch, event.text) == ("leads", 2, "was elected in term 2")
