@@ -316,6 +316,7 @@ class Autopsy:
             event.line.node: self.disk(write, event)
             for event in starts
             if event.end is not None and event.end < known
+            if self.replicated is None or not self._was_down(event.line.node, write.acknowledged_s)
         }
         if ours := [each for each in (POWER, WIPED, DISK) if each in causes.values()]:
             return ours[0], ""
@@ -328,6 +329,16 @@ class Autopsy:
         if silent:
             return UNEXPLAINED, f"no log says what {', '.join(sorted(silent))} had before"
         return WITHOUT, ""
+
+    def _was_down(self, node: str, at_s: float) -> bool:
+        """Whether a fault kept a server down then: what was not waited for, it never had."""
+        return any(
+            node in fault.nodes
+            and fault.nemesis in ("kill", "power-loss")
+            and fault.begun_s is not None
+            and fault.begun_s <= at_s <= (fault.to_s or at_s)
+            for fault in self.faults
+        )
 
     def disk(self, write: Write, start: Happened) -> str:
         """What of ours had met the disk of a server that started again."""

@@ -320,6 +320,12 @@ def test_what_a_server_acknowledged_alone_is_lost_by_autoheal(tmp_path: Path) ->
         assert counted(found) == {UNEXPLAINED: 26}
 
 
+def test_a_standby_that_had_no_power_then_never_had_them(tmp_path: Path) -> None:
+    """Its disk lost nothing of what was acknowledged since, without it."""
+    counts = counted(explained("postgresql-lag-power-loss", tmp_path))
+    assert counts == {"elected-behind": 12}
+
+
 def test_a_primary_that_lost_power_and_loads_its_file_lost_them_there(tmp_path: Path) -> None:
     def power(case: dict[str, Any]) -> None:
         for each in case["faults"]:
