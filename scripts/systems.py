@@ -196,8 +196,8 @@ def page(tables: dict[str, pd.DataFrame]) -> str:
 
 def drawn(tables: Mapping[str, pd.DataFrame]) -> Figure:
     """All cells: a row for the settings of a system, a column for a schedule. Written is how
-    many of the conclusive runs lost acknowledged writes; darker is a greater share of them lost, in
-    the median run."""
+    many of the conclusive runs lost acknowledged writes, or in brackets of the others; darker is a
+    greater share of them lost, in the median run."""
     rows = {
         (system, each): cells[cells["key.settings"] == each].set_index("key.schedule")
         for system, cells in tables.items()
@@ -236,7 +236,8 @@ def _tile(panel: Axes, column: int, place: int, row: Mapping[Any, Any], reds: Co
     colour = reds(strength) if conclusive else LIGHT["panel"]
     corner = (column - 0.5, place - 0.5)
     panel.add_patch(Rectangle(corner, 1, 1, fc=colour, ec=LIGHT["rule"], lw=0.6))
-    text = f"{lossy} of {conclusive}" if conclusive else "unknown"
+    others = f"({int(row['inconclusive_lossy'])} of {int(row['inconclusive'])})"
+    text = f"{lossy} of {conclusive}" if conclusive else others
     ink = LIGHT["paper"] if strength > 0.6 else LIGHT["ink"] if lossy else LIGHT["muted"]
     weight = "bold" if lossy else "normal"
     panel.text(column, place, text, ha="center", va="center", color=ink, weight=weight, fontsize=8)

@@ -40,7 +40,7 @@ CELLS = pd.DataFrame(
         row("safest", "isolate-leader", 0, 10),
         row("safest", "lag-kill", 1, 10),
         row("safest", "kill-all", 0, 10),
-        row("broken", "isolate-leader", 0, 0),
+        row("broken", "isolate-leader", 0, 0, inconclusive=2, inconclusive_lossy=1),
         row("broken", "kill-all", 0, 10),
     ]
 )
@@ -79,7 +79,7 @@ def test_the_picture_has_a_tile_for_each_cell() -> None:
         *("9 of 10", "0 of 10", "10 of 10"),
         *("1 of 10", "0 of 10", "1 of 10"),
         *("0 of 10", "0 of 10", "1 of 10"),
-        *("unknown", "0 of 10"),
+        *("(1 of 2)", "0 of 10"),
     ]
 
 
