@@ -44,6 +44,7 @@ SCHEDULES: Final = (
 """The columns of the picture: one fault of the leader, of all, of each; then those that meet only
 what is in memory, or behind."""
 BEGIN, END = "<!-- written by scripts/systems.py -->\n", "<!-- to here -->\n"
+DEFAULT: Final = "default"
 COLUMNS: Final = (
     *("name", "key.settings", "key.schedule", "runs"),
     *("conclusive", "conclusive_lossy", "inconclusive", "inconclusive_lossy"),
@@ -107,7 +108,9 @@ def publish(out: Path) -> None:
     for folder in sorted(path.parent for path in out.glob("*/journal.jsonl")):
         as_it_ran = (folder / "campaign.toml").read_bytes()
         (RESULTS / f"{folder.name}.toml").write_bytes(as_it_ran)
-        cells_of(folder).to_csv(RESULTS / "tables" / f"{folder.name}.csv", index=False)
+        cells_of(folder).sort_values(
+            "key.settings", key=lambda names: names != DEFAULT, kind="stable"
+        ).to_csv(RESULTS / "tables" / f"{folder.name}.csv", index=False)
 
 
 def latest(folders: list[Path]) -> pd.DataFrame:
@@ -201,7 +204,7 @@ def drawn(tables: Mapping[str, pd.DataFrame]) -> Figure:
     rows = {
         (system, each): cells[cells["key.settings"] == each].set_index("key.schedule")
         for system, cells in tables.items()
-        for each in dict.fromkeys(cells["key.settings"])
+        for each in choices(cells)
     }
     reds = LinearSegmentedColormap.from_list("lost", [LIGHT["paper"], LIGHT["lost"]])
     with mpl.rc_context(STYLE):
@@ -249,11 +252,16 @@ def published() -> list[str]:
     return ["## What others have published", "", *known, ""]
 
 
+def choices(cells: pd.DataFrame) -> list[str]:
+    """The settings of a table, in its order."""
+    return list(dict.fromkeys(cells["key.settings"]))
+
+
 def sentences(cells: pd.DataFrame) -> str:
     """Two sentences that the numbers support: what the first settings lose, and what those of the
     others lose that differ most from them, of those that met the same schedules."""
     conclusive = cells[cells["conclusive"] > 0].groupby("key.settings")["key.schedule"].agg(set)
-    first, *others = list(dict.fromkeys(cells["key.settings"]))
+    first, *others = choices(cells)
     made = f"With `{first}` {_loses(cells, first)}."
     others = [each for each in others if conclusive.get(each) == conclusive.get(first)]
     if others:
