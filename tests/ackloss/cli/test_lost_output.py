@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import requests
 import rich_click as click
 from click.testing import CliRunner
 
@@ -95,6 +96,20 @@ def test_a_full_disk_is_of_the_environment() -> None:
     done = CliRunner().invoke(full)
     assert done.exit_code == 5
     assert done.stderr == "ackloss: /data/x: No space left on device\n"
+
+
+def test_a_docker_that_hangs_is_of_the_environment() -> None:
+    """As Docker 20.10 did with nine clusters: each request about networks waited for a lock."""
+
+    @click.command()
+    @with_output
+    def hung(_: Output) -> None:
+        raise requests.ReadTimeout("Read timed out. (read timeout=120)")
+
+    done = CliRunner().invoke(hung)
+    assert done.exit_code == 5
+    assert done.stderr.startswith("ackloss: Docker does not answer: ReadTimeout: Read timed out.")
+    assert "restart Docker, then run `ackloss clean`" in done.stderr
 
 
 def test_a_run_ends_though_its_reader_has_left(tmp_path: Path) -> None:
