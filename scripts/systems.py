@@ -263,13 +263,18 @@ def sentences(cells: pd.DataFrame) -> str:
     conclusive = cells[cells["conclusive"] > 0].groupby("key.settings")["key.schedule"].agg(set)
     first, *others = choices(cells)
     made = f"With `{first}` {_loses(cells, first)}."
-    others = [each for each in others if conclusive.get(each) == conclusive.get(first)]
-    if others:
-        is_lossy = _lossy(cells, first)[0] > 0
-        most = (min if is_lossy else max)(others, key=lambda each: _lossy(cells, each))
-        word = "least" if is_lossy else "most"
-        made += f" Of the other settings `{most}` lost {word}: {_loses(cells, most)}."
-    return made
+    is_lossy = _lossy(cells, first)[0] > 0
+    if is_lossy:  # what met less may have lost less for that
+        others = [each for each in others if conclusive.get(each, set()) >= conclusive[first]]
+    if not others:
+        return made
+    lost = {each: _lossy(cells, each) for each in others}
+    most = (min if is_lossy else max)(lost.values())
+    alike = [each for each in others if lost[each] == most]
+    if not is_lossy and not most[0]:
+        return f"{made} The other settings lost nothing either."
+    names, word = " and ".join(f"`{each}`" for each in alike), "least" if is_lossy else "most"
+    return f"{made} Of the other settings {names} lost {word}: {_loses(cells, alike[0])}."
 
 
 def _lossy(cells: pd.DataFrame, settings: str) -> tuple[int, float]:

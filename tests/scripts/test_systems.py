@@ -68,8 +68,13 @@ def test_settings_that_lost_nothing_are_compared_with_the_worst() -> None:
     safe.loc[safe["key.settings"] == "safest", "conclusive_lossy"] = 0
     assert systems.sentences(safe).startswith(
         "With `safest` nothing was lost in 30 conclusive runs under 3 schedules. Of the other "
-        "settings `default` lost most: "
+        "settings `default` and `worse` lost most: "
     )
+
+
+def test_nothing_lost_at_all_is_said_in_one_word() -> None:
+    kept = CELLS[CELLS["key.settings"] != "broken"].assign(conclusive_lossy=0)
+    assert systems.sentences(kept).endswith("The other settings lost nothing either.")
 
 
 def test_the_picture_has_a_tile_for_each_cell() -> None:
