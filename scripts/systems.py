@@ -324,7 +324,9 @@ def _percent(value: float) -> str:
 
 
 def _number(value: float, unit: str) -> str:
-    return "-" if pd.isna(value) else f"{value:.3g}{unit}"
+    if pd.isna(value):
+        return "-"
+    return f"{value:,.0f}{unit}" if value >= 1000 else f"{value:.3g}{unit}"
 
 
 def tables() -> dict[str, pd.DataFrame]:

@@ -128,7 +128,7 @@ class Target(ABC, Generic[PlanOf]):
     and `replicas` are those of this system (1 each, unless it overrides them)."""
     models: ClassVar[frozenset[str]]
     """The names of the models whose operations its clients serve (`harness.models`)."""
-    up_within_s: ClassVar[float] = 90.0
+    up_within_s: ClassVar[float] = 180.0
     """How long its nodes may take to come up, on a busy machine."""
     starters: ClassVar[Mapping[str, str]] = {}
     """What `ackloss new` lets its user choose from: by name the rest of [target] and further
