@@ -891,7 +891,7 @@ def in_turn(servers: Sequence[T], connect: str, number: int) -> list[T]:
 def await_none(cluster: Cluster, missing: Callable[[], str | None], deadline: float) -> None:
     """Wait until nothing is missing. Raises TimeoutError: with what is, or when a node's process
     has ended."""
-    look_s = 0.0
+    look_s = time.monotonic() + _LOOK_S
     while (what := missing()) is not None:
         if (now_s := time.monotonic()) > look_s:
             look_s = now_s + _LOOK_S
