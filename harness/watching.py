@@ -1,4 +1,4 @@
-"""Watches of systems that stream the changes of a key to whoever asks, for the model `watch`.
+"""Watches of systems that stream the changes of a key to each client that asks, for `watch`.
 
 A change and its event reach a client by two connections to one server, in no order. So a client
 that has read a change waits for the event: once the server has answered again after the time limit

@@ -20,6 +20,7 @@ from typing import Final
 from harness.errors import HarnessFailure, PlanError
 from harness.faults.own_traffic import NoAnswer
 from harness.protocols import Cluster, Node, PartitionView, with_role
+from harness.servers import await_none
 from targets.kafka import brokers
 from targets.kafka.configuration import BROKER_PORT, assignment
 from targets.kafka.plan import KafkaPlan
@@ -73,7 +74,7 @@ def create(
     views = {node.name: BallastView(node.address, plan) for node in nodes}
     for topic in topics(plan):
         make(topic, deadline)
-    brokers.await_none(cluster, lambda: _missing(views, plan), deadline)
+    await_none(cluster, lambda: _missing(views, plan), deadline)
     rows = next(iter(views.values())).rows(timeout_s=brokers.ASK_S)
     leads = {number: leader for number, leader, *_ in rows}
     for number, topic in enumerate(topics(plan)):

@@ -19,7 +19,7 @@ from harness.faults.own_traffic import NoAnswer, own_connection
 from harness.plan import number_of
 from harness.protocols import Cluster, Node, NodeView, PartitionView
 from harness.run.observer import merge
-from harness.servers import await_none as await_none
+from harness.servers import await_none
 from targets.kafka import wire
 from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT
 from targets.kafka.plan import KafkaPlan

@@ -46,14 +46,9 @@ from harness.protocols import (
     with_role,
 )
 from harness.protocols.systems import JSON
+from harness.servers import await_none
 from targets.kafka import effective, wire
-from targets.kafka.brokers import (
-    Values,
-    await_none,
-    broker_name,
-    partitions,
-    why_not_whole,
-)
+from targets.kafka.brokers import Values, broker_name, partitions, why_not_whole
 from targets.kafka.clients import library_of
 from targets.kafka.clients.kafka_python import KafkaPython
 from targets.kafka.clients.librdkafka import Librdkafka

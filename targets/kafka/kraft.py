@@ -38,6 +38,7 @@ from harness.protocols import (
     NodeView,
     with_role,
 )
+from harness.servers import await_none
 from targets.kafka import brokers, wire
 from targets.kafka.brokers import LEADERS_S, Leadership, ask, ask_of
 from targets.kafka.configuration import (
@@ -309,7 +310,7 @@ def await_brokers(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
                 return f"broker {node.name} sees {seen} of {len(nodes)} brokers"
         return None
 
-    brokers.await_none(cluster, missing, deadline)
+    await_none(cluster, missing, deadline)
 
 
 def create_topic(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
@@ -340,7 +341,7 @@ def _create(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
             )
         return f"the topic could not be made: {wire.for_code(answer.error_code).__name__}"
 
-    brokers.await_none(cluster, missing, deadline)
+    await_none(cluster, missing, deadline)
 
 
 def creatable(plan: KafkaPlan) -> Any:

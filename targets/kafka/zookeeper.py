@@ -27,6 +27,7 @@ from harness.protocols import (
     PartitionView,
     with_role,
 )
+from harness.servers import await_none
 from targets.kafka import brokers
 from targets.kafka.brokers import LEADERS_S, Leadership, broker_name
 from targets.kafka.configuration import (
@@ -250,7 +251,7 @@ def await_brokers(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
                 return f"{node.name} has no controller"
         return None
 
-    brokers.await_none(cluster, missing, deadline)
+    await_none(cluster, missing, deadline)
 
 
 def create_topic(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
@@ -273,7 +274,7 @@ def create_topic(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
             return f"the topic could not be made: {error}"
         return None
 
-    brokers.await_none(cluster, missing, deadline)
+    await_none(cluster, missing, deadline)
 
 
 def forget(cluster: Cluster, topics: Sequence[str]) -> None:
@@ -284,7 +285,7 @@ def forget(cluster: Cluster, topics: Sequence[str]) -> None:
     """
     deadline = time.monotonic() + _DELETE_S
     try:
-        brokers.await_none(cluster, _deletion(cluster, topics), deadline)
+        await_none(cluster, _deletion(cluster, topics), deadline)
         by_first_server(
             cluster.nodes, lambda at: asking.delete(at, "/controller", timeout_s=brokers.ASK_S)
         )
