@@ -93,7 +93,7 @@ class QueuePlan(Section):
     sync: Literal["manual", "automatic"] = Field(
         "manual",
         description="Whether a mirror that joins copies what is in the queue (`ha-sync-mode`); "
-        "manual: it gets only what comes then.",
+        "manual: it gets only what comes then, so it counts as in sync once it has joined.",
     )
     promote_on_failure: Literal["always", "when-synced"] = Field(
         "always",
@@ -463,7 +463,8 @@ name = "queue"
         self, node: Node, plans: Sequence[RabbitPlan], *, timeout_s: float
     ) -> list[NodeView | None]:
         """What a server knows of the queues; it asks the others too, and waits for them. Where it
-        reports that it is partitioned, nobody is in sync."""
+        reports that it is partitioned, nobody is in sync. A mirror that copies nothing (`sync`
+        manual) is in sync once it has joined: it gets what comes then, and never anything else."""
         queues = asked(node.address, f"{_QUEUES}?columns={_COLUMNS}", timeout_s=timeout_s)
         own = f"/api/nodes/{quote(_erlang_name(node.address))}?columns=partitions"
         of_node = asked(node.address, own, timeout_s=timeout_s)
@@ -475,7 +476,9 @@ name = "queue"
             if (of_queue := found.get(plan.target.object)) is None:
                 return None
             leader = names.get(of_queue.get("leader") or of_queue.get("node"))
-            members = of_queue.get("online") or of_queue.get("synchronised_slave_nodes") or ()
+            copying = plan.queue.sync == "automatic"
+            mirrors = "synchronised_slave_nodes" if copying else "slave_nodes"
+            members = of_queue.get("online") or of_queue.get(mirrors) or ()
             in_sync = {names.get(each) for each in members} | {leader}
             if of_node.get("partitions") or of_queue.get("state") not in (None, "running"):
                 in_sync = set()
@@ -566,7 +569,7 @@ name = "queue"
         return RabbitClient(address, plan)
 
 
-_COLUMNS: Final = "name,leader,node,online,synchronised_slave_nodes,state"
+_COLUMNS: Final = "name,leader,node,online,slave_nodes,synchronised_slave_nodes,state"
 
 
 def _names(node: Node) -> dict[str, str]:
