@@ -463,8 +463,9 @@ name = "queue"
         self, node: Node, plans: Sequence[RabbitPlan], *, timeout_s: float
     ) -> list[NodeView | None]:
         """What a server knows of the queues; it asks the others too, and waits for them. Where it
-        reports that it is partitioned, nobody is in sync. A mirror that copies nothing (`sync`
-        manual) is in sync once it has joined: it gets what comes then, and never anything else."""
+        reports that it is partitioned, no mirror is in sync; quorum queues and streams have a
+        majority of their own. A mirror that copies nothing (`sync` manual) is in sync once it has
+        joined: it gets what comes then, and never anything else."""
         queues = asked(node.address, f"{_QUEUES}?columns={_COLUMNS}", timeout_s=timeout_s)
         own = f"/api/nodes/{quote(_erlang_name(node.address))}?columns=partitions"
         of_node = asked(node.address, own, timeout_s=timeout_s)
@@ -480,7 +481,8 @@ name = "queue"
             mirrors = "synchronised_slave_nodes" if copying else "slave_nodes"
             members = of_queue.get("online") or of_queue.get(mirrors) or ()
             in_sync = {names.get(each) for each in members} | {leader}
-            if of_node.get("partitions") or of_queue.get("state") not in (None, "running"):
+            split = plan.queue.kind == "classic" and of_node.get("partitions")
+            if split or of_queue.get("state") not in (None, "running"):
                 in_sync = set()
             seen = PartitionView(
                 partition=0,

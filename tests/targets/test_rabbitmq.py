@@ -222,24 +222,26 @@ def test_a_stream_is_read_to_as_much_as_there_is_or_not_at_all(broker: Broker) -
 
 NAMES = {f"n{number}": f"198.18.0.1{number}" for number in (1, 2, 3)}
 ERLANG = {name: f"rabbit@{address}" for name, address in NAMES.items()}
+ONLINE = {"leader": "n2", "online": ["n1", "n2"]}
 MIRRORED = {"node": "n1", "slave_nodes": ["n2", "n3"], "synchronised_slave_nodes": ["n3"]}
 
 
 @pytest.mark.parametrize(
-    ("queue", "partitions", "sync", "leader", "members"),
+    ("queue", "partitions", "wanted", "leader", "members"),
     [
-        ({"leader": "n2", "online": ["n1", "n2"]}, [], "manual", "n2", ("n1", "n2")),
-        (MIRRORED, [], "automatic", "n1", ("n1", "n3")),
-        (MIRRORED, [], "manual", "n1", ("n1", "n2", "n3")),
-        ({"node": "n1", "state": "down"}, [], "manual", "n1", ()),
-        ({"leader": "n2", "online": ["n1", "n2", "n3"]}, ["n3"], "manual", "n2", ()),
+        (ONLINE, [], {"kind": "quorum"}, "n2", ("n1", "n2")),
+        (ONLINE, ["n3"], {"kind": "stream"}, "n2", ("n1", "n2")),
+        (MIRRORED, [], {"sync": "automatic"}, "n1", ("n1", "n3")),
+        (MIRRORED, [], {}, "n1", ("n1", "n2", "n3")),
+        (MIRRORED, ["n3"], {}, "n1", ()),
+        ({"node": "n1", "state": "down"}, [], {}, "n1", ()),
     ],
 )
 def test_who_leads_and_is_in_sync_is_what_a_server_knows_of_the_queue(
     monkeypatch: pytest.MonkeyPatch,
     queue: dict[str, Any],
     partitions: list[str],
-    sync: str,
+    wanted: dict[str, str],
     leader: str,
     members: tuple[str, ...],
 ) -> None:
@@ -254,7 +256,7 @@ def test_who_leads_and_is_in_sync_is_what_a_server_knows_of_the_queue(
     monkeypatch.setattr(rabbitmq, "_names", lambda node: {v: k for k, v in ERLANG.items()})
     monkeypatch.setattr(rabbitmq, "asked", lambda _, path, timeout_s: answers[path.split("/")[2]])
     node = DryRunNode("n2", frozenset({"server"}), NAMES["n2"])
-    view = RabbitMQ().observe(node, plan_of(queue={"sync": sync}), timeout_s=1)
+    view = RabbitMQ().observe(node, plan_of(queue=wanted), timeout_s=1)
     assert view is not None
     (seen,) = view.partitions
     assert (seen.leader, seen.members, view.authority) == (leader, members, leader == "n2")
