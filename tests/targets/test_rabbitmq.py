@@ -230,7 +230,7 @@ MIRRORED = {"node": "n1", "slave_nodes": ["n2", "n3"], "synchronised_slave_nodes
     ("queue", "partitions", "wanted", "leader", "members"),
     [
         (ONLINE, [], {"kind": "quorum"}, "n2", ("n1", "n2")),
-        (ONLINE, ["n3"], {"kind": "stream"}, "n2", ("n1", "n2")),
+        (ONLINE, ["n3"], {"kind": "quorum"}, "n2", ("n1", "n2")),
         (MIRRORED, [], {"sync": "automatic"}, "n1", ("n1", "n3")),
         (MIRRORED, [], {}, "n1", ("n1", "n2", "n3")),
         (MIRRORED, ["n3"], {}, "n1", ()),
