@@ -17,7 +17,7 @@ from harness import registry
 from harness.campaigns.plan import Campaign
 from harness.history.documents import CellResult, RunResult
 from harness.models import MODELS
-from harness.protocols import UNEXPLAINED, Checker, Count, PrimaryFinding
+from harness.protocols import NOT_EXAMINED, UNEXPLAINED, Checker, Count, PrimaryFinding
 
 
 class Measure(NamedTuple):
@@ -78,24 +78,27 @@ def _declared(name: str) -> tuple[PrimaryFinding, tuple[Count, ...]]:
 
 @dataclass(frozen=True, kw_only=True)
 class WhyLost:
-    """Why writes were lost: how many for each cause, how many that nothing explains, and how many
-    electing the longest log would have kept; of runs that were asked."""
+    """Why writes were lost: how many for each cause, how many that nothing explains, how many that
+    were not examined, and how many electing the longest log would have kept; of runs that were
+    asked."""
 
     causes: Mapping[str, int]
     unexplained: int | None
+    not_examined: int
     survivable: int | None
     survivable_rate: float | None
 
     @property
     def why_known(self) -> int:
         """The lost writes of the runs that were asked."""
-        return sum(self.causes.values()) + (self.unexplained or 0)
+        return sum(self.causes.values()) + (self.unexplained or 0) + self.not_examined
 
     @property
     def why_in_words(self) -> str:
         """`1,667 unclean-election, 2 unexplained`, the most frequent first; empty where none was
         lost."""
-        counts = Counter(self.causes) + Counter({UNEXPLAINED: self.unexplained or 0})
+        counts = Counter(self.causes)
+        counts += Counter({UNEXPLAINED: self.unexplained or 0, NOT_EXAMINED: self.not_examined})
         return ", ".join(f"{number:,} {cause}" for cause, number in counts.most_common())
 
 
@@ -106,12 +109,14 @@ def why_lost(results: Iterable[RunResult | CellResult]) -> WhyLost:
     for result in asked:
         causes.update(result.causes)
     unexplained = sum(each.unexplained or 0 for each in asked)
-    lost = causes.total() + unexplained
+    not_examined = sum(each.not_examined or 0 for each in asked)
+    lost = causes.total() + unexplained + not_examined
     survivable = sum(each.survivable or 0 for each in asked)
     is_known = any(each.survivable is not None for each in asked)
     return WhyLost(
         causes=dict(causes.most_common()),
         unexplained=unexplained if asked else None,
+        not_examined=not_examined,
         survivable=survivable if is_known else None,
         survivable_rate=survivable / lost if is_known and lost else None,
     )

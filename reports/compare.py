@@ -375,6 +375,8 @@ def _outcome(one: RunView) -> Groups:
     causes = {cause: formatting.number(count) for cause, count in why.causes.items()}
     if why.why_known:
         causes["unexplained"] = formatting.number(why.unexplained)
+        if why.not_examined:
+            causes["not examined"] = formatting.number(why.not_examined)
         causes["would have survived with the longest log"] = formatting.number(why.survivable)
     return {"": first, **numbers, "why lost": causes, "availability": available}
 

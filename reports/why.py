@@ -13,7 +13,7 @@ from typing import Final
 from harness.history.documents import CONCLUSIVE, RunResult, read_result
 from harness.history.explanations import Chain, chains_of
 from harness.history.run_folder import RunDir
-from harness.protocols import Fact, Prevention
+from harness.protocols import NOT_EXAMINED, UNEXPLAINED, Fact, Prevention
 from reports import formatting
 
 _LINES_AT_MOST: Final = 12
@@ -123,7 +123,11 @@ class Why:
 
     @property
     def unexplained(self) -> int:
-        return sum(chain.writes for chain in self.chains if not chain.explained)
+        return sum(chain.writes for chain in self.chains if chain.cause == UNEXPLAINED)
+
+    @property
+    def not_examined(self) -> int:
+        return sum(chain.writes for chain in self.chains if chain.cause == NOT_EXAMINED)
 
     @property
     def open(self) -> tuple[Story, ...]:
@@ -217,8 +221,8 @@ def tried(before: RunDir, prevention: Prevention, after: RunDir) -> Trial:
     elif wrong:
         holds = False
         reason = f"{sum(c.writes for c in wrong):,} were lost all the same: {wrong[0].sentence}"
-    elif left and left.unexplained:
-        holds, reason = None, f"{left.unexplained:,} lost writes are unexplained"
+    elif left and (others := left.unexplained + left.not_examined):
+        holds, reason = None, f"{others:,} lost writes have no cause"
     else:
         holds, reason = True, f"{lost} were lost otherwise" if now.counts.lost else ""
     return Trial(

@@ -403,7 +403,7 @@ def _print(out: Output, of: str, chain: Chain) -> None:
     places = [] if chain.partition is None else [f"partition {chain.partition}"]
     places += [] if chain.first is None else [f"offsets {chain.first:,} to {chain.last:,}"]
     where = f" ({', '.join(places)})" if places else ""
-    style = "bold" if chain.explained else "bold red"
+    style = "bold red" if chain.bad else "bold"
     out.say(f"{of}{chain.writes:,} lost: {chain.sentence}{where}", style=style)
     for fact in chain.facts:
         at = "        " if fact.at_s is None else f"{fact.at_s:7.2f}s"

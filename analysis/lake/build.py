@@ -285,7 +285,7 @@ def _object(names: Iterable[str], row: Sequence[object]) -> str | None:
 Row = dict[str, Any]
 
 _NOTHING: Final = {field.name: None for field in fields(Counts)}
-_WHY: Final = ("unexplained", "survivable")
+_WHY: Final = ("unexplained", "not_examined", "survivable")
 
 
 def rows_of(table: schema.Table, source: Source, *, with_ops: bool) -> pa.Table:

@@ -83,6 +83,7 @@ def _measured() -> Iterator[Column]:
         yield Column(rate(field.name), REAL, _RATES[field.name])
     yield Column("causes", NUMBER_BY_TEXT, "of how many lost writes each cause is why")
     yield Column("unexplained", NUMBER, "lost writes that nothing explains; null: not asked")
+    yield Column("not_examined", NUMBER, "lost writes of runs without any log of a server")
     about = "lost writes that a node had which was up and was not elected; null: not asked"
     yield Column("survivable", NUMBER, about)
     for field in fields(Availability):

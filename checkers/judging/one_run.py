@@ -51,7 +51,9 @@ from harness.protocols import (
     DOUBTS,
     FAILED,
     INVALID,
+    NOT_EXAMINED,
     OUTCOME_DOUBTS,
+    UNEXPLAINED,
     UNKNOWN,
     VALID,
     Checker,
@@ -127,7 +129,8 @@ def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
         why = explained(rundir, examined.results.values())
         # Also what was not listed one by one, and the lost of a model that nobody explains.
         lost = document["counts"].get("lost") or 0
-        document |= {"causes": dict(why.causes), "unexplained": lost - sum(why.causes.values())}
+        document |= {"causes": dict(why.causes), **dict.fromkeys(_OTHERS.values(), 0)}
+        document[_OTHERS[why.others]] = lost - sum(why.causes.values())
         document["survivable"] = why.survivable
         document |= _removed(rundir, examined)
         document["not_lost"] = [asdict(e) for e in not_lost(rundir, [*examined.results.values()])]
@@ -397,6 +400,7 @@ def _document(
         "cautions": [],
         "causes": {},
         "unexplained": 0,
+        "not_examined": 0,
         "survivable": 0,
         "not_lost": [],
         "alarms": [],
@@ -416,10 +420,11 @@ def _timings(known: Mapping[str, Any], begun_s: float) -> Document:
 
 
 _NOTHING = {"attempted": 0, "acknowledged": 0, "lost": 0}
-_EXPLAINED = ("unexplained", "survivable")
+_OTHERS = {UNEXPLAINED: "unexplained", NOT_EXAMINED: "not_examined"}
+_EXPLAINED = (*_OTHERS.values(), "survivable")
 _OF_A_CELL = (
     *("verdict", "reason", "counter_examples", "doubts", "eligible", "complete"),
-    *("counts", "rates", "causes", "unexplained", "survivable"),
+    *("counts", "rates", "causes", *_EXPLAINED),
 )
 
 
@@ -478,7 +483,7 @@ def _by_cells(
     known = [answer.document for answer in answers.values() if answer.refused is None]
     cells = [
         {"name": name, "overrides": listed.get(name, {}).get("overrides") or {}}
-        | {key: answer.document[key] for key in _OF_A_CELL}
+        | {key: {"not_examined": 0, **answer.document}[key] for key in _OF_A_CELL}
         | {"leaders": answer.document.get("leaders") or []}
         | {"expect": requested.get(name, {}).get("expect")}
         for name, answer in answers.items()

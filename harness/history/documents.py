@@ -234,6 +234,7 @@ class CellResult:
     rates: Rates = Rates()
     causes: Mapping[str, Count] = field(default_factory=dict)
     unexplained: Count | None = None
+    not_examined: Count | None = None
     survivable: Count | None = None
     leaders: tuple[MetLeader, ...] = ()
 
@@ -359,7 +360,8 @@ class RunResult:
     fault; `None` for a run that holds cells, which have their own, and where it was not recorded.
     `cautions`: what the verdict does not say, though a reader may take it to. `causes`: why writes
     were lost, each with how many; `unexplained`: the lost ones that nothing explains, `None` where
-    it was not asked; `survivable`: those that a node had which was up and was not elected, so that
+    it was not asked; `not_examined`: those without a cause of a run without any log of a server;
+    `survivable`: those that a node had which was up and was not elected, so that
     electing the longest log would have kept them. `removed`: what nodes' logs lost, `None` where
     it was not copied. `alarms`: which published rules would have fired; `no_alarms`: why that is
     not known.
@@ -392,6 +394,7 @@ class RunResult:
     cautions: tuple[str, ...] = ()
     causes: Mapping[str, Count] = field(default_factory=dict)
     unexplained: Count | None = None
+    not_examined: Count | None = None
     survivable: Count | None = None
     removed: DoubleEntry | None = None
     not_lost: tuple[NotLost, ...] = ()

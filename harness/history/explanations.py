@@ -5,7 +5,8 @@ found without an acknowledgement, or more than once.
 
 At this border to `Target.explain` each lost write gets exactly one cause. A cause never changes a
 verdict, and a target that fails to explain leaves its run as it is: all of its lost writes are
-unexplained then, and say so.
+unexplained then, and say so. Where no log of a server was collected, as of a cluster that ackloss
+did not start, what has no cause was not examined: nothing speaks for or against any.
 """
 
 from __future__ import annotations
@@ -29,7 +30,16 @@ from harness.history.documents import LOST_KINDS, DoubleEntry, NotLost
 from harness.history.parquet_writer import numbers, packed, strings, values
 from harness.history.rows import bounds_ns, stored_target
 from harness.history.run_folder import SCHEMA_VERSION, RunDir
-from harness.protocols import NULL, UNEXPLAINED, CheckResult, Explanation, Fact, Removed, Target
+from harness.protocols import (
+    NOT_EXAMINED,
+    NULL,
+    UNEXPLAINED,
+    CheckResult,
+    Explanation,
+    Fact,
+    Removed,
+    Target,
+)
 from harness.protocols.explanations import LossEvent
 from harness.wrong_values import expected, first_of
 
@@ -39,11 +49,12 @@ _NEEDS: Final = frozenset({"kind", "value", "invoke_ns", "complete_ns"})
 
 @dataclass(frozen=True)
 class Explained:
-    """`causes`: how many lost writes have each, without the unexplained; `survivable`: how many a
-    node still had that was up and was not elected; `files`: what the run's folder holds of it, by
-    name."""
+    """`causes`: how many lost writes have each; `others`: what those without a cause are,
+    UNEXPLAINED or NOT_EXAMINED; `survivable`: how many a node still had that was up and was not
+    elected; `files`: what the folder of the run holds of it, by name."""
 
     causes: Mapping[str, int] = field(default_factory=dict)
+    others: str = UNEXPLAINED
     survivable: int = 0
     files: Mapping[str, bytes] = field(default_factory=dict)
 
@@ -55,17 +66,18 @@ def explained(rundir: RunDir, results: Iterable[CheckResult]) -> Explained:
         return Explained()
     if (target := stored_target(rundir)) is None:
         return Explained()
-    explanations = _complete(_asked(target, rundir, lost), lost["value"].to_pylist())
+    others, found = _asked(target, rundir, lost)
+    explanations = _complete(found, lost["value"].to_pylist(), others)
     causes: Counter[str] = Counter()
     for each in explanations:
         causes[each.cause] += len(each.values)
-    del causes[UNEXPLAINED]
+    del causes[others]
     files = {
         rundir.explanations.name: packed(rows_of(explanations)),
         rundir.chains.name: chains_document(explanations, target.causes, target.defects),
     }
     survivable = sum(min(each.survivors or 0, len(each.values)) for each in explanations)
-    return Explained(dict(causes.most_common()), survivable, files)
+    return Explained(dict(causes.most_common()), others, survivable, files)
 
 
 def lost_rows(
@@ -81,20 +93,24 @@ def lost_rows(
     return None
 
 
-def _asked(target: Target[Any], rundir: RunDir, lost: pa.Table) -> Sequence[Explanation]:
+def _asked(
+    target: Target[Any], rundir: RunDir, lost: pa.Table
+) -> tuple[str, Sequence[Explanation]]:
+    """What those without a cause are, and the explanations."""
+    others = UNEXPLAINED if rundir.logs() else NOT_EXAMINED
     try:
-        return list(target.explain(rundir.path, lost))
+        found = target.explain(rundir.path, lost)
+        return others, [replace(e, cause=others) if e.cause == UNEXPLAINED else e for e in found]
     except Exception as error:  # whatever a plug-in raises, the verdict stands
         why = f"explaining them failed: {type(error).__name__}: {error}"
         fact = Fact(kind="acknowledged", text=why, source="ackloss")
-        return [
-            Explanation(cause=UNEXPLAINED, values=tuple(lost["value"].to_pylist()), facts=(fact,))
-        ]
+        every = tuple(lost["value"].to_pylist())
+        return UNEXPLAINED, [Explanation(cause=UNEXPLAINED, values=every, facts=(fact,))]
 
 
-def _complete(found: Sequence[Explanation], lost: Sequence[int]) -> list[Explanation]:
-    """With every lost value in exactly one explanation: what is in none, or in several, is
-    unexplained, and what was not lost is left out."""
+def _complete(found: Sequence[Explanation], lost: Sequence[int], others: str) -> list[Explanation]:
+    """With every lost value in exactly one explanation: what is in none, or in several, has no
+    cause, and what was not lost is left out."""
     named = Counter(value for each in found for value in each.values)
     once = {value for value in lost if named[value] == 1}
     kept = [
@@ -102,7 +118,7 @@ def _complete(found: Sequence[Explanation], lost: Sequence[int]) -> list[Explana
         for each in found
     ]
     if left := tuple(value for value in lost if value not in once):
-        kept.append(Explanation(cause=UNEXPLAINED, values=left))
+        kept.append(Explanation(cause=others, values=left))
     return [each for each in kept if each.values]
 
 
@@ -116,8 +132,9 @@ class Chain(LossEvent):
     defect: bool = False
 
     @property
-    def explained(self) -> bool:
-        return self.cause != UNEXPLAINED
+    def bad(self) -> bool:
+        """Whether it needs a look: a defect, or evidence that does not suffice."""
+        return self.defect or self.cause == UNEXPLAINED
 
 
 _CHAINS: Final = TypeAdapter(tuple[Chain, ...])
@@ -147,7 +164,8 @@ def chains_document(
     chains = []
     for each in explanations:
         document: dict[str, Any] = {"cause": each.cause}
-        document["sentence"] = sentences.get(each.cause, _NOTHING)
+        nothing = _NOT_LOOKED if each.cause == NOT_EXAMINED else _NOTHING
+        document["sentence"] = sentences.get(each.cause, nothing)
         document |= {"writes": len(each.values), "defect": each.cause in defects}
         document |= asdict(replace(each, values=()))
         del document["values"]
@@ -157,6 +175,7 @@ def chains_document(
 
 
 _NOTHING: Final = "Nothing in the run's folder says why"
+_NOT_LOOKED: Final = "Not examined: no evidence of the servers was collected"
 
 
 def chains_of(rundir: RunDir) -> tuple[Chain, ...]:

@@ -38,6 +38,7 @@ from harness.protocols.clusters import NodeOutline as NodeOutline
 from harness.protocols.clusters import Order as Order
 from harness.protocols.clusters import Provider as Provider
 from harness.protocols.clusters import RunCluster as RunCluster
+from harness.protocols.explanations import NOT_EXAMINED as NOT_EXAMINED
 from harness.protocols.explanations import UNEXPLAINED as UNEXPLAINED
 from harness.protocols.explanations import Explanation as Explanation
 from harness.protocols.explanations import Fact as Fact

@@ -2,7 +2,7 @@
 
 A target explains the lost writes of a stored run (`Target.explain`): each gets exactly one cause,
 with the facts that it rests on. A cause never changes a verdict. What has none, or more than one,
-is `UNEXPLAINED`.
+is `UNEXPLAINED`; of a run without any log of a server it is `NOT_EXAMINED`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 UNEXPLAINED: Final = "unexplained"
 """The cause of a lost write that no evidence explains."""
+NOT_EXAMINED: Final = "not-examined"
+"""The same where no evidence of the servers was collected."""
 
 FactKind = Literal[
     "acknowledged",
