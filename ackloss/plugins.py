@@ -127,6 +127,7 @@ from harness.protocols.clock import RealClock as RealClock
 from harness.protocols.clock import RunClock as RunClock
 from harness.protocols.clusters import specs_of as specs_of
 from harness.protocols.explanations import ASYNCHRONOUS_CAUSES as ASYNCHRONOUS_CAUSES
+from harness.protocols.explanations import Waits as Waits
 from harness.protocols.faults import ClientNemesis as ClientNemesis
 from harness.protocols.faults import ClientState as ClientState
 from harness.protocols.faults import Crashes as Crashes
@@ -181,13 +182,12 @@ from harness.servers import await_none as await_none
 from harness.servers import await_processes as await_processes
 from harness.servers import compare_settings as compare_settings
 from harness.servers import connected as connected
+from harness.servers import fetched as fetched
 from harness.servers import in_turn as in_turn
 from harness.servers import limited as limited
-from harness.servers import scrape as scrape
+from harness.servers import scraped as scraped
 from harness.servers import setting_text as setting_text
 from harness.servers import shared_settings as shared_settings
-from harness.watching import Stream as Stream
-from harness.watching import Watches as Watches
 from workloads.append import increasing as increasing
 
 if TYPE_CHECKING:

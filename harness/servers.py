@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import http.client
-import itertools
 import json
 import re
 import shlex
@@ -19,9 +18,9 @@ import socket
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from contextlib import closing, suppress
 from pathlib import Path
+from select import select
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeVar
 
@@ -40,6 +39,7 @@ from harness.protocols import (
     FAIL,
     INFO,
     NODE_DATA,
+    NULL,
     OK,
     BlockingClient,
     Client,
@@ -61,7 +61,7 @@ from harness.protocols import (
     completion,
     raised,
 )
-from harness.protocols.explanations import MAJORITY_CAUSES, WITHOUT, Happened, Line, Remedy
+from harness.protocols.explanations import MAJORITY_CAUSES, WITHOUT, Happened, Line, Waits
 from harness.run.blocking import ThreadedClient
 from harness.run.call_limits import limited as limited
 
@@ -134,6 +134,10 @@ class ErrorAnswer(Exception):
     def __init__(self, code: int | str, text: str = "") -> None:
         super().__init__(f"{code}: {text}")
         self.code, self.text = code, text
+
+
+NO_ANSWER: Final = (NotSent, ErrorAnswer, OSError, http.client.HTTPException, ValueError)
+"""What the connections below raise where there is no answer, or one that cannot be read."""
 
 
 class ErrorRow(NamedTuple):
@@ -303,8 +307,8 @@ def connected(address: str, port: int, *, timeout_s: float, own: bool = False) -
 
 
 class JsonOverHttp:
-    """A connection over which JSON documents are posted, each once. `own`: see `connected`;
-    `headers` go with each request."""
+    """A connection over which JSON documents are sent, each once. `own`: see `connected`; `headers`
+    go with each request."""
 
     def __init__(
         self,
@@ -315,67 +319,83 @@ class JsonOverHttp:
         own: bool = False,
         headers: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self._headers = headers
+        self._headers, self._came = headers, b""
         self._http = http.client.HTTPConnection(address, port, timeout=timeout_s)
         self._http.sock = connected(address, port, timeout_s=timeout_s, own=own)
 
-    def post(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
-        """What the server answers. Raises ErrorAnswer for a status that is not 2xx, with its text;
-        OSError or HTTPException when there is no answer."""
-        made: dict[str, Any] = json.loads(self.ask("POST", path, json.dumps(document)))
-        return made
+    def begin(self, path: str, document: object = None, *, method: str = "POST") -> None:
+        """Send a request, without a document a GET, and do not wait for its answer."""
+        body = None if document is None else json.dumps(document)
+        self._http.request(method if body else "GET", path, body, dict(self._headers))
 
-    def get(self, path: str) -> str:
-        """A document of the server's, as text. Raises as `post` does."""
-        return self.ask("GET", path)
-
-    def ask(self, method: str, path: str, body: str | None = None) -> str:
-        """The text of the answer to any request. Raises as `post` does."""
-        self._http.request(method, path, body, dict(self._headers))
+    def ask(self, path: str, document: object = None, *, method: str = "POST") -> str:
+        """The text of the answer to such a request. Raises ErrorAnswer for a status that is not
+        2xx, with its text; OSError or HTTPException when there is no answer."""
+        self.begin(path, document, method=method)
         answer = self._http.getresponse()
         text = answer.read().decode(errors="replace")
         if answer.status // 100 != 2:
             raise ErrorAnswer(answer.status, text)
         return text
 
+    def post(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
+        """The document that answers another one. Raises as `ask` does."""
+        made: dict[str, Any] = json.loads(self.ask(path, document))
+        return made
+
+    def came(self, what: bytes, wait_s: float) -> int:
+        """Of an answer that goes on and on, such as a stream of changes, whether this has come
+        after this time at most; NULL: the connection ended before."""
+        with suppress(OSError):
+            while what not in self._came:
+                if not select([self._http.sock], [], [], wait_s)[0]:
+                    return 0
+                if not (more := self._http.sock.recv(65536)):
+                    return NULL
+                self._came += more
+            return 1
+        return NULL
+
     def close(self) -> None:
         """Disconnect."""
         self._http.close()
 
 
-def ask_json(
-    address: str, port: int, path: str, *, timeout_s: float, get: bool = False
-) -> dict[str, Any] | None:
-    """What a server answers to the harness, which posts nothing or gets; `None`: no answer."""
-    try:
-        connection = JsonOverHttp(address, port, timeout_s=timeout_s, own=True)
-    except NotSent:
-        return None
-    try:
-        if not get:
-            return connection.post(path, {})
-        found: dict[str, Any] = json.loads(connection.get(path))
-        return found
-    except (OSError, http.client.HTTPException, ValueError, ErrorAnswer):
-        return None
-    finally:
-        connection.close()
+def fetched(
+    address: str,
+    port: int,
+    path: str,
+    document: object = None,
+    *,
+    timeout_s: float,
+    method: str = "POST",
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """What a server answers to the harness, as `JsonOverHttp` has it."""
+    own = JsonOverHttp(address, port, timeout_s=timeout_s, own=True, headers=headers)
+    with closing(own) as connection:
+        return connection.ask(path, document, method=method)
+
+
+def ask_json(address: str, port: int, path: str, *request: object, timeout_s: float) -> Any:
+    """The same, of a GET or, with a document, a POST, as a document; `None`: no answer."""
+    with suppress(*NO_ANSWER):
+        return json.loads(fetched(address, port, path, *request, timeout_s=timeout_s))
+    return None
 
 
 _SERIES: Final = re.compile(r"(?m)^(\w+(?:\{[^}]*\})?) (\S+)")
 
 
-def scrape(
-    address: str, port: int, wanted: re.Pattern[str], *, timeout_s: float
-) -> dict[str, float]:
-    """The series whose names match, of those that a server exports for Prometheus (`/metrics`).
-    Raises as `JsonOverHttp` does."""
-    connection = JsonOverHttp(address, port, timeout_s=timeout_s, own=True)
-    try:
-        found = _SERIES.findall(connection.get("/metrics"))
-    finally:
-        connection.close()
-    return {name: float(value) for name, value in found if wanted.match(name)}
+def scraped(port: int, wanted: re.Pattern[str]) -> Callable[..., Mapping[str, float]]:
+    """The method `metrics` of a system whose servers export series for Prometheus (`/metrics`):
+    those whose names match."""
+
+    def metrics(self: object, node: Node, plan: Plan, *, timeout_s: float) -> Mapping[str, float]:  # noqa: ARG001
+        found = _SERIES.findall(fetched(node.address, port, "/metrics", timeout_s=timeout_s))
+        return {name: float(value) for name, value in found if wanted.match(name)}
+
+    return metrics
 
 
 # Settings that were requested and those that servers report.
@@ -407,6 +427,11 @@ def compare_settings(
         if not having:
             unreported.append(f"{place}: servers do not report it")
     return unreported
+
+
+def _at(plan: Plan, key: str) -> Any:
+    """What a plan has at a key."""
+    return functools.reduce(getattr, key.split("."), plan)
 
 
 def shared_settings(reported: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
@@ -477,7 +502,7 @@ class ServerSystem(Target[PlanT]):
     """The settings that have their own key in a plan, by name."""
     causes: ClassVar[Mapping[str, str]] = MAJORITY_CAUSES
     defects: ClassVar[frozenset[str]] = frozenset({WITHOUT})
-    event_lines: ClassVar[re.Pattern[bytes]] = re.compile(rb"(?!)")
+    events: ClassVar[re.Pattern[str]] = re.compile("(?!)")
     """The lines of servers' logs that `happened` reads; none by default."""
     object_lines: ClassVar[re.Pattern[str]] = re.compile("(?!)()")
     """What names an object in such a line, as its first group: it is read for that object alone."""
@@ -485,13 +510,10 @@ class ServerSystem(Target[PlanT]):
     """The key of a plan, and its value with which a server calls fsync before it acknowledges."""
     lacks: ClassVar[Mapping[str, Sequence[str]]] = {}
     """The keys of a plan that versions do not have."""
+    switch: ClassVar[tuple[str, str]] = ("false", "true")
+    """How servers write that a setting is off, and on."""
     changes_user: ClassVar[bool] = False
     """Whether its command begins as root and goes on as another user."""
-    confirms: ClassVar[str] = ""
-    """Where others copy whatever leads, the key of a plan with how many of them confirm a write
-    before it is acknowledged. Its causes are then PRIMARY_CAUSES."""
-    prevents: ClassVar[Mapping[str, Remedy]] = {}
-    """By cause, what would have kept writes from being lost."""
     voters: ClassVar[frozenset[str]] = frozenset()
     """The roles of servers with a vote; none: all have one."""
     either: ClassVar[Sequence[tuple[str, str]]] = (("report", "observe"), ("connect", "client"))
@@ -533,14 +555,13 @@ class ServerSystem(Target[PlanT]):
         `explain`: those of a server in their order, one server after the other."""
         return ()
 
-    def replicated(self, plan: Mapping[str, Any]) -> tuple[str, Any] | None:  # noqa: ARG002
-        """The key of a plan, and its value with which a leader acknowledges a write only once
-        others have it, where this plan.json has it otherwise; `None`: it always waits for them."""
-        return None
+    def matched(self, lines: Iterable[Line]) -> Iterator[tuple[Line, re.Match[str]]]:
+        """The lines that `events` matches, each with its match."""
+        return ((line, found) for line in lines if (found := self.events.search(line.text)))
 
-    def copies(self, plan: Mapping[str, Any]) -> bool:  # noqa: ARG002
-        """Whether the others copy whatever leads, also where it has less, by a plan.json."""
-        return bool(self.confirms)
+    def waits(self, plan: Mapping[str, Any]) -> Waits:  # noqa: ARG002
+        """Whom a leader waits for before it acknowledges a write, by a plan.json; see `causes`."""
+        return Waits()
 
     def is_ready(self, node: Node, plan: PlanT) -> bool:  # noqa: ARG002
         """Whether a server that reports a leader takes requests."""
@@ -554,8 +575,12 @@ class ServerSystem(Target[PlanT]):
         return {name: value for name, _, value in pairs}
 
     def wanted(self, plan: PlanT) -> Mapping[str, Any]:
-        """The settings that every server is started with, as far as the plan decides them."""
-        return plan.target.settings
+        """The settings that every server is started with, as far as the plan decides them: those
+        with their own key that the version has, and `target.settings`."""
+        lacked = self._lacked(plan)
+        own = {name: _at(plan, key) for name, key in self.setting_keys.items() if key not in lacked}
+        found = {**own, **plan.target.settings}
+        return {k: self.switch[v] if isinstance(v, bool) else v for k, v in found.items()}
 
     # What has a default, and may be overridden all the same.
 
@@ -568,9 +593,12 @@ class ServerSystem(Target[PlanT]):
                     key=f'target.settings."{key}"',
                     hint=f"there are: {', '.join(self.settings)}",
                 )
-        if not self.cell_keys and getattr(plan.target, "object", OBJECT) != OBJECT:
-            raise PlanError("it has one object only", key="target.object", hint="leave it out")
         self.source.version(plan.target.version)
+        for key in self._lacked(plan):
+            section, _, name = key.rpartition(".")
+            if _at(plan, key) != type(_at(plan, section)).model_fields[name].default:
+                having = " ".join(filter(None, (self.plugin, plan.target.version)))
+                raise PlanError(f"{having} has no such setting", key=key, hint="leave it out")
         load: Any = plan.workload
         if registry.model_of(load.name) == WATCH.name and load.processes > load.clients:
             raise PlanError(
@@ -578,6 +606,11 @@ class ServerSystem(Target[PlanT]):
                 key="workload.clients",
                 hint=f"set it to workload.processes ({load.processes})",
             )
+
+    def _lacked(self, plan: PlanT) -> Sequence[str]:
+        """The keys that its version does not have, nor a system without cells."""
+        lacked = self.lacks.get(plan.target.version or "", ())
+        return lacked if self.cell_keys else (*lacked, "target.object")
 
     def warnings(self, plan: PlanT) -> list[str]:
         """About two servers: a majority of them is both."""
@@ -590,7 +623,8 @@ class ServerSystem(Target[PlanT]):
 
     def names(self, plan: PlanT) -> list[str]:
         """n1, n2 ..."""
-        return [f"n{number}" for number in range(1, plan.replicas + 1)]
+        target: Any = plan.target
+        return [f"n{number}" for number in range(1, target.nodes + 1)]
 
     def prepare(self, plan: PlanT, say: Callable[[str], None]) -> Ingredients:
         """The image that the plan names, or the one with the server's packages."""
@@ -664,9 +698,24 @@ class ServerSystem(Target[PlanT]):
 
         return [spec(server) for server in servers]
 
+    def create(self, cluster: Cluster, plan: PlanT) -> None:
+        """Create what clients write to, where that is no part of the write: tried again until it
+        raises nothing."""
+
     def bring_up(self, cluster: Cluster, plan: PlanT, *, timeout_s: float) -> None:
-        """Every server is ready and in sync with the one leader that all of them report."""
-        await_none(cluster, lambda: self._missing(cluster, plan), time.monotonic() + timeout_s)
+        """What clients write to is created, and every server is ready and in sync with the one
+        leader that all of them report."""
+        deadline = time.monotonic() + timeout_s
+
+        def uncreated() -> str | None:
+            try:
+                self.create(cluster, plan)
+            except NO_ANSWER as failed:
+                return f"what clients write to is not created: {failed}"
+            return None
+
+        await_none(cluster, uncreated, deadline)
+        await_none(cluster, lambda: self._missing(cluster, plan), deadline)
 
     def _missing(self, cluster: Cluster, plan: PlanT) -> str | None:
         leaders = set[str]()
@@ -834,27 +883,26 @@ class ServerSystem(Target[PlanT]):
     def explain(self, folder: Path, lost: pa.Table) -> list[Explanation]:
         """By who was elected, with which log: see `harness.history.autopsy`."""
         from harness.faults.journal import windows
-        from harness.history.autopsy import Autopsy, Promotions  # imports pyarrow
+        from harness.history.autopsy import Autopsy, Promotions, in_order  # imports pyarrow
         from harness.history.run_folder import RunDir
 
         rundir = RunDir(folder)
         faults = windows(rundir.faults)
-        found = self.happened(self.lines(rundir, faults))
-        events, count = sorted(found, key=lambda event: event.at_s), itertools.count(1)
-        events = [replace(e, epoch=next(count)) if e.epoch < 0 else e for e in events]
+        events = in_order(self.happened(self.lines(rundir, faults)))
         plan = rundir.read_json(rundir.plan)
         lacks = self.lacks.get(plan["target"].get("version"), ())
         synced = self.synced if self.synced[0] not in lacks else ServerSystem.synced
-        known = (rundir, lost, faults, events, synced, self.replicated(plan), self.prevents)
-        found_by = Promotions(*known, self.confirms) if self.copies(plan) else Autopsy(*known)
-        return found_by.explanations()
+        waits = self.waits(plan)
+        found_by = Promotions if waits.copied else Autopsy
+        return found_by(rundir, lost, faults, events, synced, waits).explanations()
 
     def lines(self, rundir: RunDir, faults: Sequence[FaultWindow]) -> Iterator[Line]:
         """The lines that `happened` reads of servers' logs, without those of other objects."""
         from harness.history.autopsy import lines_of  # imports pyarrow
 
         own = rundir.read_json(rundir.plan)["target"].get("object", OBJECT)
-        for line in lines_of(rundir, self.event_lines, faults):
+        wanted = re.compile(self.events.pattern.encode())
+        for line in lines_of(rundir, wanted, faults):
             named = self.object_lines.search(line.text)
             if named is None or named[1] == own:
                 yield line
@@ -866,6 +914,9 @@ class ServerSystem(Target[PlanT]):
 
     def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
         """The settings of every server."""
+        with suppress(Exception):  # a plan of a later version
+            own: Any = type(self).plan.model_validate(plan)
+            return {"server": self.wanted(own)}
         return {"server": (plan.get("target") or {}).get("settings") or {}}
 
 

@@ -12,6 +12,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
@@ -20,7 +21,7 @@ from pydantic import Field
 from harness.images.recipe import Debian, GoModule, Source
 from harness.models.micro_ops import Read, Step
 from harness.plan import Plan, Slug
-from harness.protocols import FAIL, NODE_DATA, NULL, STORED, Happened, Line, Node
+from harness.protocols import FAIL, NODE_DATA, NULL, STORED, Happened, Line
 from harness.servers import (
     CLIENT_KEYS,
     DIFFERS,
@@ -35,10 +36,9 @@ from harness.servers import (
     ServerTargetPlan,
     ServerWorkloadPlan,
     ask_json,
-    scrape,
+    scraped,
     setting_text,
 )
-from harness.watching import Stream, Watches
 
 CLIENT_PORT, PEER_PORT = 2379, 2380
 
@@ -89,6 +89,11 @@ ERRORS: Final = (
 changed`, leave it open: the request may have been replicated, or may be yet."""
 
 
+_EVENTS: Final = b'"events":'
+"""What a stream of changes has in it once there was one."""
+_NUMBERS: Final = count()
+
+
 def _encoded(word: object) -> str:
     return b64encode(str(word).encode()).decode()
 
@@ -103,12 +108,12 @@ class EtcdClient(KeyValueClient):
     errors: ClassVar[Sequence[ErrorRow]] = ERRORS
 
     def __init__(self, address: str, plan: EtcdPlan) -> None:
-        timeout_s = plan.workload.request_ms / 1000
-        self._http = JsonOverHttp(address, CLIENT_PORT, timeout_s=timeout_s)
+        self._limit_s = plan.workload.request_ms / 1000
+        self._connected = partial(JsonOverHttp, address, CLIENT_PORT, timeout_s=self._limit_s)
+        self._http = self._connected()
         self._serializable = plan.workload.read == "serializable"
         self._object = plan.target.object
-        watched = partial(Stream, address, CLIENT_PORT, "/v3/watch", limit_s=timeout_s)
-        self._watches = Watches(self._look, self._changes, watched, limit_s=timeout_s)
+        self._watches, self._number = dict[str, tuple[int, JsonOverHttp]](), next(_NUMBERS)
 
     def _post(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -138,11 +143,23 @@ class EtcdClient(KeyValueClient):
         (found,) = self._range(key=self._name(key)) or [{}]
         return int(found.get("mod_revision", 0)), int(_decoded(found["value"])) if found else NULL
 
-    def _changes(self, key: str, revision: int) -> Mapping[str, Any]:
-        return {"create_request": {"key": self._name(key), "start_revision": revision + 1}}
-
     def watch(self, key: str) -> tuple[int, tuple[int, ...]]:
-        return self._watches.watch(key)
+        """A change and its event come by two connections, in no order. So a client that has read a
+        change waits for the event: once the server has answered again after the time limit of a
+        request, and there is still none, there will be none."""
+        since, before = self._watches.get(key, (NULL, None))
+        notified = before.came(_EVENTS, 0) if before else NULL
+        revision, value = self._look(key)
+        if before and revision > since:
+            if not before.came(_EVENTS, self._limit_s):
+                self._look(key)
+            notified = before.came(_EVENTS, self._limit_s)
+        if before:
+            before.close()
+        wanted = {"key": self._name(key), "start_revision": revision + 1}
+        self._watches[key] = revision, self._connected()
+        self._watches[key][1].begin("/v3/watch", {"create_request": wanted})
+        return revision, (value, notified, self._number)
 
     def delete(self, key: str) -> None:
         self._post("deleterange", {"key": self._name(key)})
@@ -193,16 +210,13 @@ class EtcdClient(KeyValueClient):
         return reads
 
     def close(self) -> None:
-        self._http.close()
-        self._watches.close()
+        for connection in (self._http, *(watch for _, watch in self._watches.values())):
+            connection.close()
 
 
 _METRICS: Final = re.compile(
     r"etcd_server_(?!\w+_bucket)|etcd_network_peer_sent_failures_total|etcd_disk_\w+_(?:count|sum)\b"
 )
-_STARTS: Final = re.compile(r"starting (?:local )?member")
-_VOTE: Final = re.compile(r" \[logterm: (\d+), index: (\d+)[^]]*\] \w.* at term (\d+)")
-_LEADS: Final = re.compile(r" became leader at term (\d+)")
 
 
 @dataclass(frozen=True)
@@ -232,9 +246,12 @@ class Etcd(ServerSystem[EtcdPlan]):
     )
     synced: ClassVar[tuple[str, Any]] = ("target.settings.unsafe-no-fsync", False)
     alarms: ClassVar[Path | None] = Path(__file__).parent / "etcd_alarms.toml"
-    event_lines: ClassVar[re.Pattern[bytes]] = re.compile(
-        rb"starting (?:local )?member|\[logterm: |became leader at term"
+    events: ClassVar[re.Pattern[str]] = re.compile(
+        r"starting (?:local )?member| became leader at term (?P<leads>\d+)"
+        r"| \[logterm: (?P<term>\d+), index: (?P<index>\d+)[^]]*\] \w.* at term (?P<now>\d+)"
     )
+    connect = EtcdClient
+    metrics = scraped(CLIENT_PORT, _METRICS)
     starters: ClassVar[Mapping[str, str]] = {
         "safe": """
 nodes = 3
@@ -263,8 +280,8 @@ read = "linearizable"            # or "serializable": as one server has it
 
     def report(self, address: str, *, timeout_s: float) -> Report | None:
         """A server reports its leader by a number, of which the list of members has the name."""
-        status = ask_json(address, CLIENT_PORT, "/v3/maintenance/status", timeout_s=timeout_s)
-        members = ask_json(address, CLIENT_PORT, "/v3/cluster/member/list", timeout_s=timeout_s)
+        ask = partial(ask_json, address, CLIENT_PORT, timeout_s=timeout_s)
+        status, members = ask("/v3/maintenance/status", {}), ask("/v3/cluster/member/list", {})
         if status is None or members is None:
             return None
         names = {each["ID"]: each.get("name") for each in members["members"]}
@@ -274,30 +291,14 @@ read = "linearizable"            # or "serializable": as one server has it
             position=int(status["raftAppliedIndex"]),
         )
 
-    def metrics(self, node: Node, plan: EtcdPlan, *, timeout_s: float) -> Mapping[str, float]:
-        """What a server exports of its elections, proposals, peers and disk."""
-        del plan
-        return scrape(node.address, CLIENT_PORT, _METRICS, timeout_s=timeout_s)
-
-    def connect(self, address: str, plan: EtcdPlan) -> EtcdClient:
-        """One connection of the workload."""
-        return EtcdClient(address, plan)
-
     def happened(self, lines: Iterable[Line]) -> Iterator[Happened]:
         """Its first vote tells where the log of a server ends that was started, unless the leader
         had already sent it more. A revision is lower than the index of its entry."""
-        started, ends = dict[str, Line](), dict[str, int]()
-        for line in lines:
-            if _STARTS.search(line.text):
-                started[line.node] = line
-            elif (vote := _VOTE.search(line.text)) and int(vote[1]) < int(vote[3]):
-                ends[line.node] = end = int(vote[2])
-                if (start := started.pop(line.node, None)) is not None:
-                    text = f"started with a log that ended at index {end:,}"
-                    yield Happened(kind="starts", line=start, text=text, end=end)
-            elif leads := _LEADS.search(line.text):
-                known, text = ends.get(line.node), f"was elected in term {leads[1]}"
-                text += "" if known is None else f" with a log that ended at index {known:,}"
-                yield Happened(kind="leads", line=line, text=text, end=known, epoch=int(leads[1]))
-        for start in started.values():
-            yield Happened(kind="starts", line=start, text="started")
+        for line, found in self.matched(lines):
+            if term := found["leads"]:
+                yield line.event("leads", f"was elected in term {term}", epoch=int(term))
+            elif not found["index"]:
+                yield line.event("begins", "started")
+            elif int(found["term"]) < int(found["now"]):
+                end = int(found["index"])
+                yield line.event("ends", f"index {end:,}", end=end)

@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from itertools import count, cycle
+from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
@@ -50,15 +50,11 @@ from harness.servers import (
     ServerTargetPlan,
     ServerWorkloadPlan,
     ask_json,
-    await_none,
     connected,
 )
 
 CLIENT_PORT, ROUTE_PORT, MONITOR_PORT = 4222, 6222, 8222
 STREAM: Final = "ackloss"
-DEFAULT_SYNC: Final = "2m"
-DEBIAN: Final = "2.9"
-"""Debian's version: before `sync_interval`, and before servers report terms."""
 
 
 class NatsTargetPlan(ServerTargetPlan):
@@ -66,7 +62,7 @@ class NatsTargetPlan(ServerTargetPlan):
 
     system: Slug = Field("nats", description="The system under test, a plug-in in targets/.")
     sync_interval: str = Field(
-        DEFAULT_SYNC,
+        "2m",
         pattern=r"^(always|[1-9]\d{0,5}(ms|s|m))$",
         description="How often a server calls fsync; `always`: before it acknowledges.",
     )
@@ -240,8 +236,6 @@ def _consumed(connection: Connection, made: Mapping[str, Any]) -> Log:
     return Log(0, records[-1][0] + 1 if records else 0, records)
 
 
-_LEADS: Final = re.compile(r"new stream leader for '\$G > ackloss'")
-_RESTORED: Final = re.compile(r"Restored ([\d,]+) messages? for stream '\$G > ackloss'")
 _SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60}
 _METRICS: Final = ("cpu", "mem", "connections", "routes", "slow_consumers", "in_msgs", "out_msgs")
 
@@ -259,17 +253,20 @@ class Nats(ServerSystem[NatsPlan]):
         versions={"2.15.1": "8595a93c4e85df893ce394f6570781730775d3c793e199da8f5131ca97147b79"},
         others=(
             GoModule("github.com/nats-io/nats-server/v2", "nats-server", {"2.12.1": ""}),
-            Debian("nats-server", "nats-server", {DEBIAN: ""}),
+            # Debian's is from before `sync_interval`, and before servers report terms.
+            Debian("nats-server", "nats-server", {"2.9": ""}),
         ),
     )
     ports: ClassVar[tuple[int, ...]] = (CLIENT_PORT, ROUTE_PORT, MONITOR_PORT)
     setting_keys: ClassVar[Mapping[str, str]] = {"sync_interval": "target.sync_interval"}
     synced: ClassVar[tuple[str, Any]] = ("target.sync_interval", "always")
-    lacks: ClassVar[Mapping[str, Sequence[str]]] = {DEBIAN: ("target.sync_interval",)}
+    lacks: ClassVar[Mapping[str, Sequence[str]]] = {"2.9": ("target.sync_interval",)}
     alarms: ClassVar[Path | None] = Path(__file__).parent / "nats_alarms.toml"
-    event_lines: ClassVar[re.Pattern[bytes]] = re.compile(
-        rb"new stream leader for '|messages? for stream '|Starting nats-server"
+    events: ClassVar[re.Pattern[str]] = re.compile(
+        r"Starting nats-server|(?P<leads>new stream leader for '\$G > ackloss')"
+        r"|Restored (?P<messages>[\d,]+) messages? for stream '\$G > ackloss'"
     )
+    connect = NatsClient
     starters: ClassVar[Mapping[str, str]] = {
         "safe": """
 nodes = 3
@@ -294,16 +291,6 @@ name = "append"
                 key="stream.replicas",
                 hint=f"use 1 or {plan.target.nodes}",
             )
-        if plan.target.version == DEBIAN and plan.target.sync_interval != DEFAULT_SYNC:
-            raise PlanError(
-                f"NATS {DEBIAN} has no such setting",
-                key="target.sync_interval",
-                hint="leave it out, or use another version",
-            )
-
-    def names(self, plan: NatsPlan) -> list[str]:
-        """n1, n2 ..., with the stream or without."""
-        return [f"n{number}" for number in range(1, plan.target.nodes + 1)]
 
     def replicas(self, plan: Mapping[str, Any]) -> int:
         """Of the stream."""
@@ -330,10 +317,6 @@ name = "append"
             lines.append(f"cluster {{name: c, listen: {listen}, routes: [{', '.join(routes)}]}}")
         return {"nats.conf": "\n".join([*lines, ""]).encode()}
 
-    def wanted(self, plan: NatsPlan) -> Mapping[str, Any]:
-        """When servers call fsync."""
-        return {} if plan.target.version == DEBIAN else {"sync_interval": plan.target.sync_interval}
-
     def reported(self, node: Node, plan: NatsPlan) -> Mapping[str, str]:
         """A server reports it in nanoseconds."""
         config = (_monitor(node.address, "jsz", timeout_s=2.0) or {}).get("config", {})
@@ -346,27 +329,18 @@ name = "append"
         same = unit in _SECONDS and int(number) * _SECONDS[unit] == seconds
         return {"sync_interval": wanted if same else f"{seconds:g}s"}
 
-    def bring_up(self, cluster: Cluster, plan: NatsPlan, *, timeout_s: float) -> None:
-        """The stream is created as soon as a leader of the metadata answers."""
-        deadline, turns = time.monotonic() + timeout_s, cycle(cluster.nodes.values())
-
-        def missing() -> str | None:
-            try:
-                with closing(Connection(next(turns).address, timeout_s=5, own=True)) as connection:
-                    connection.api(
-                        f"STREAM.CREATE.{STREAM}",
-                        name=STREAM,
-                        subjects=[f"{STREAM}.*"],
-                        num_replicas=plan.replicas,
-                        storage="file",
-                        retention="limits",
-                    )
-            except (NotSent, ErrorAnswer, OSError) as failed:
-                return f"the stream could not be created: {failed}"
-            return None
-
-        await_none(cluster, missing, deadline)
-        super().bring_up(cluster, plan, timeout_s=deadline - time.monotonic())
+    def create(self, cluster: Cluster, plan: NatsPlan) -> None:
+        """The stream, as soon as a leader of the metadata answers."""
+        server = secrets.choice([*cluster.nodes.values()])
+        with closing(Connection(server.address, timeout_s=5, own=True)) as connection:
+            connection.api(
+                f"STREAM.CREATE.{STREAM}",
+                name=STREAM,
+                subjects=[f"{STREAM}.*"],
+                num_replicas=plan.replicas,
+                storage="file",
+                retention="limits",
+            )
 
     def is_ready(self, node: Node, plan: NatsPlan) -> bool:
         """Whether it has the stream."""
@@ -406,10 +380,6 @@ name = "append"
                 return NodeView(answered_by=node.name)
         return super().observe(node, plan, timeout_s=timeout_s)
 
-    def connect(self, address: str, plan: NatsPlan) -> NatsClient:
-        """One connection of the workload."""
-        return NatsClient(address, plan)
-
     def read_log(self, node: Node, partition: int, plan: NatsPlan, *, timeout_s: float) -> Log:
         """Through a consumer on this server."""
         del partition  # there is one
@@ -443,16 +413,16 @@ name = "append"
         """A server logs no term. It restores what it has before it takes part; without such a line
         it has nothing of the stream."""
         started = dict[str, Line]()
-        for line in lines:
-            if "Starting nats-server" in line.text:
+        for line, found in self.matched(lines):
+            if found["leads"]:
+                yield line.event("leads", "began to lead the stream", epoch=-1)
+            elif found["messages"]:
+                started.pop(line.node, None)
+                yield _started(line, int(found["messages"].replace(",", "")))
+            else:
                 if (before := started.pop(line.node, None)) is not None:
                     yield _started(before, 0)
                 started[line.node] = line
-            elif restored := _RESTORED.search(line.text):
-                started.pop(line.node, None)
-                yield _started(line, int(restored[1].replace(",", "")))
-            elif _LEADS.search(line.text):
-                yield Happened(kind="leads", line=line, text="began to lead the stream", epoch=-1)
         for line in started.values():
             yield _started(line, 0)
 
@@ -461,19 +431,13 @@ name = "append"
         replicas = (plan.get("stream") or {}).get("replicas")
         return [*super().size(plan), *([f"R{replicas}"] if replicas else [])]
 
-    def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-        """When servers call fsync."""
-        target = plan.get("target") or {}
-        return {"server": {"sync_interval": target.get("sync_interval", DEFAULT_SYNC)}}
-
     def decisive(self) -> Sequence[tuple[str, str]]:
         """Whether an acknowledged message is on disk."""
         return (("server", "sync_interval"),)
 
 
 def _started(line: Line, messages: int) -> Happened:
-    text = f"started with {messages:,} messages in the stream"
-    return Happened(kind="starts", line=line, text=text, end=messages)
+    return line.event("starts", f"started with {messages:,} messages in the stream", end=messages)
 
 
 _JSZ: Final = "jsz?accounts=1&streams=1&raft=1"
@@ -481,7 +445,8 @@ _JSZ: Final = "jsz?accounts=1&streams=1&raft=1"
 
 def _monitor(address: str, path: str, *, timeout_s: float) -> dict[str, Any] | None:
     """What a server's monitoring answers, which asks no other server."""
-    return ask_json(address, MONITOR_PORT, f"/{path}", timeout_s=timeout_s)
+    found: dict[str, Any] | None = ask_json(address, MONITOR_PORT, f"/{path}", timeout_s=timeout_s)
+    return found
 
 
 def _stream_of(jsz: Mapping[str, Any]) -> Mapping[str, Any] | None:

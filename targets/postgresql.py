@@ -39,7 +39,7 @@ from harness.protocols import (
     completion,
     raised,
 )
-from harness.protocols.explanations import ASYNCHRONOUS_CAUSES
+from harness.protocols.explanations import ASYNCHRONOUS_CAUSES, Waits
 from harness.registry import model_of
 from harness.run.blocking import ThreadedClient
 from harness.run.cells import cell_plans
@@ -60,7 +60,7 @@ from harness.servers import (
     ask_json,
     in_turn,
     limited,
-    scrape,
+    scraped,
     setting_text,
 )
 
@@ -302,15 +302,7 @@ _APPEND: Final = (
 )
 
 
-def _switch(value: Any) -> Any:
-    """A value as PostgreSQL reports it."""
-    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
-
-
 _METRICS: Final = re.compile(r"patroni_(?!version|postgres_server_version|postmaster_start_time)")
-_ENDS: Final = re.compile(r"(?:invalid record length|redo done) at ([0-9A-F]+/[0-9A-F]+)")
-_DIVERGED: Final = re.compile(r"servers diverged at WAL location ([0-9A-F]+/[0-9A-F]+)")
-_TIMELINE: Final = re.compile(r"selected new timeline ID: (\d+)")
 
 
 def _lsn(text: str) -> int:
@@ -352,10 +344,14 @@ class Postgresql(ServerSystem[PostgresqlPlan]):
         "synchronous_mode_strict": "target.synchronous",
     }
     causes: ClassVar[Mapping[str, str]] = ASYNCHRONOUS_CAUSES
-    event_lines: ClassVar[re.Pattern[bytes]] = re.compile(
-        rb"initialized a new cluster|starting PostgreSQL|started streaming WAL|redo done at"
-        rb"|invalid record length at|selected new timeline ID|servers diverged at"
+    events: ClassVar[re.Pattern[str]] = re.compile(
+        r"initialized a new cluster|(?P<begins>starting PostgreSQL)"
+        r"|(?P<follows>started streaming WAL)|selected new timeline ID: (?P<timeline>\d+)"
+        r"|(?:invalid record length|redo done) at (?P<end>[0-9A-F]+/[0-9A-F]+)"
+        r"|servers diverged at WAL location (?P<cut>[0-9A-F]+/[0-9A-F]+)"
     )
+    switch: ClassVar[tuple[str, str]] = ("off", "on")
+    metrics = scraped(REST_PORT, _METRICS)
     cell_keys: ClassVar[tuple[str, ...]] = (
         *(f"workload.{key}" for key in ("isolation", "read", "on_timeout")),
         *CLIENT_KEYS,
@@ -385,15 +381,9 @@ name = "set"
 
     def wanted(self, plan: PostgresqlPlan) -> dict[str, Any]:
         """Those of PostgreSQL, and those of Patroni that all servers share."""
-        target = plan.target
-        return {
-            **{name: _switch(value) for name, value in target.settings.items()},
-            "ttl": target.ttl,
-            "loop_wait": target.loop_wait,
-            "retry_timeout": target.retry_timeout,
-            "synchronous_mode": target.synchronous != "off",
-            "synchronous_mode_strict": target.synchronous == "strict",
-        }
+        mode = plan.target.synchronous
+        of_mode = {"synchronous_mode": mode != "off", "synchronous_mode_strict": mode == "strict"}
+        return {**super().wanted(plan), **of_mode}
 
     def beside(self, server: Server, plan: PostgresqlPlan) -> list[list[str]]:
         """A member of etcd."""
@@ -429,10 +419,9 @@ name = "set"
 
     def files(self, server: Server, plan: PostgresqlPlan) -> dict[str, bytes]:
         """Patroni's configuration, as JSON, which is YAML too."""
-        settings = {name: _switch(value) for name, value in plan.target.settings.items()}
-        names = (name for name in self.setting_keys)
-        shared = {name: self.wanted(plan)[name] for name in names}
-        parameters = {"max_connections": 200, **settings}
+        wanted = self.wanted(plan)
+        shared = {name: wanted.pop(name) for name in self.setting_keys}
+        parameters = {"max_connections": 200, **wanted}
         document = {
             "scope": "ackloss",
             "name": server.name,
@@ -487,41 +476,29 @@ name = "set"
     def happened(self, lines: Iterable[Line]) -> Iterator[Happened]:
         """Where the log of a server ends, it says when it starts and before it is promoted: one
         that replays more says where its last record begins. pg_rewind says where it cut."""
-        started, ends = dict[str, Line](), dict[str, int]()
-        for line in lines:
-            if "starting PostgreSQL" in line.text:
-                started[line.node] = line
-            elif "started streaming WAL" in line.text:
-                if (start := started.pop(line.node, None)) is not None:
-                    yield Happened(kind="starts", line=start, text="started")
-            elif end := _ENDS.search(line.text):
-                ends[line.node] = _lsn(end[1])
-                if (start := started.pop(line.node, None)) is not None:
-                    text = f"started with a log that ended at {end[1]}"
-                    yield Happened(kind="starts", line=start, text=text, end=_lsn(end[1]))
-            elif diverged := _DIVERGED.search(line.text):
-                text = f"threw away what its log had after {diverged[1]} (pg_rewind)"
-                yield Happened(kind="cut", line=line, text=text, end=_lsn(diverged[1]))
+        for line, found in self.matched(lines):
+            if found["begins"]:
+                yield line.event("begins", "started")
+            elif found["follows"]:
+                yield line.event("follows", "went on with what the leader sends")
+            elif end := found["end"]:
+                yield line.event("ends", end, end=_lsn(end))
+            elif cut := found["cut"]:
+                text = f"threw away what its log had after {cut} (pg_rewind)"
+                yield line.event("cut", text, end=_lsn(cut))
+            elif timeline := found["timeline"]:
+                yield line.event(
+                    "leads", f"was promoted to timeline {timeline}", epoch=int(timeline)
+                )
             else:
-                timeline = _TIMELINE.search(line.text)
-                epoch, known = int(timeline[1]) if timeline else 1, ends.get(line.node)
-                text = f"was promoted to timeline {epoch}"
-                if timeline is None:
-                    text, known = "created the database, on timeline 1", None
-                elif known is not None:
-                    text += f" with a log that ended at {known >> 32:X}/{known & 0xFFFFFFFF:X}"
-                yield Happened(kind="leads", line=line, text=text, end=known, epoch=epoch)
-        for start in started.values():
-            yield Happened(kind="starts", line=start, text="started")
+                yield line.event("leads", "created the database, on timeline 1", epoch=1)
 
-    def replicated(self, plan: Mapping[str, Any]) -> tuple[str, Any] | None:
+    def waits(self, plan: Mapping[str, Any]) -> Waits:
         """Standbys lag unless they are synchronous, or where a client ends the wait for them. With
         `on`, Patroni may turn the wait off."""
         if plan["target"]["synchronous"] == "off":
-            return "target.synchronous", "strict"
-        return (
-            ("workload.on_timeout", "cut") if plan["workload"]["on_timeout"] == "cancel" else None
-        )
+            return Waits(("target.synchronous", "strict"))
+        return Waits(("workload.on_timeout", "cut"))
 
     def reported(self, node: Node, plan: PostgresqlPlan) -> dict[str, str]:
         """What PostgreSQL uses, and what Patroni has in etcd."""
@@ -543,11 +520,6 @@ name = "set"
         is_synchronous = any(each["sync_state"] != "async" for each in standbys)
         return own.get("role") != "primary" or is_synchronous or not awaited
 
-    def metrics(self, node: Node, plan: PostgresqlPlan, *, timeout_s: float) -> Mapping[str, float]:
-        """What Patroni exports of its server and its lease."""
-        del plan
-        return scrape(node.address, REST_PORT, _METRICS, timeout_s=timeout_s)
-
     def client(self, cluster: Cluster, plan: PostgresqlPlan) -> Client:
         """Each client has all servers, and begins with another one: libpq takes the first that
         takes writes, so that some stay with an isolated leader."""
@@ -568,4 +540,5 @@ name = "set"
 
 def _ask(address: str, path: str, *, timeout_s: float) -> dict[str, Any] | None:
     """What Patroni answers to the harness; `None` if it does not."""
-    return ask_json(address, REST_PORT, path, timeout_s=timeout_s, get=True)
+    found: dict[str, Any] | None = ask_json(address, REST_PORT, path, timeout_s=timeout_s)
+    return found

@@ -17,9 +17,8 @@ import threading
 import time
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from urllib.parse import quote
@@ -40,12 +39,11 @@ from harness.protocols import (
     NodeView,
     PartitionView,
 )
-from harness.protocols.explanations import MAJORITY_CAUSES, Remedy
+from harness.protocols.explanations import MAJORITY_CAUSES, Remedy, Waits
 from harness.servers import (
     CLIENT_KEYS,
     ErrorAnswer,
     ErrorRow,
-    JsonOverHttp,
     KeyValueClient,
     Log,
     NotSent,
@@ -54,9 +52,9 @@ from harness.servers import (
     ServerSystem,
     ServerTargetPlan,
     addresses_of,
-    await_none,
+    fetched,
     limited,
-    scrape,
+    scraped,
     setting_text,
 )
 
@@ -266,13 +264,8 @@ _LOGIN: Final = {"Authorization": f"Basic {b64encode(b'guest:guest').decode()}"}
 def api(address: str, path: str, *, timeout_s: float, put: Any = None) -> Any:
     """What a server's management API answers to the harness, or to a document that is put there.
     Raises NotSent, ErrorAnswer, OSError or HTTPException."""
-    connection = JsonOverHttp(address, HTTP_PORT, timeout_s=timeout_s, own=True, headers=_LOGIN)
-    try:
-        if put is not None:
-            return connection.ask("PUT", path, json.dumps(put))
-        return json.loads(connection.get(path))
-    finally:
-        connection.close()
+    how: Any = {"timeout_s": timeout_s, "method": "PUT", "headers": _LOGIN}
+    return json.loads(fetched(address, HTTP_PORT, path, put, **how) or "null")
 
 
 def asked(address: str, path: str, *, timeout_s: float) -> Any:
@@ -301,12 +294,16 @@ def _erlang_name(address: str) -> str:
 
 
 UNSYNCED, HEALED = "promoted-unsynchronised", "restarted-by-autoheal"
+_WHEN_SYNCED: Final = Remedy(
+    "queue.promote_on_failure",
+    "when-synced",
+    "the mirror that was promoted was not synchronised",
+    "the queue would have had no leader until one was back that had them",
+)
 _METRICS: Final = re.compile(
     r"rabbitmq_(?:build_info|channel_messages_unroutable_\w+|connections|queue_\w*messages\w*"
     r"|process_resident_memory_bytes|resident_memory_limit_bytes)\b|erlang_vm_dist_node_state\b"
 )
-_JOINED: Final = re.compile(r"Adding mirror on node '[^']*': <0\.")  # its own, not another's
-_LEADS: Final = re.compile(r"candidate -> leader in term: (\d+)")
 
 
 @dataclass(frozen=True)
@@ -335,18 +332,14 @@ class RabbitMQ(ServerSystem[RabbitPlan]):
         HEALED: "A server acknowledged them alone while a mirror led on the other side of a "
         "partition, and gave up its side when autoheal restarted it",
     }
-    event_lines: ClassVar[re.Pattern[bytes]] = re.compile(
-        rb"Adding mirror on node|Promoting mirror|selected to restart|candidate -> leader in term"
-        rb"|rabbit on node '[^']*' down|stopped TCP listener"
+    events: ClassVar[re.Pattern[str]] = re.compile(
+        r"(?P<joins>Adding mirror on node '[^']*': <0\.)"  # its own, not another's
+        r"|(?P<promotes>Promoting mirror <)|candidate -> leader in term: (?P<term>\d+)"
+        r"|(?P<counts>rabbit on node '[^']*' down)"
+        r"|(?P<heals>Autoheal: we were selected to restart)|(?P<stops>stopped TCP listener)"
     )
-    prevents: ClassVar[Mapping[str, Remedy]] = {
-        UNSYNCED: Remedy(
-            "queue.promote_on_failure",
-            "when-synced",
-            "the mirror that was promoted was not synchronised",
-            "the queue would have had no leader until one was back that had them",
-        )
-    }
+    connect = RabbitClient
+    metrics = scraped(METRICS_PORT, _METRICS)
     object_lines: ClassVar[re.Pattern[str]] = re.compile(r"\bqueue '([^']*)' in vhost")
     cell_keys: ClassVar[tuple[str, ...]] = ("queue", *CLIENT_KEYS)
     starters: ClassVar[Mapping[str, str]] = {
@@ -420,40 +413,25 @@ name = "queue"
             "enabled_plugins": b"[rabbitmq_management, rabbitmq_prometheus].\n",
         }
 
-    def bring_up(self, cluster: Cluster, plan: RabbitPlan, *, timeout_s: float) -> None:
-        """All servers have joined; then the queue is declared, and replicated."""
-        deadline = time.monotonic() + timeout_s
-        servers = list(cluster.nodes.values())
-
-        def missing() -> str | None:
-            alone = [node.name for node in servers if not _is_joined(node, len(servers))]
-            return f"not joined: {', '.join(alone)}" if alone else None
-
-        await_none(cluster, missing, deadline)
-        first = servers[0].address
-        for path, document in self._declared(plan, first):
-            api(first, path, timeout_s=10, put=document)
-        super().bring_up(cluster, plan, timeout_s=deadline - time.monotonic())
-
-    def _declared(self, plan: RabbitPlan, first: str) -> Iterator[tuple[str, Any]]:
-        if plan.queue.kind == "classic":
-            yield (
-                f"/api/policies/%2F/{plan.target.object}",
-                {
-                    "pattern": f"^{re.escape(plan.target.object)}$",
-                    "apply-to": "queues",
-                    "definition": {
-                        "ha-mode": "all",
-                        "ha-sync-mode": plan.queue.sync,
-                        "ha-promote-on-failure": plan.queue.promote_on_failure,
-                    },
-                },
-            )
+    def create(self, cluster: Cluster, plan: RabbitPlan) -> None:
+        """The queue, and how it is mirrored, once all servers have joined."""
+        servers, name = list(cluster.nodes.values()), plan.target.object
+        if alone := [node.name for node in servers if not _is_joined(node, len(servers))]:
+            raise TimeoutError(f"not joined: {', '.join(alone)}")
         arguments: dict[str, str] = {"x-queue-type": plan.queue.kind}
-        if plan.queue.kind != "classic":
+        first = servers[0].address
+        if plan.queue.kind == "classic":
+            mirrors = {k: v for k, v in self.wanted(plan).items() if k.startswith("ha-")}
+            policy = {
+                "pattern": f"^{re.escape(name)}$",
+                "apply-to": "queues",
+                "definition": {"ha-mode": "all", **mirrors},
+            }
+            api(first, f"/api/policies/%2F/{name}", timeout_s=10, put=policy)
+        else:
             arguments["x-queue-leader-locator"] = "client-local"
-        declared = {"durable": True, "arguments": arguments, "node": _erlang_name(first)}
-        yield f"{_QUEUES}/{plan.target.object}", declared
+        queue = {"durable": True, "arguments": arguments, "node": _erlang_name(first)}
+        api(first, f"{_QUEUES}/{name}", timeout_s=10, put=queue)
 
     def observe(self, node: Node, plan: RabbitPlan, *, timeout_s: float) -> NodeView | None:
         """What a server knows of the queue."""
@@ -497,51 +475,36 @@ name = "queue"
 
         return [view(plan) for plan in plans]
 
-    def metrics(self, node: Node, plan: RabbitPlan, *, timeout_s: float) -> Mapping[str, float]:
-        """What the plug-in for Prometheus exports of messages, connections and other servers."""
-        del plan
-        return scrape(node.address, METRICS_PORT, _METRICS, timeout_s=timeout_s)
-
     def happened(self, lines: Iterable[Line]) -> Iterator[Happened]:
         """Elections of a quorum queue. A mirror that joins has nothing of what is in the queue; a
         promotion has no number. A server that autoheal restarts acknowledges until it stops."""
         healing = set[str]()
-        for line in lines:
-            now = partial(Happened, line=line)
-            if leads := _LEADS.search(line.text):
-                term = int(leads[1])
-                yield now(kind="leads", text=f"was elected in term {term}", epoch=term)
-            elif _JOINED.search(line.text):
+        for line, found in self.matched(lines):
+            if term := found["term"]:
+                yield line.event("leads", f"was elected in term {term}", epoch=int(term))
+            elif found["joins"]:
                 text = "added its mirror, which had nothing of what was in the queue"
-                yield now(kind="joins", text=text, cause=UNSYNCED)
-            elif "Promoting mirror <" in line.text:
-                yield now(kind="leads", text="promoted its mirror", epoch=-1)
-            elif "rabbit on node" in line.text:
-                yield now(kind="counts", text="went on without another server")
-            elif "Autoheal: we were selected" in line.text:
+                yield line.event("joins", text, cause=UNSYNCED)
+            elif found["promotes"]:
+                yield line.event("leads", "promoted its mirror", epoch=-1)
+            elif found["counts"]:
+                yield line.event("counts", "went on without another server")
+            elif found["heals"]:
                 healing.add(line.node)
-                yield now(kind="cut", text="was restarted by autoheal", cause=HEALED)
-            elif line.node in healing and "stopped TCP listener" in line.text:
+                yield line.event("cut", "was restarted by autoheal", cause=HEALED)
+            elif line.node in healing:
                 healing.remove(line.node)
-                yield now(kind="cut", text="stopped for autoheal", cause=HEALED)
+                yield line.event("cut", "stopped for autoheal", cause=HEALED)
 
-    def copies(self, plan: Mapping[str, Any]) -> bool:
+    def waits(self, plan: Mapping[str, Any]) -> Waits:
         """Mirrors copy whatever leads."""
-        return bool((plan.get("queue") or {}).get("kind", "classic") == "classic")
+        is_classic = (plan.get("queue") or {}).get("kind", "classic") == "classic"
+        return Waits(copied=is_classic, prevents={UNSYNCED: _WHEN_SYNCED})
 
     def wanted(self, plan: RabbitPlan) -> Mapping[str, Any]:
-        """The settings of servers, and of the queue."""
-        mirrors = {
-            "ha-sync-mode": plan.queue.sync,
-            "ha-promote-on-failure": plan.queue.promote_on_failure,
-        }
-        return {
-            "cluster_partition_handling": plan.target.partition_handling,
-            "net_ticktime": plan.target.net_ticktime,
-            "queue": plan.queue.kind,
-            **(mirrors if plan.queue.kind == "classic" else {}),
-            **plan.target.settings,
-        }
+        """The settings of servers, and of the queue, of which some are for mirrors."""
+        is_classic, found = plan.queue.kind == "classic", super().wanted(plan)
+        return {k: v for k, v in found.items() if is_classic or not k.startswith("ha-")}
 
     def reported(self, node: Node, plan: RabbitPlan) -> Mapping[str, str]:
         """The management API shows few settings of servers, and all of the queue."""
@@ -551,24 +514,11 @@ name = "queue"
         found = {"queue": queue["type"], **api(node.address, of_node, timeout_s=10), **policy}
         return {name: setting_text(value) for name, value in found.items()}
 
-    def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-        """The settings of servers, and of the queue."""
-        with suppress(Exception):  # a plan of a later version
-            return {"server": self.wanted(RabbitPlan.model_validate(plan))}
-        return super().stored_request(plan)
-
     def read_log(self, node: Node, partition: int, plan: RabbitPlan, *, timeout_s: float) -> Log:
         """Its replica of the stream."""
         del partition
-        client = RabbitClient(node.address, plan)
-        try:
+        with closing(RabbitClient(node.address, plan)) as client:
             return client.read_stream(timeout_s=min(timeout_s, _DRAIN_S))
-        finally:
-            client.close()
-
-    def connect(self, address: str, plan: RabbitPlan) -> RabbitClient:
-        """One connection of the workload."""
-        return RabbitClient(address, plan)
 
 
 _COLUMNS: Final = "name,leader,node,online,slave_nodes,synchronised_slave_nodes,state"

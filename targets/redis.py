@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
@@ -27,7 +27,7 @@ from harness.errors import PlanError
 from harness.images.recipe import Debian, Source, Wheel
 from harness.plan import Plan, Slug
 from harness.protocols import FAIL, NODE_DATA, STORED, Happened, Line, Node
-from harness.protocols.explanations import PRIMARY_CAUSES
+from harness.protocols.explanations import PRIMARY_CAUSES, Waits
 from harness.servers import (
     CLIENT_KEYS,
     ErrorAnswer,
@@ -151,11 +151,8 @@ class Resp:
 def asked(address: str, port: int, *commands: Sequence[object], timeout_s: float) -> list[Any]:
     """What a server replies to the harness; nothing if it does not, or with an error."""
     with suppress(OSError, NotSent):
-        connection = Resp(address, port, timeout_s=timeout_s, own=True)
-        try:
+        with closing(Resp(address, port, timeout_s=timeout_s, own=True)) as connection:
             replies = connection.ask(*commands)
-        finally:
-            connection.close()
         if not any(isinstance(each, ErrorAnswer) for each in replies):
             return replies
     return []
@@ -195,11 +192,8 @@ class RedisClient(KeyValueClient):
 
     def _found(self) -> str:
         try:
-            sentinel = Resp(self._address, SENTINEL_PORT, timeout_s=self._limit_s)
-            try:
+            with closing(Resp(self._address, SENTINEL_PORT, timeout_s=self._limit_s)) as sentinel:
                 (found,) = sentinel.ask(("SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER))
-            finally:
-                sentinel.close()
             if not isinstance(found, list):
                 raise NotSent("no primary is known")
             (role,) = self._connected(found[0]).ask(("ROLE",))
@@ -277,7 +271,6 @@ class Redis(ServerSystem[RedisPlan]):
         "failover-timeout": "target.failover_timeout_ms",
     }
     synced: ClassVar[tuple[str, Any]] = ("target.appendonly", "always")
-    confirms: ClassVar[str] = "workload.wait_replicas"
     causes: ClassVar[Mapping[str, str]] = PRIMARY_CAUSES
     defects: ClassVar[frozenset[str]] = frozenset()
     cell_keys: ClassVar[tuple[str, ...]] = (
@@ -285,11 +278,16 @@ class Redis(ServerSystem[RedisPlan]):
         *CLIENT_KEYS,
     )
     alarms: ClassVar[Path | None] = Path(__file__).parent / "redis_alarms.toml"
-    event_lines: ClassVar[re.Pattern[bytes]] = re.compile(
-        rb"Server initialized|DB loaded from|Done loading RDB|Ready to accept connections"
-        rb"|Setting secondary replication ID|Trying a partial resynch|Full resync from"
-        rb"|Successful partial|\+new-epoch|\+elected-leader"
+    events: ClassVar[re.Pattern[str]] = re.compile(
+        r"(?P<begins>Server initialized)|(?P<ready>Ready to accept connections)"
+        r"|(?P<loaded>keys loaded: [1-9]|DB loaded from (?!disk|base))"
+        r"|\+new-epoch (?P<epoch>\d+)|(?P<elects>\+elected-leader)"
+        r"|Setting secondary replication ID to \w+, valid up to offset: (?P<promoted>\d+)"
+        r"|Trying a partial resynchronization \(request \w+:(?P<asks>\d+)\)"
+        r"|Full resync from \w+: \w+:(?P<copies>\d+)|(?P<follows>Successful partial)"
     )
+    switch: ClassVar[tuple[str, str]] = ("no", "yes")
+    connect = RedisClient
     starters: ClassVar[Mapping[str, str]] = {
         "safe": """
 nodes = 3
@@ -350,20 +348,11 @@ wait_replicas = 1                # 0: no WAIT, the default
 
     def wanted(self, plan: RedisPlan) -> dict[str, Any]:
         """The plan's keys by the server's names."""
-        target = plan.target
-        fsync = {} if target.appendonly == "no" else {"appendfsync": target.appendonly}
-        return {
-            "appendonly": "yes" if fsync else "no",
-            **fsync,
-            "min-replicas-to-write": target.min_replicas_to_write,
-            "min-replicas-max-lag": target.min_replicas_max_lag_s,
-            "down-after-milliseconds": target.down_after_ms,
-            "failover-timeout": target.failover_timeout_ms,
-            **{
-                name: ("no", "yes")[value] if isinstance(value, bool) else value
-                for name, value in target.settings.items()
-            },
-        }
+        found = {**super().wanted(plan), "appendonly": "yes"}
+        if plan.target.appendonly == "no":
+            del found["appendfsync"]
+            found["appendonly"] = "no"
+        return found
 
     def reported(self, node: Node, plan: RedisPlan) -> dict[str, str]:
         """By CONFIG GET, and as the node's Sentinel has them."""
@@ -392,42 +381,39 @@ wait_replicas = 1                # 0: no WAIT, the default
     def happened(self, lines: Iterable[Line]) -> Iterator[Happened]:
         """A server and its Sentinel write to one log. One that starts without a file, or with one
         without keys, has nothing; how far it was is in no file that a server starts with."""
-        epochs, starting, had = dict[str, int](), dict[str, bool](), dict[str, str]()
-        for line in lines:
-            node, text = line.node, line.text
-            if moved := _EPOCH.search(text):
-                epochs[node] = int(moved[1])
-            now = partial(Happened, line=line, epoch=epochs.get(node, 0))
-            if "Server initialized" in text:
+        epochs, starting, had = Counter[str](), dict[str, bool](), dict[str, str]()
+        for line, found in self.matched(lines):
+            node, epoch = line.node, epochs[line.node]
+            if moved := found["epoch"]:
+                epochs[node] = int(moved)
+            elif found["begins"]:
                 starting[node] = False
-            elif _LOADED.search(text) and node in starting:
+            elif found["loaded"] and node in starting:
                 starting[node] = True
-            elif "Ready to accept" in text and node in starting:
+            elif found["ready"] and node in starting:
                 if starting.pop(node):
-                    yield now(kind="starts", text="started with what its files had")
+                    yield line.event("starts", "started with what its files had", epoch=epoch)
                 else:
-                    yield now(kind="starts", text="started empty", end=0)
-            elif "+elected-leader" in text:
-                said = f"won the Sentinels' election in epoch {epochs.get(node, 0)}"
-                yield now(kind="elects", text=said)
-            elif promoted := _PROMOTED.search(text):
-                end = int(promoted[1]) - 1
-                said = f"was promoted in epoch {epochs.get(node, 0)} with offset {end:,}"
-                yield now(kind="leads", text=said, end=end)
-            elif asks := _ASKS.search(text):
-                had[node] = f" (it had offset {int(asks[1]) - 1:,})"
-            elif copied := _COPIES.search(text):
-                own = had.pop(node, "")
-                said = f"threw away what it had{own} and copied its primary at offset {copied[1]}"
-                yield now(kind="cut", text=said, end=int(copied[1]))
-            elif "Successful partial" in text:
-                yield now(kind="follows", text="went on with what its primary sends")
+                    yield line.event("starts", "started empty", end=0, epoch=epoch)
+            elif found["elects"]:
+                text = f"won the Sentinels' election in epoch {epoch}"
+                yield line.event("elects", text, epoch=epoch)
+            elif found["promoted"]:
+                end = int(found["promoted"]) - 1
+                text = f"was promoted in epoch {epoch} with offset {end:,}"
+                yield line.event("leads", text, end=end, epoch=epoch)
+            elif found["asks"]:
+                had[node] = f" (it had offset {int(found['asks']) - 1:,})"
+            elif found["copies"]:
+                own, end = had.pop(node, ""), int(found["copies"])
+                text = f"threw away what it had{own} and copied its primary at offset {end}"
+                yield line.event("cut", text, end=end, epoch=epoch)
+            elif found["follows"]:
+                yield line.event("follows", "went on with what its primary sends", epoch=epoch)
 
-    def replicated(self, plan: Mapping[str, Any]) -> tuple[str, Any] | None:
-        """Replicas lag unless a write waits for all of them."""
-        others = int(plan["target"]["nodes"]) - 1
-        wanted = ("workload.wait_replicas", others)
-        return wanted if plan["workload"]["wait_replicas"] < others else None
+    def waits(self, plan: Mapping[str, Any]) -> Waits:
+        """Replicas lag unless a write waits for all of them, and copy whatever leads."""
+        return Waits(("workload.wait_replicas", int(plan["target"]["nodes"]) - 1), copied=True)
 
     def metrics(self, node: Node, plan: RedisPlan, *, timeout_s: float) -> Mapping[str, float]:
         """What INFO has, by the names that redis_exporter gives them."""
@@ -449,10 +435,6 @@ wait_replicas = 1                # 0: no WAIT, the default
             and watched["num-slaves"] == others
             and watched["num-other-sentinels"] == others
         )
-
-    def connect(self, address: str, plan: RedisPlan) -> RedisClient:
-        """One client of the workload."""
-        return RedisClient(address, plan)
 
 
 @dataclass(frozen=True)
@@ -477,11 +459,6 @@ _METRICS: Final = {
     "master_repl_offset": "master_repl_offset",
     "slave_repl_offset": "slave_repl_offset",
 }
-_LOADED: Final = re.compile(r"keys loaded: [1-9]|DB loaded from (?!disk|base)")
-_EPOCH: Final = re.compile(r"\+new-epoch (\d+)")
-_PROMOTED: Final = re.compile(r"Setting secondary replication ID to \w+, valid up to offset: (\d+)")
-_ASKS: Final = re.compile(r"Trying a partial resynchronization \(request \w+:(\d+)\)")
-_COPIES: Final = re.compile(r"Full resync from \w+: \w+:(\d+)")
 _OF_SENTINEL: Final = ("down-after-milliseconds", "failover-timeout")
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import accumulate
@@ -36,7 +36,7 @@ from harness.protocols.explanations import (
     WITHOUT,
     Happened,
     Line,
-    Remedy,
+    Waits,
 )
 
 _DATED: Final = re.compile(
@@ -178,6 +178,34 @@ def acknowledged(rundir: RunDir) -> list[Write]:
 _SHOWN: Final = {"starts": "disk", "cut": "truncated", "joins": "in sync"}
 
 
+def in_order(events: Iterable[Happened]) -> list[Happened]:
+    """What servers logged, in the order of time: starts with where the log then ended, elections
+    with where it ended and with a number."""
+    found, begun, ends = list[Happened](), dict[str, Happened](), dict[str, Happened]()
+    for event in events:
+        node = event.line.node
+        if event.kind == "begins":
+            begun[node] = replace(event, kind="starts")
+        elif event.kind == "ends":
+            ends[node] = event
+            if (start := begun.pop(node, None)) is not None:
+                found.append(_ended(start, event))
+        elif event.kind == "leads" and event.end is None and (last := ends.get(node)) is not None:
+            found.append(_ended(event, last))
+        else:
+            if event.kind == "follows" and node in begun:
+                found.append(begun.pop(node))
+            found.append(event)
+    ordered = sorted([*found, *begun.values()], key=lambda event: event.at_s)
+    numbers = iter(range(1, len(ordered) + 1))
+    return [replace(e, epoch=next(numbers)) if e.epoch < 0 else e for e in ordered]
+
+
+def _ended(event: Happened, log: Happened) -> Happened:
+    text = f"{event.text} with a log that ended at {log.text}"
+    return replace(event, text=text, end=log.end)
+
+
 class Loss(NamedTuple):
     """What lost a write: the election that dropped it. `why`: of what is unexplained, what is
     known."""
@@ -214,21 +242,25 @@ class Election:
 @dataclass(frozen=True)
 class Autopsy:
     """Of the lost writes of a run, by what its servers logged, in order of time. `synced`: the key
-    of a plan and its value with which servers call fsync before they acknowledge; `replicated`:
-    those with which a leader waits for others before it acknowledges, where it did not; `prevents`:
-    what keeps writes from being lost for a cause."""
+    of a plan and its value with which servers call fsync before they acknowledge; `waits`: whom a
+    leader waits for."""
 
     rundir: RunDir
     lost: pa.Table
     faults: Sequence[FaultWindow]
     events: Sequence[Happened]
     synced: tuple[str, Any] = ("", None)
-    replicated: tuple[str, Any] | None = None
-    prevents: Mapping[str, Remedy] = field(default_factory=dict)
+    waits: Waits = field(default_factory=Waits)
 
     @cached_property
     def plan(self) -> Mapping[str, Any]:
         return self.rundir.read_json(self.rundir.plan)
+
+    @cached_property
+    def lags(self) -> bool:
+        """Whether a leader acknowledges what others may lack for whom it could wait."""
+        key, value = self.waits.others
+        return bool(key) and self.at(key) != value
 
     @cached_property
     def writes(self) -> list[Write]:
@@ -316,11 +348,11 @@ class Autopsy:
             event.line.node: self.disk(write, event)
             for event in starts
             if event.end is not None and event.end < known
-            if self.replicated is None or not self._was_down(event.line.node, write.acknowledged_s)
+            if not self.lags or not self._was_down(event.line.node, write.acknowledged_s)
         }
         if ours := [each for each in (POWER, WIPED, DISK) if each in causes.values()]:
             return ours[0], ""
-        if self.replicated is not None:
+        if self.lags:
             return BEHIND, ""
         if len(causes) > (len(self.servers) - 1) // 2:
             return UNDISTURBED, ""
@@ -389,13 +421,13 @@ class Autopsy:
     def _preventions(self, loss: Loss, writes: int) -> Iterator[Prevention]:
         """What the system's semantics guarantee: that an fsync, or another server's copy, precedes
         the acknowledgement."""
-        remedy = self.prevents.get(loss.cause)
+        remedy = self.waits.prevents.get(loss.cause)
         if remedy is not None and self.at(remedy.key) != remedy.value:
             yield Prevention(writes=writes, **remedy._asdict())
-        if loss.cause == BEHIND and self.replicated is not None:
+        if loss.cause == BEHIND and self.lags:
             yield Prevention(
-                key=self.replicated[0],
-                value=str(self.replicated[1]).lower(),
+                key=self.waits.others[0],
+                value=str(self.waits.others[1]).lower(),
                 writes=writes,
                 because="the leader that was elected never had them",
             )
@@ -423,14 +455,11 @@ class Autopsy:
 @dataclass(frozen=True)
 class Promotions(Autopsy):
     """A write is gone since a server was elected that lacked it, which may have been before it was
-    acknowledged by one that was replaced, or since its own server came back without it. `confirms`:
-    the key of a plan with how many others confirm a write before it is acknowledged.
+    acknowledged by one that was replaced, or since its own server came back without it.
 
     A server lacks what began after it joined with nothing; what one acknowledged that was started
     again, and that it had not followed since (whose positions are of another log); and what one
     acknowledged alone, or once it led itself, that threw its own away later."""
-
-    confirms: str = ""
 
     def explanations(self) -> list[Explanation]:
         groups: dict[Loss, list[Write]] = {}
@@ -440,12 +469,13 @@ class Promotions(Autopsy):
 
     def loss(self, write: Write) -> Loss:
         """The first event, since its server leads, that left the one that leads without it."""
-        if write.node is None or (self.confirms and write.position is None):
+        confirms = self.waits.others[0]
+        if write.node is None or (confirms and write.position is None):
             return Loss(UNEXPLAINED, why="no answer had the position of a write")
         own = [event for event in self.events if event.line.node == write.node]
         led = [e for e in own if e.kind == "leads" and e.at_s <= write.acknowledged_s]
         since_s, epoch = (led[-1].at_s, led[-1].epoch) if led else (float("-inf"), 0)
-        behind = STALE if self.at(self.confirms) else BEHIND
+        behind = STALE if self.at(confirms) else BEHIND
         for event in (event for event in self.events if since_s <= event.at_s < float("inf")):
             is_own, after = event.line.node == write.node, event.at_s > write.acknowledged_s
             lacks = event.end is not None and event.end < max(1, write.position or 0)

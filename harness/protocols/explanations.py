@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 UNEXPLAINED: Final = "unexplained"
@@ -87,6 +88,20 @@ class Remedy(NamedTuple):
     value: str
     because: str
     else_: str = ""
+
+
+class Waits(NamedTuple):
+    """Whom a leader waits for before it acknowledges a write: by default, a majority.
+
+    others    the key of a plan, and its value with which a leader waits for those that it need not
+              wait for otherwise
+    copied    whether the others copy whatever leads, also where it has less
+    prevents  by cause, what else would have kept writes from being lost
+    """
+
+    others: tuple[str, Any] = ("", None)
+    copied: bool = False
+    prevents: Mapping[str, Remedy] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,8 +196,12 @@ class Line:
     place: str
     text: str
 
+    def event(self, kind: Kind, text: str, **known: Any) -> Happened:
+        """What it says happened, see `Happened`."""
+        return Happened(kind=kind, line=self, text=text, **known)
 
-Kind = Literal["starts", "leads", "cut", "elects", "counts", "joins", "follows"]
+
+Kind = Literal["begins", "ends", "starts", "leads", "cut", "elects", "counts", "joins", "follows"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +211,9 @@ class Happened:
     are numbered in the order of time), or has `cut` it; or that it `elects` another, or `counts`
     only some; that it `joins` with nothing and copies only what comes then, or `follows` what it
     had anyway. `text`: the rest of a sentence that begins with its name; `cause`: what such an
-    event loses a write by, if it has its own cause."""
+    event loses a write by, if it has its own cause. Where a server that `begins` says only later
+    where its log `ends` (`text`: that place), the two are a start, and a later `leads` has the
+    place too; what `follows` before it has made it unknown."""
 
     kind: Kind
     line: Line

@@ -60,8 +60,8 @@ LOG_LINES: Final = LogLines(
 """The lines about elections, syncing and the log."""
 
 _EVENTS: Final = re.compile(
-    rb"Starting quorum peer|New election\. |Have quorum of supporters"
-    rb"|Truncating log to get|Getting a snapshot from"
+    r"Starting quorum peer|New election\. |Have quorum of supporters"
+    r"|Truncating log to get|Getting a snapshot from"
 )
 _ZXID: Final = re.compile(r"0x([0-9a-f]+)")
 
@@ -101,7 +101,7 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
     """What clients do: the servers and their settings are the same for all."""
     own_levers: ClassVar[frozenset[str]] = frozenset({_MEMBERS, ProtocolLever.name})
     synced: ClassVar[tuple[str, Any]] = ("ensemble.forceSync", True)
-    event_lines: ClassVar[re.Pattern[bytes]] = _EVENTS
+    events: ClassVar[re.Pattern[str]] = _EVENTS
     alarms: ClassVar[Path | None] = Path(__file__).parent / "alarms.toml"
 
     def check(self, plan: ZooKeeperPlan) -> None:
@@ -339,30 +339,19 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
 
     def happened(self, lines: Iterable[Line]) -> Iterator[Happened]:
         """A server proposes itself with the last zxid that it has; a zxid begins with its epoch."""
-        started, ends = dict[str, Line](), dict[str, int]()
         for line in lines:
             zxid = next((int(each, 16) for each in reversed(_ZXID.findall(line.text))), 0)
             if "Starting quorum peer" in line.text:
-                started[line.node] = line
+                yield line.event("begins", "started")
             elif "New election" in line.text:
-                ends[line.node] = zxid
-                if (start := started.pop(line.node, None)) is not None:
-                    text = f"started with a log that ended at zxid {zxid:#x}"
-                    yield Happened(kind="starts", line=start, text=text, end=zxid)
+                yield line.event("ends", f"zxid {zxid:#x}", end=zxid)
             elif "Have quorum" in line.text:
-                end, epoch = ends.get(line.node), zxid >> 32
-                text = f"was elected in epoch {epoch}"
-                text += "" if end is None else f" with a log that ended at zxid {end:#x}"
-                yield Happened(kind="leads", line=line, text=text, end=end, epoch=epoch)
+                epoch = zxid >> 32
+                yield line.event("leads", f"was elected in epoch {epoch}", epoch=epoch)
             else:
-                what = (
-                    "cut its log at"
-                    if "Truncating" in line.text
-                    else "took a snapshot of its leader at"
-                )
-                yield Happened(kind="cut", line=line, text=f"{what} zxid {zxid:#x}", end=zxid)
-        for start in started.values():
-            yield Happened(kind="starts", line=start, text="started")
+                cut = "Truncating" in line.text
+                what = "cut its log at" if cut else "took a snapshot of its leader at"
+                yield line.event("cut", f"{what} zxid {zxid:#x}", end=zxid)
 
 
 def _check_fsync(node: Node, *, wanted: bool) -> None:

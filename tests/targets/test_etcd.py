@@ -3,6 +3,7 @@ first and then answers an error: only what proves a refusal ends an operation in
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -12,12 +13,12 @@ from typing import Any, ClassVar
 import pytest
 
 from harness.errors import PlanError
-from harness.history.autopsy import dated_lines
+from harness.history.autopsy import dated_lines, in_order
 from harness.models.micro_ops import APPEND, HELD, READ, MicroOp, elements_of, micro_ops
 from harness.plan import parse_plan
 from harness.protocols import FAIL, INFO, NULL, OK, Completion, Invoke, Line, invoke
 from harness.run.resolving import resolve
-from harness.servers import DIFFERS, NOT_CONNECTED, ErrorAnswer, Report, Server
+from harness.servers import DIFFERS, NOT_CONNECTED, ErrorAnswer, Report, Server, scraped
 from targets import etcd
 from targets.etcd import ERRORS, Etcd, EtcdClient, EtcdPlan
 from tests.fixtures.dry_run import DryRunNode
@@ -226,7 +227,8 @@ go_goroutines 88
 def test_what_a_server_exports_is_its_metrics(server: FakeEtcd) -> None:
     server.metrics = METRICS
     node = DryRunNode("n1", frozenset({"server"}), HERE)
-    assert Etcd().metrics(node, plan_of(), timeout_s=2) == {
+    metrics = scraped(etcd.CLIENT_PORT, etcd._METRICS)
+    assert metrics(Etcd(), node, plan_of(), timeout_s=2) == {
         "etcd_server_has_leader": 1,
         "etcd_server_leader_changes_seen_total": 2,
         'etcd_network_peer_sent_failures_total{To="a8266ecf031671f3"}': 15,
@@ -235,7 +237,7 @@ def test_what_a_server_exports_is_its_metrics(server: FakeEtcd) -> None:
     }
     server.metrics = ""
     with pytest.raises(ErrorAnswer):
-        Etcd().metrics(node, plan_of(), timeout_s=2)
+        metrics(Etcd(), node, plan_of(), timeout_s=2)
 
 
 @pytest.mark.parametrize(
@@ -284,9 +286,11 @@ def test_servers_logs_are_read_in_the_format_of_each_version(tmp_path: Path) -> 
     zero = datetime(2026, 11, 28, 10, tzinfo=UTC).timestamp()
     found = [
         Line(at_s=at - zero, node="n1", place=f"{number}", text=raw.decode())
-        for number, at, raw in dated_lines(tmp_path / "console.log", Etcd.event_lines)
+        for number, at, raw in dated_lines(
+            tmp_path / "console.log", re.compile(Etcd.events.pattern.encode())
+        )
     ]
-    happened = sorted(Etcd().happened(found), key=lambda each: each.at_s)
+    happened = in_order(Etcd().happened(found))
     assert [(each.kind, each.at_s, each.epoch) for each in happened] == [
         ("starts", 0.25, 0),
         ("leads", 1.5, 3),

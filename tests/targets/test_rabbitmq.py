@@ -280,18 +280,32 @@ def test_settings_are_in_the_files_and_names_are_addresses() -> None:
 
 
 def test_each_cell_has_a_queue_of_its_kind_and_reads_the_lines_about_it(
-    broker: Broker, tmp_path: Path
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    put = list[tuple[str, Any]]()
+    monkeypatch.setattr(rabbitmq, "api", lambda _, path, **how: put.append((path, how["put"])))
+    up = {"n1": True, "n2": False}
+    monkeypatch.setattr(rabbitmq, "_is_joined", lambda node, _: up[node.name])
+    server = frozenset({"server"})
+    cluster: Any = SimpleNamespace(nodes={n: DryRunNode(n, server, NAMES[n]) for n in up})
     two = [
         {"name": "manual", "queue": {"promote_on_failure": "when-synced"}},
         {"name": "quorum", "queue": {"kind": "quorum"}},
     ]
     mirrors, quorum = [cell.plan for cell in cells_of(two)]
-    ((policy, mirrored), (path, declared)) = RabbitMQ()._declared(mirrors, NAMES["n1"])
+    with pytest.raises(TimeoutError, match="not joined: n2"):
+        RabbitMQ().create(cluster, mirrors)
+    up["n2"] = not put
+    RabbitMQ().create(cluster, mirrors)
+    ((policy, mirrored), (path, declared)) = put
     assert policy.endswith("/ackloss-manual")
     assert path.endswith("/ackloss-manual")
     assert (mirrored["pattern"], declared["node"]) == (r"^ackloss\-manual$", ERLANG["n1"])
-    ((path, declared),) = RabbitMQ()._declared(quorum, NAMES["n1"])
+    of_mirrors = {"ha-mode": "all", "ha-sync-mode": "manual"}
+    assert mirrored["definition"] == {**of_mirrors, "ha-promote-on-failure": "when-synced"}
+    del put[:]
+    RabbitMQ().create(cluster, quorum)
+    ((path, declared),) = put
     assert (path[-7:], declared["arguments"]["x-queue-type"]) == ("-quorum", "quorum")
     called(invoke("enqueue", 1), invoke("dequeue"), invoke("drain"), plan=quorum)
     assert broker.queues == {"ackloss-quorum"}
@@ -302,7 +316,7 @@ def test_each_cell_has_a_queue_of_its_kind_and_reads_the_lines_about_it(
     texts = [
         each.replace("ackloss", f"ackloss-{n}")
         for n in ("manual", "other")
-        for each in (ADDS, PROMOTES)
+        for each in (f"{ADDS}<0.527.0>", PROMOTES)
     ] + ["[info] <0.4.0> Autoheal: we were selected to restart"]
     lines = "".join(f"2026-11-28 10:00:01.5+00:00 {text}\n" for text in texts)
     (tmp_path / "nodes/n1/console.log").write_text(lines)
