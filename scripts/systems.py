@@ -292,13 +292,18 @@ def _loses(cells: pd.DataFrame, settings: str) -> str:
         return f"nothing was lost in {runs:,} conclusive runs under {len(own)} schedules"
     always = lossy["conclusive_lossy"] == lossy["conclusive"]
     parts = [
-        f"in {how} under {_listed(rows['key.schedule'])}"
+        f"in {how} ({_each(rows['conclusive'])}) under {_listed(rows['key.schedule'])}"
         for how, rows in (("every run", lossy[always]), ("some runs", lossy[~always]))
         if len(rows)
     ]
     kept = len(own) - len(lossy)
     rest = f", and none under the other {kept}" if kept else ""
     return f"acknowledged writes were lost {' and '.join(parts)}{rest}"
+
+
+def _each(runs: pd.Series[int]) -> str:
+    least, most = int(runs.min()), int(runs.max())
+    return f"{least} each" if least == most else f"{least} to {most} each"
 
 
 def _listed(names: pd.Series[str]) -> str:

@@ -48,10 +48,10 @@ CELLS = pd.DataFrame(
 
 def test_sentences_say_what_was_lost_and_what_was_not() -> None:
     assert systems.sentences(CELLS) == (
-        "With `default` acknowledged writes were lost in every run under `lag-kill` and in some "
-        "runs under `isolate-leader`, and none under the other 1. Of the other settings `safest` "
-        "lost least: acknowledged writes were lost in some runs under `lag-kill`, and none under "
-        "the other 2."
+        "With `default` acknowledged writes were lost in every run (10 each) under `lag-kill` "
+        "and in some runs (10 each) under `isolate-leader`, and none under the other 1. Of the "
+        "other settings `safest` lost least: acknowledged writes were lost in some runs (10 each) "
+        "under `lag-kill`, and none under the other 2."
     )
 
 
