@@ -1,9 +1,9 @@
 """The replicas checker: whether all nodes return the same set at the end.
 
 Once all faults are healed and all replicas are in sync, the processes of a set read it once more,
-each from the node that it is connected to. An acknowledged element that one node returns then and
-another does not was lost on that one. The set checker alone may call it stale, as it is read
-elsewhere.
+over new clients, each from the one node that is its own. An acknowledged element that one node
+returns then and another does not was lost on that one. The set checker alone may call it stale, as
+it is read elsewhere.
 
 A read counts as final when it began after every add had completed. Of a node's final reads, an
 element has to be in one. Unless every node that holds the set has served one, there is a doubt.
@@ -68,6 +68,7 @@ class Replicas(OneShard[Ended]):
 
     plugin: ClassVar[str] = "replicas"
     models: ClassVar[frozenset[str]] = frozenset({"set"})
+    reads_each_node: ClassVar[bool] = True
     primary: ClassVar[PrimaryFinding] = PrimaryFinding(
         counter_examples=("missing_on_a_node",),
         noun="elements lost on one node",

@@ -218,6 +218,8 @@ class Checker(Protocol[Shard, Part]):
     plugin: ClassVar[str]
     models: ClassVar[frozenset[str]]
     """The names of the models that it judges (`harness.models`)."""
+    reads_each_node: ClassVar[bool] = False
+    """Whether it needs final reads from each node: then no client goes on to another."""
     title: ClassVar[str] = ""
     """Above its section of the page."""
     primary: ClassVar[PrimaryFinding] = PrimaryFinding()

@@ -154,12 +154,12 @@ class Clients:
                 self._notes.incident(number, INCIDENTS.flood, what)
         self.record.update(clients=self._notes.conduct().document())
 
-    def begin(self) -> Client:
+    def begin(self, plan: Plan) -> Client:
         """New clients, connected. Raises EnvironmentFailure when one of the user's does not become
         ready."""
         resolved, cluster = self.resolved, self.cluster
         if self._notes is None:
-            made = resolved.target.client(cluster, resolved.plan)
+            made = resolved.target.client(cluster, plan)
             if isinstance(made, ExecClient):
                 self._made.append(made)
             return made
@@ -171,7 +171,7 @@ class Clients:
             ]
             self.record.warn(_NOT_READ_BACK)
         client = ExecClient(
-            self._start,
+            partial(self._start, plan),
             places=resolved.plan.workload.clients,
             model=resolved.workload.model,
             answer_within_s=resolved.target.answers_within_s(resolved.plan),
@@ -188,8 +188,8 @@ class Clients:
         if self._notes is not None:
             self._notes.begin_at(clock.zero_ns or 0)
 
-    def _start(self, number: int, start: int) -> ClientProcess:
-        resolved, plan = self.resolved, self.resolved.plan
+    def _start(self, plan: Plan, number: int, start: int) -> ClientProcess:
+        resolved = self.resolved
         assert resolved.client is not None
         server = resolved.target
         setup = setup_line(
@@ -376,9 +376,9 @@ class CellRun:
                 self.group = stack.enter_context(made)
             yield
 
-    def begin(self) -> Client:
-        """Connect its clients."""
-        self.client = self.clients.begin()
+    def begin(self, plan: Plan | None = None) -> Client:
+        """Connect its clients, those of the load unless they are for another plan."""
+        self.client = self.clients.begin(plan or self.resolved.plan)
         return self.client
 
     @contextmanager
@@ -428,7 +428,7 @@ class CellRun:
             self._note_load(
                 run_final(
                     workload,
-                    self.begin(),
+                    self.begin(self.resolved.final_plan),
                     self.load,
                     plan=self.resolved.plan,
                     recorder=self.recorder,

@@ -245,3 +245,13 @@ def test_what_judges_a_workload_is_its_own_unless_the_plan_says(asked: list[str]
     document = plan(workload={"name": "metadata"}, checks=asked)
     (judge,) = resolve(parse_plan(document)).plan.checks
     assert judge == (asked[0] if asked else Check(name="register", consistency="eventual"))
+
+
+@pytest.mark.parametrize(("checks", "connect"), [(["set"], "all"), (["set", "replicas"], "one")])
+def test_clients_of_final_reads_stay_where_each_node_is_to_be_read(
+    checks: list[str], connect: str
+) -> None:
+    resolved = resolve(parse_plan(plan("etcd", workload={"name": "set"}, checks=checks)))
+    final: Any = resolved.final_plan.workload
+    assert final.connect == connect
+    assert final == resolved.plan.workload.model_copy(update={"connect": connect})
