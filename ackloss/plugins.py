@@ -127,6 +127,7 @@ from harness.protocols.clock import RealClock as RealClock
 from harness.protocols.clock import RunClock as RunClock
 from harness.protocols.clusters import specs_of as specs_of
 from harness.protocols.explanations import ASYNCHRONOUS_CAUSES as ASYNCHRONOUS_CAUSES
+from harness.protocols.explanations import LogRow as LogRow
 from harness.protocols.explanations import Waits as Waits
 from harness.protocols.faults import ClientNemesis as ClientNemesis
 from harness.protocols.faults import ClientState as ClientState

@@ -552,7 +552,7 @@ def _notable(lines: Iterable[Line], meanings: Sequence[tuple[str, str]]) -> list
 
 
 def _relevant(file: Path, which: LogLines, start_s: float) -> Iterator[Line]:
-    for _, at_s, raw in dated_lines(file, which.relevant):
+    for _, at_s, raw in dated_lines(file, which.relevant.search):
         if not which.internal.search(raw):
             text = raw.decode("utf-8", "replace").strip()
             if len(text) > _LENGTH_AT_MOST:

@@ -61,7 +61,7 @@ from harness.protocols import (
     completion,
     raised,
 )
-from harness.protocols.explanations import MAJORITY_CAUSES, WITHOUT, Happened, Line, Waits
+from harness.protocols.explanations import MAJORITY_CAUSES, WITHOUT, Happened, Line, LogRow, Waits
 from harness.run.blocking import ThreadedClient
 from harness.run.call_limits import limited as limited
 
@@ -502,8 +502,8 @@ class ServerSystem(Target[PlanT]):
     """The settings that have their own key in a plan, by name."""
     causes: ClassVar[Mapping[str, str]] = MAJORITY_CAUSES
     defects: ClassVar[frozenset[str]] = frozenset({WITHOUT})
-    events: ClassVar[re.Pattern[str]] = re.compile("(?!)")
-    """The lines of servers' logs that `happened` reads; none by default."""
+    events: ClassVar[Sequence[LogRow]] = ()
+    """What servers log of elections and of what they started with, for `explain`."""
     object_lines: ClassVar[re.Pattern[str]] = re.compile("(?!)()")
     """What names an object in such a line, as its first group: it is read for that object alone."""
     synced: ClassVar[tuple[str, Any]] = ("", None)
@@ -550,14 +550,22 @@ class ServerSystem(Target[PlanT]):
         whatever it likes when it cannot be read, or not to its end."""
         raise NotImplementedError
 
-    def happened(self, lines: Iterable[Line]) -> Iterable[Happened]:  # noqa: ARG002
-        """What lines of servers' logs say of elections and of what a server started with, for
-        `explain`: those of a server in their order, one server after the other."""
-        return ()
+    def happened(self, lines: Iterable[Line]) -> Iterable[Happened]:
+        """What lines of servers' logs say by `events`, of which the first that matches counts:
+        those of a server in their order, one server after the other."""
+        for line in lines:
+            for row in self.events:
+                if (found := re.search(row.pattern, line.text)) is None:
+                    continue
+                known: dict[str, Any] = {"end": row.end, "epoch": row.epoch}
+                known |= {name: self.number(text) for name, text in found.groupdict().items()}
+                text = row.text.format(*found.groups(), **known)
+                yield Happened(kind=row.kind, line=line, text=text, cause=row.cause, **known)
+                break
 
-    def matched(self, lines: Iterable[Line]) -> Iterator[tuple[Line, re.Match[str]]]:
-        """The lines that `events` matches, each with its match."""
-        return ((line, found) for line in lines if (found := self.events.search(line.text)))
+    def number(self, text: str) -> int:
+        """A position or an epoch as its servers log it: decimal, or hexadecimal after 0x."""
+        return int(text.replace(",", ""), 0)
 
     def waits(self, plan: Mapping[str, Any]) -> Waits:  # noqa: ARG002
         """Whom a leader waits for before it acknowledges a write, by a plan.json; see `causes`."""
@@ -901,8 +909,8 @@ class ServerSystem(Target[PlanT]):
         from harness.history.autopsy import lines_of  # imports pyarrow
 
         own = rundir.read_json(rundir.plan)["target"].get("object", OBJECT)
-        wanted = re.compile(self.events.pattern.encode())
-        for line in lines_of(rundir, wanted, faults):
+        wanted = [re.compile(row.pattern.encode()).search for row in self.events]
+        for line in lines_of(rundir, lambda raw: any(each(raw) for each in wanted), faults):
             named = self.object_lines.search(line.text)
             if named is None or named[1] == own:
                 yield line

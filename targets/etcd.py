@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -21,7 +21,8 @@ from pydantic import Field
 from harness.images.recipe import Debian, GoModule, Source
 from harness.models.micro_ops import Read, Step
 from harness.plan import Plan, Slug
-from harness.protocols import FAIL, NODE_DATA, NULL, STORED, Happened, Line
+from harness.protocols import FAIL, NODE_DATA, NULL, STORED
+from harness.protocols.explanations import LogRow
 from harness.servers import (
     CLIENT_KEYS,
     DIFFERS,
@@ -214,6 +215,18 @@ class EtcdClient(KeyValueClient):
             connection.close()
 
 
+EVENTS: Final = (
+    LogRow("begins", r"starting (?:local )?member", "started"),
+    LogRow(
+        "ends",
+        r" \[logterm: (\d+), index: (?P<end>\d+)[^]]*\] \w.* at term (?!\1\b)",
+        "index {end:,}",
+    ),
+    LogRow("leads", r" became leader at term (?P<epoch>\d+)", "was elected in term {epoch}"),
+)
+"""A server's first vote tells with which log it was started, unless the leader had already sent it
+more: then that is of the same term. A revision is lower than the index of its entry."""
+
 _METRICS: Final = re.compile(
     r"etcd_server_(?!\w+_bucket)|etcd_network_peer_sent_failures_total|etcd_disk_\w+_(?:count|sum)\b"
 )
@@ -246,10 +259,7 @@ class Etcd(ServerSystem[EtcdPlan]):
     )
     synced: ClassVar[tuple[str, Any]] = ("target.settings.unsafe-no-fsync", False)
     alarms: ClassVar[Path | None] = Path(__file__).parent / "etcd_alarms.toml"
-    events: ClassVar[re.Pattern[str]] = re.compile(
-        r"starting (?:local )?member| became leader at term (?P<leads>\d+)"
-        r"| \[logterm: (?P<term>\d+), index: (?P<index>\d+)[^]]*\] \w.* at term (?P<now>\d+)"
-    )
+    events: ClassVar[Sequence[LogRow]] = EVENTS
     connect = EtcdClient
     metrics = scraped(CLIENT_PORT, _METRICS)
     starters: ClassVar[Mapping[str, str]] = {
@@ -290,15 +300,3 @@ read = "linearizable"            # or "serializable": as one server has it
             epoch=int(status["raftTerm"]),
             position=int(status["raftAppliedIndex"]),
         )
-
-    def happened(self, lines: Iterable[Line]) -> Iterator[Happened]:
-        """Its first vote tells where the log of a server ends that was started, unless the leader
-        had already sent it more. A revision is lower than the index of its entry."""
-        for line, found in self.matched(lines):
-            if term := found["leads"]:
-                yield line.event("leads", f"was elected in term {term}", epoch=int(term))
-            elif not found["index"]:
-                yield line.event("begins", "started")
-            elif int(found["term"]) < int(found["now"]):
-                end = int(found["index"])
-                yield line.event("ends", f"index {end:,}", end=end)

@@ -15,7 +15,7 @@ import re
 import secrets
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -32,11 +32,10 @@ from harness.protocols import (
     NODE_DATA,
     STORED,
     Cluster,
-    Happened,
-    Line,
     Node,
     NodeView,
 )
+from harness.protocols.explanations import LogRow
 from harness.servers import (
     ErrorAnswer,
     ErrorRow,
@@ -239,6 +238,19 @@ def _consumed(connection: Connection, made: Mapping[str, Any]) -> Log:
 _SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60}
 _METRICS: Final = ("cpu", "mem", "connections", "routes", "slow_consumers", "in_msgs", "out_msgs")
 
+_OURS: Final = rf"stream '\$G > {STREAM}'"
+EVENTS: Final = (
+    LogRow("begins", "Starting nats-server", "started with 0 messages in the stream", end=0),
+    LogRow(
+        "starts",
+        rf"Restored (?P<end>[\d,]+) messages? for {_OURS}",
+        "started with {end:,} messages in the stream",
+    ),
+    LogRow("leads", f"new stream leader for {_OURS[7:]}", "began to lead the stream", epoch=-1),
+)
+"""A server logs no term. It restores what it has before it takes part; without such a line it has
+nothing of the stream."""
+
 
 @dataclass(frozen=True)
 class Nats(ServerSystem[NatsPlan]):
@@ -262,10 +274,7 @@ class Nats(ServerSystem[NatsPlan]):
     synced: ClassVar[tuple[str, Any]] = ("target.sync_interval", "always")
     lacks: ClassVar[Mapping[str, Sequence[str]]] = {"2.9": ("target.sync_interval",)}
     alarms: ClassVar[Path | None] = Path(__file__).parent / "nats_alarms.toml"
-    events: ClassVar[re.Pattern[str]] = re.compile(
-        r"Starting nats-server|(?P<leads>new stream leader for '\$G > ackloss')"
-        r"|Restored (?P<messages>[\d,]+) messages? for stream '\$G > ackloss'"
-    )
+    events: ClassVar[Sequence[LogRow]] = EVENTS
     connect = NatsClient
     starters: ClassVar[Mapping[str, str]] = {
         "safe": """
@@ -409,23 +418,6 @@ name = "append"
         found["jetstream_meta_has_leader"] = float(bool(meta.get("leader")))
         return found
 
-    def happened(self, lines: Iterable[Line]) -> Iterator[Happened]:
-        """A server logs no term. It restores what it has before it takes part; without such a line
-        it has nothing of the stream."""
-        started = dict[str, Line]()
-        for line, found in self.matched(lines):
-            if found["leads"]:
-                yield line.event("leads", "began to lead the stream", epoch=-1)
-            elif found["messages"]:
-                started.pop(line.node, None)
-                yield _started(line, int(found["messages"].replace(",", "")))
-            else:
-                if (before := started.pop(line.node, None)) is not None:
-                    yield _started(before, 0)
-                started[line.node] = line
-        for line in started.values():
-            yield _started(line, 0)
-
     def size(self, plan: Mapping[str, Any]) -> list[str]:
         """The servers, and the stream's replicas."""
         replicas = (plan.get("stream") or {}).get("replicas")
@@ -434,10 +426,6 @@ name = "append"
     def decisive(self) -> Sequence[tuple[str, str]]:
         """Whether an acknowledged message is on disk."""
         return (("server", "sync_interval"),)
-
-
-def _started(line: Line, messages: int) -> Happened:
-    return line.event("starts", f"started with {messages:,} messages in the stream", end=messages)
 
 
 _JSZ: Final = "jsz?accounts=1&streams=1&raft=1"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,14 +32,12 @@ from harness.protocols import (
     Client,
     Cluster,
     Completion,
-    Happened,
     Invoke,
-    Line,
     Node,
     completion,
     raised,
 )
-from harness.protocols.explanations import ASYNCHRONOUS_CAUSES, Waits
+from harness.protocols.explanations import ASYNCHRONOUS_CAUSES, LogRow, Waits
 from harness.registry import model_of
 from harness.run.blocking import ThreadedClient
 from harness.run.cells import cell_plans
@@ -303,12 +301,23 @@ _APPEND: Final = (
 
 
 _METRICS: Final = re.compile(r"patroni_(?!version|postgres_server_version|postmaster_start_time)")
-
-
-def _lsn(text: str) -> int:
-    """A place in the log: 32 bits on each side of the stroke."""
-    high, low = (int(part, 16) for part in text.split("/"))
-    return high << 32 | low
+_LSN: Final = "(?P<end>[0-9A-F]+/[0-9A-F]+)"
+EVENTS: Final = (
+    LogRow("begins", "starting PostgreSQL", "started"),
+    LogRow("follows", "started streaming WAL", "went on with what the leader sends"),
+    LogRow("ends", f"(?:invalid record length|redo done) at {_LSN}", "{0}"),
+    LogRow(
+        "cut",
+        f"servers diverged at WAL location {_LSN}",
+        "threw away what its log had after {0} (pg_rewind)",
+    ),
+    LogRow(
+        "leads", r"selected new timeline ID: (?P<epoch>\d+)", "was promoted to timeline {epoch}"
+    ),
+    LogRow("leads", "initialized a new cluster", "created the database, on timeline 1", epoch=1),
+)
+"""Where the log of a server ends, it says when it starts and before it is promoted: one that
+replays more says where its last record begins. pg_rewind says where it cut."""
 
 
 @dataclass(frozen=True)
@@ -344,12 +353,7 @@ class Postgresql(ServerSystem[PostgresqlPlan]):
         "synchronous_mode_strict": "target.synchronous",
     }
     causes: ClassVar[Mapping[str, str]] = ASYNCHRONOUS_CAUSES
-    events: ClassVar[re.Pattern[str]] = re.compile(
-        r"initialized a new cluster|(?P<begins>starting PostgreSQL)"
-        r"|(?P<follows>started streaming WAL)|selected new timeline ID: (?P<timeline>\d+)"
-        r"|(?:invalid record length|redo done) at (?P<end>[0-9A-F]+/[0-9A-F]+)"
-        r"|servers diverged at WAL location (?P<cut>[0-9A-F]+/[0-9A-F]+)"
-    )
+    events: ClassVar[Sequence[LogRow]] = EVENTS
     switch: ClassVar[tuple[str, str]] = ("off", "on")
     metrics = scraped(REST_PORT, _METRICS)
     cell_keys: ClassVar[tuple[str, ...]] = (
@@ -473,25 +477,10 @@ name = "set"
                 leader = next((m["name"] for m in members if m["role"] == "leader"), None)
         return Report(leader, epoch, position)
 
-    def happened(self, lines: Iterable[Line]) -> Iterator[Happened]:
-        """Where the log of a server ends, it says when it starts and before it is promoted: one
-        that replays more says where its last record begins. pg_rewind says where it cut."""
-        for line, found in self.matched(lines):
-            if found["begins"]:
-                yield line.event("begins", "started")
-            elif found["follows"]:
-                yield line.event("follows", "went on with what the leader sends")
-            elif end := found["end"]:
-                yield line.event("ends", end, end=_lsn(end))
-            elif cut := found["cut"]:
-                text = f"threw away what its log had after {cut} (pg_rewind)"
-                yield line.event("cut", text, end=_lsn(cut))
-            elif timeline := found["timeline"]:
-                yield line.event(
-                    "leads", f"was promoted to timeline {timeline}", epoch=int(timeline)
-                )
-            else:
-                yield line.event("leads", "created the database, on timeline 1", epoch=1)
+    def number(self, text: str) -> int:
+        """A place in the log: 32 bits on each side of the stroke."""
+        high, stroke, low = text.partition("/")
+        return int(high, 16) << 32 | int(low, 16) if stroke else int(text)
 
     def waits(self, plan: Mapping[str, Any]) -> Waits:
         """Standbys lag unless they are synchronous, or where a client ends the wait for them. With

@@ -18,7 +18,7 @@ import time
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from urllib.parse import quote
@@ -39,7 +39,7 @@ from harness.protocols import (
     NodeView,
     PartitionView,
 )
-from harness.protocols.explanations import MAJORITY_CAUSES, Remedy, Waits
+from harness.protocols.explanations import MAJORITY_CAUSES, LogRow, Remedy, Waits
 from harness.servers import (
     CLIENT_KEYS,
     ErrorAnswer,
@@ -200,53 +200,48 @@ class RabbitClient(KeyValueClient):
         return int(body)
 
     def drain(self) -> Iterable[int]:
-        """Everything, in one read, which counts only if it is as much as the server says that the
-        queue contains, out with clients or not. Nothing is removed before."""
+        """Everything, in one read. Nothing is removed before it is all here."""
         with _DRAINS.setdefault(self._queue, threading.Lock()):
             try:
-                with limited(self._socket, _DRAIN_S):
-                    return self._drained()
+                each = self._consumed(_MOST, _DRAIN_S)
+                came = [(method.delivery_tag, value) for method, _, value in each]
             except Exception as error:
                 raise ErrorAnswer(NOT_DELIVERED) from error
-
-    def _drained(self) -> list[int]:
-        values, last = list[int](), None
-        self._channel.basic_qos(prefetch_count=_MOST)
-        deadline = time.monotonic() + _DRAIN_S
-        for method, _, body in self._channel.consume(self._queue, inactivity_timeout=_IDLE_S):
-            if method is not None:
-                values.append(int(body))
-                last = method.delivery_tag
-            elif self._messages() == len(values):
-                break
-            elif time.monotonic() > deadline:
-                raise TimeoutError(f"{len(values)} elements came, which are not all")
-        if last is not None:
-            with suppress(Exception):  # they are here; those that stay are delivered again
-                self._channel.basic_ack(last, multiple=True)
-                self._channel.cancel()
-        return values
+            if came:  # they are here; those that stay are delivered again
+                with suppress(Exception), limited(self._socket, self._limit_s):
+                    self._channel.basic_ack(came[-1][0], multiple=True)
+                    self._channel.cancel()
+        return [value for _, value in came]
 
     def read_stream(self, *, timeout_s: float) -> Log:
-        """This server's replica of a stream, which is read to its end if it is as much as the
-        server says that the stream contains. Acknowledgements only ask for more."""
-        records, deadline = list[tuple[int, int]](), time.monotonic() + timeout_s
-        from_first = {"x-stream-offset": "first"}
-        with limited(self._socket, timeout_s):
-            self._channel.basic_qos(prefetch_count=2 * _CREDIT)
-            for method, properties, body in self._channel.consume(
-                self._queue, arguments=from_first, inactivity_timeout=_IDLE_S
-            ):
-                if method is not None:
-                    records.append((properties.headers["x-stream-offset"], int(body)))
-                    if len(records) % _CREDIT == 0:
-                        self._channel.basic_ack(method.delivery_tag, multiple=True)
-                elif self._messages() == len(records):
-                    break
-                elif time.monotonic() > deadline:
-                    raise TimeoutError(f"{len(records)} records came, which are not all")
+        """This server's replica of a stream. Acknowledgements only ask for more."""
+        records, from_first = list[tuple[int, int]](), {"x-stream-offset": "first"}
+        each = self._consumed(2 * _CREDIT, timeout_s, arguments=from_first)
+        for method, properties, value in each:
+            records.append((properties.headers["x-stream-offset"], value))
+            if len(records) % _CREDIT == 0:
+                self._channel.basic_ack(method.delivery_tag, multiple=True)
         start = records[0][0] if records else 0
         return Log(start, start + len(records), records)
+
+    def _consumed(
+        self, ahead: int, limit_s: float, arguments: dict[str, str] | None = None
+    ) -> Iterator[tuple[Any, Any, int]]:
+        """What comes until it is as much as the server says that there is, out with clients or not:
+        each with its delivery and properties."""
+        count, deadline = 0, time.monotonic() + limit_s
+        with limited(self._socket, limit_s):
+            self._channel.basic_qos(prefetch_count=ahead)
+            for method, properties, body in self._channel.consume(
+                self._queue, arguments=arguments, inactivity_timeout=_IDLE_S
+            ):
+                if method is not None:
+                    count += 1
+                    yield method, properties, int(body)
+                elif self._messages() == count:
+                    break
+                elif time.monotonic() > deadline:
+                    raise TimeoutError(f"{count} elements came, which are not all")
 
     def _messages(self) -> int | None:
         return messages_of(self._address, self._queue, timeout_s=self._limit_s)
@@ -305,6 +300,20 @@ _METRICS: Final = re.compile(
     r"|process_resident_memory_bytes|resident_memory_limit_bytes)\b|erlang_vm_dist_node_state\b"
 )
 
+EVENTS: Final = (
+    LogRow("leads", r"candidate -> leader in term: (?P<epoch>\d+)", "was elected in term {epoch}"),
+    LogRow(
+        "joins",
+        r"Adding mirror on node '[^']*': <0\.",  # its own, not another's
+        "added its mirror, which had nothing of what was in the queue",
+        cause=UNSYNCED,
+    ),
+    LogRow("leads", "Promoting mirror <", "promoted its mirror", epoch=-1),
+    LogRow("counts", "rabbit on node '[^']*' down", "went on without another server"),
+    LogRow("cut", "Autoheal: we were selected", "was restarted by autoheal", cause=HEALED),
+    LogRow("stops", "stopped TCP listener", "stopped for autoheal", cause=HEALED),
+)
+
 
 @dataclass(frozen=True)
 class RabbitMQ(ServerSystem[RabbitPlan]):
@@ -332,12 +341,7 @@ class RabbitMQ(ServerSystem[RabbitPlan]):
         HEALED: "A server acknowledged them alone while a mirror led on the other side of a "
         "partition, and gave up its side when autoheal restarted it",
     }
-    events: ClassVar[re.Pattern[str]] = re.compile(
-        r"(?P<joins>Adding mirror on node '[^']*': <0\.)"  # its own, not another's
-        r"|(?P<promotes>Promoting mirror <)|candidate -> leader in term: (?P<term>\d+)"
-        r"|(?P<counts>rabbit on node '[^']*' down)"
-        r"|(?P<heals>Autoheal: we were selected to restart)|(?P<stops>stopped TCP listener)"
-    )
+    events: ClassVar[Sequence[LogRow]] = EVENTS
     connect = RabbitClient
     metrics = scraped(METRICS_PORT, _METRICS)
     object_lines: ClassVar[re.Pattern[str]] = re.compile(r"\bqueue '([^']*)' in vhost")
@@ -479,22 +483,13 @@ name = "queue"
         """Elections of a quorum queue. A mirror that joins has nothing of what is in the queue; a
         promotion has no number. A server that autoheal restarts acknowledges until it stops."""
         healing = set[str]()
-        for line, found in self.matched(lines):
-            if term := found["term"]:
-                yield line.event("leads", f"was elected in term {term}", epoch=int(term))
-            elif found["joins"]:
-                text = "added its mirror, which had nothing of what was in the queue"
-                yield line.event("joins", text, cause=UNSYNCED)
-            elif found["promotes"]:
-                yield line.event("leads", "promoted its mirror", epoch=-1)
-            elif found["counts"]:
-                yield line.event("counts", "went on without another server")
-            elif found["heals"]:
-                healing.add(line.node)
-                yield line.event("cut", "was restarted by autoheal", cause=HEALED)
-            elif line.node in healing:
-                healing.remove(line.node)
-                yield line.event("cut", "stopped for autoheal", cause=HEALED)
+        for event in super().happened(lines):
+            if event.kind == "stops" and event.line.node in healing:
+                healing.remove(event.line.node)
+                yield replace(event, kind="cut")
+            elif event.kind != "stops":
+                healing |= {event.line.node} if event.cause == HEALED else set()
+                yield event
 
     def waits(self, plan: Mapping[str, Any]) -> Waits:
         """Mirrors copy whatever leads."""

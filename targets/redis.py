@@ -13,11 +13,10 @@ Both servers rewrite their configuration files while they run: nothing writes th
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
@@ -27,7 +26,7 @@ from harness.errors import PlanError
 from harness.images.recipe import Debian, Source, Wheel
 from harness.plan import Plan, Slug
 from harness.protocols import FAIL, NODE_DATA, STORED, Happened, Line, Node
-from harness.protocols.explanations import PRIMARY_CAUSES, Waits
+from harness.protocols.explanations import PRIMARY_CAUSES, LogRow, Waits
 from harness.servers import (
     CLIENT_KEYS,
     ErrorAnswer,
@@ -250,6 +249,31 @@ class RedisClient(KeyValueClient):
             connection.close()
 
 
+EVENTS: Final = (
+    LogRow("begins", "Server initialized"),
+    LogRow("loads", "keys loaded: [1-9]|DB loaded from (?!disk|base)"),
+    LogRow("starts", "Ready to accept connections", "started with what its files had"),
+    LogRow("epoch", r"\+new-epoch (?P<epoch>\d+)"),
+    LogRow("elects", r"\+elected-leader", "won the Sentinels' election in epoch {{epoch}}"),
+    LogRow(
+        "leads",
+        r"Setting secondary replication ID to \w+, valid up to offset: (?P<end>\d+)",
+        "was promoted in epoch {{epoch}} with offset {{end:,}}",
+    ),
+    LogRow(
+        "asks",
+        r"Trying a partial resynchronization \(request \w+:(?P<end>\d+)\)",
+        " (it had offset {{end:,}})",
+    ),
+    LogRow(
+        "cut",
+        r"Full resync from \w+: \w+:(?P<end>\d+)",
+        "threw away what it had{{had}} and copied its primary at offset {0}",
+    ),
+    LogRow("follows", "Successful partial", "went on with what its primary sends"),
+)
+
+
 @dataclass(frozen=True)
 class Redis(ServerSystem[RedisPlan]):
     """Redis 7.0 with Sentinel: servers n1, n2 ..., each with a Sentinel beside it."""
@@ -278,14 +302,7 @@ class Redis(ServerSystem[RedisPlan]):
         *CLIENT_KEYS,
     )
     alarms: ClassVar[Path | None] = Path(__file__).parent / "redis_alarms.toml"
-    events: ClassVar[re.Pattern[str]] = re.compile(
-        r"(?P<begins>Server initialized)|(?P<ready>Ready to accept connections)"
-        r"|(?P<loaded>keys loaded: [1-9]|DB loaded from (?!disk|base))"
-        r"|\+new-epoch (?P<epoch>\d+)|(?P<elects>\+elected-leader)"
-        r"|Setting secondary replication ID to \w+, valid up to offset: (?P<promoted>\d+)"
-        r"|Trying a partial resynchronization \(request \w+:(?P<asks>\d+)\)"
-        r"|Full resync from \w+: \w+:(?P<copies>\d+)|(?P<follows>Successful partial)"
-    )
+    events: ClassVar[Sequence[LogRow]] = EVENTS
     switch: ClassVar[tuple[str, str]] = ("no", "yes")
     connect = RedisClient
     starters: ClassVar[Mapping[str, str]] = {
@@ -381,35 +398,24 @@ wait_replicas = 1                # 0: no WAIT, the default
     def happened(self, lines: Iterable[Line]) -> Iterator[Happened]:
         """A server and its Sentinel write to one log. One that starts without a file, or with one
         without keys, has nothing; how far it was is in no file that a server starts with."""
-        epochs, starting, had = Counter[str](), dict[str, bool](), dict[str, str]()
-        for line, found in self.matched(lines):
-            node, epoch = line.node, epochs[line.node]
-            if moved := found["epoch"]:
-                epochs[node] = int(moved)
-            elif found["begins"]:
-                starting[node] = False
-            elif found["loaded"] and node in starting:
-                starting[node] = True
-            elif found["ready"] and node in starting:
-                if starting.pop(node):
-                    yield line.event("starts", "started with what its files had", epoch=epoch)
-                else:
-                    yield line.event("starts", "started empty", end=0, epoch=epoch)
-            elif found["elects"]:
-                text = f"won the Sentinels' election in epoch {epoch}"
-                yield line.event("elects", text, epoch=epoch)
-            elif found["promoted"]:
-                end = int(found["promoted"]) - 1
-                text = f"was promoted in epoch {epoch} with offset {end:,}"
-                yield line.event("leads", text, end=end, epoch=epoch)
-            elif found["asks"]:
-                had[node] = f" (it had offset {int(found['asks']) - 1:,})"
-            elif found["copies"]:
-                own, end = had.pop(node, ""), int(found["copies"])
-                text = f"threw away what it had{own} and copied its primary at offset {end}"
-                yield line.event("cut", text, end=end, epoch=epoch)
-            elif found["follows"]:
-                yield line.event("follows", "went on with what its primary sends", epoch=epoch)
+        epochs, loaded, had = Counter[str](), dict[str, bool](), dict[str, str]()
+        for event in super().happened(lines):
+            node, kind, end = event.line.node, event.kind, event.end
+            end = end - 1 if end and kind in ("leads", "asks") else end  # logged is the next one
+            if kind == "begins":
+                loaded[node] = False
+            elif kind == "loads" and node in loaded:
+                loaded[node] = True
+            elif kind == "epoch":
+                epochs[node] = event.epoch
+            elif kind == "asks":
+                had[node] = event.text.format(end=end)
+            elif kind != "loads" and (kind != "starts" or node in loaded):
+                if kind == "starts" and not loaded.pop(node):
+                    event, end = replace(event, text="started empty"), 0
+                own = had.pop(node, "") if kind == "cut" else ""
+                text = event.text.format(epoch=epochs[node], end=end, had=own)
+                yield replace(event, text=text, end=end, epoch=epochs[node])
 
     def waits(self, plan: Mapping[str, Any]) -> Waits:
         """Replicas lag unless a write waits for all of them, and copy whatever leads."""

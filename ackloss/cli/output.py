@@ -256,13 +256,10 @@ def with_output(command: Callable[P, None]) -> Callable[..., None]:
 
 
 def _unexpected(error: Exception) -> AcklossError:
-    """An exception that no code expected: the environment's if a disk is full or Docker hangs, else
-    ackloss' own or a plug-in's."""
+    """An exception that no code expected: the environment's if a disk is full, else ackloss' own or
+    a plug-in's."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return EnvironmentFailure(os.strerror(error.errno), file=error.filename)
-    if type(error).__module__ == "requests.exceptions":  # Docker's client alone uses requests
-        hint = "if it stays, restart Docker, then run `ackloss clean`"
-        return EnvironmentFailure(f"Docker does not answer: {failures.what(error)}", hint=hint)
     return HarnessFailure(failures.sentence(error), hint="-v shows the traceback")
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -54,7 +54,7 @@ _SLACK_S: Final = 1.0
 
 
 def lines_of(
-    rundir: RunDir, wanted: re.Pattern[bytes], faults: Sequence[FaultWindow]
+    rundir: RunDir, wanted: Callable[[bytes], Any], faults: Sequence[FaultWindow]
 ) -> Iterator[Line]:
     """The dated lines of all nodes that are wanted, those of a file in their order. A line that has
     whole seconds is not earlier than the dated one before it."""
@@ -74,7 +74,7 @@ def lines_of(
             )
 
 
-def dated_lines(file: Path, wanted: re.Pattern[bytes]) -> Iterator[tuple[int, float, bytes]]:
+def dated_lines(file: Path, wanted: Callable[[bytes], Any]) -> Iterator[tuple[int, float, bytes]]:
     """The dated lines of one file that are wanted: number, time by the node's own clock, and what
     follows, from the level on. Nodes run in containers, whose time zone is UTC."""
     seen, number, before = 0, 0, None
@@ -85,7 +85,7 @@ def dated_lines(file: Path, wanted: re.Pattern[bytes]) -> Iterator[tuple[int, fl
                 continue
             if dated[5] is not None:
                 before = dated
-            if wanted.search(raw):
+            if wanted(raw):
                 at = _second(dated)
                 if dated[5] is None and before is not None and _second(before) // 1 == at:
                     at = _second(before)
@@ -178,23 +178,26 @@ def acknowledged(rundir: RunDir) -> list[Write]:
 _SHOWN: Final = {"starts": "disk", "cut": "truncated", "joins": "in sync"}
 
 
+_AFTER_BEGINNING: Final = ("begins", "ends", "starts", "follows")
+
+
 def in_order(events: Iterable[Happened]) -> list[Happened]:
     """What servers logged, in the order of time: starts with where the log then ended, elections
     with where it ended and with a number."""
     found, begun, ends = list[Happened](), dict[str, Happened](), dict[str, Happened]()
     for event in events:
         node = event.line.node
+        start = begun.pop(node, None) if event.kind in _AFTER_BEGINNING else None
         if event.kind == "begins":
+            found += [start] if start is not None and start.end is not None else []
             begun[node] = replace(event, kind="starts")
         elif event.kind == "ends":
             ends[node] = event
-            if (start := begun.pop(node, None)) is not None:
-                found.append(_ended(start, event))
+            found += [] if start is None else [_ended(start, event)]
         elif event.kind == "leads" and event.end is None and (last := ends.get(node)) is not None:
             found.append(_ended(event, last))
         else:
-            if event.kind == "follows" and node in begun:
-                found.append(begun.pop(node))
+            found += [start] if start is not None and event.kind == "follows" else []
             found.append(event)
     ordered = sorted([*found, *begun.values()], key=lambda event: event.at_s)
     numbers = iter(range(1, len(ordered) + 1))

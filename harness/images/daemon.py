@@ -11,11 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import docker
 import requests
 from docker.errors import APIError, DockerException, NotFound
 
+from harness import failures
 from harness.errors import EnvironmentFailure
 from harness.images.keeping import kept
 from harness.images.recipe import FILES
@@ -31,6 +33,10 @@ RUN_LABEL = "ackloss.run"
 
 DAEMON_TROUBLE = (DockerException, requests.RequestException)
 """What Docker's client raises, for refused requests and lost connections alike."""
+
+
+class NoDocker(EnvironmentFailure, requests.RequestException):
+    """The daemon did not answer a request."""
 
 
 def connect() -> docker.DockerClient:
@@ -49,6 +55,18 @@ def connect() -> docker.DockerClient:
         ) from error
     # Else each request reads the environment for proxies, which other threads may be changing.
     client.api.trust_env = False
+    send = client.api.send
+
+    def answered(*request: Any, **options: Any) -> requests.Response:
+        try:
+            return send(*request, **options)
+        except requests.RequestException as error:
+            raise NoDocker(
+                f"Docker does not answer: {failures.what(error)}",
+                hint="if it stays, restart Docker, then run `ackloss clean`",
+            ) from error
+
+    client.api.send = answered  # type: ignore[method-assign]
     return client
 
 
@@ -85,7 +103,7 @@ class OneOff:
         """The command's exit code. Raises TimeoutError."""
         try:
             return int(self.client.api.wait(self.container, timeout=limit_s)["StatusCode"])
-        except (requests.ReadTimeout, requests.ConnectionError) as error:
+        except requests.RequestException as error:
             raise TimeoutError(f"did not finish within {limit_s} s") from error
 
     def running(self) -> bool:

@@ -196,12 +196,18 @@ class Line:
     place: str
     text: str
 
-    def event(self, kind: Kind, text: str, **known: Any) -> Happened:
-        """What it says happened, see `Happened`."""
-        return Happened(kind=kind, line=self, text=text, **known)
 
+class LogRow(NamedTuple):
+    """One row of a table of what servers log: a line that `pattern` matches, and what it says, see
+    `Happened`. `text`: `{0}` is the pattern's first group as it stands; `{end}` and `{epoch}` are
+    numbers, of the groups of these names if there are any."""
 
-Kind = Literal["begins", "ends", "starts", "leads", "cut", "elects", "counts", "joins", "follows"]
+    kind: str
+    pattern: str
+    text: str = ""
+    end: int | None = None
+    epoch: int = 0
+    cause: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,9 +219,9 @@ class Happened:
     had anyway. `text`: the rest of a sentence that begins with its name; `cause`: what such an
     event loses a write by, if it has its own cause. Where a server that `begins` says only later
     where its log `ends` (`text`: that place), the two are a start, and a later `leads` has the
-    place too; what `follows` before it has made it unknown."""
+    place too. It keeps its own `end` where it says nothing of that, or `follows` before."""
 
-    kind: Kind
+    kind: str
     line: Line
     text: str
     end: int | None = None

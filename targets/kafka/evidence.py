@@ -200,7 +200,7 @@ def _lines(rundir: RunDir, topic: str, faults: Sequence[FaultWindow]) -> list[Li
     name = rf"(?<![\w.-]){re.escape(topic)}(?=[-,])"
     found = [
         replace(line, text=re.sub(name, "TOPIC", line.text))
-        for line in lines_of(rundir, re.compile(name.encode()), faults)
+        for line in lines_of(rundir, re.compile(name.encode()).search, faults)
     ]
     return sorted(found, key=lambda line: (line.at_s is None, line.at_s or 0.0))
 

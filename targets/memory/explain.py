@@ -19,7 +19,7 @@ from harness.faults.journal import windows
 from harness.history.autopsy import Autopsy, Loss, Write
 from harness.history.run_folder import RunDir
 from harness.protocols import UNEXPLAINED, Explanation, Happened, Line
-from harness.protocols.explanations import MAJORITY_CAUSES, UNDISTURBED, WITHOUT, Kind
+from harness.protocols.explanations import MAJORITY_CAUSES, UNDISTURBED, WITHOUT
 from targets.memory.system import BEYOND, UNKNOWN
 
 EARLY, UNCLEAN, UNCONFIRMED = "before-replication", "unclean-election", "unconfirmed-in-sync"
@@ -49,7 +49,7 @@ class Note(Happened):
         return bool(runs[-1] == write.epoch)
 
 
-_KINDS: Final[Mapping[str, Kind]] = {
+_KINDS: Final[Mapping[str, str]] = {
     "starts": "starts",
     "leads": "leads",
     "cuts": "cut",

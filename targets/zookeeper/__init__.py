@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -23,7 +23,7 @@ from harness.images.recipe import Source
 from harness.levers.protocol import ProtocolLever
 from harness.models import LOCK, REGISTER, SEQUENCE, SET, WATCH
 from harness.protocols import Client, Cluster, Ingredients, Lever, Node, NodeSpec, NodeView
-from harness.protocols.explanations import Happened, Line
+from harness.protocols.explanations import LogRow
 from harness.protocols.systems import COMMAND, EXEC, JSON, LogLines
 from harness.servers import CLIENT_KEYS, Server, ServerSystem, in_turn
 from targets.zookeeper import asking, configuration, levers
@@ -59,11 +59,23 @@ LOG_LINES: Final = LogLines(
 )
 """The lines about elections, syncing and the log."""
 
-_EVENTS: Final = re.compile(
-    r"Starting quorum peer|New election\. |Have quorum of supporters"
-    r"|Truncating log to get|Getting a snapshot from"
+
+_EVENTS: Final = (
+    LogRow("begins", "Starting quorum peer", "started"),
+    LogRow("ends", r"New election\. .*(?P<end>0x[0-9a-f]+)", "zxid {0}"),
+    LogRow(
+        "leads",
+        r"Have quorum of supporters.*(?P<epoch>0x[0-9a-f]+)[0-9a-f]{8}",
+        "was elected in epoch {epoch}",
+    ),
+    LogRow("cut", "Truncating log to get.*(?P<end>0x[0-9a-f]+)", "cut its log at zxid {0}"),
+    LogRow(
+        "cut",
+        "Getting a snapshot from.*(?P<end>0x[0-9a-f]+)",
+        "took a snapshot of its leader at zxid {0}",
+    ),
 )
-_ZXID: Final = re.compile(r"0x([0-9a-f]+)")
+"""A server proposes itself with the last zxid that it has; a zxid begins with its epoch."""
 
 SERVED: Final = {SET.name: f"/{configuration.SET}", REGISTER.name: ""}
 """The znode below the plan's parent below which they write, by the models that any client can
@@ -101,7 +113,7 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
     """What clients do: the servers and their settings are the same for all."""
     own_levers: ClassVar[frozenset[str]] = frozenset({_MEMBERS, ProtocolLever.name})
     synced: ClassVar[tuple[str, Any]] = ("ensemble.forceSync", True)
-    events: ClassVar[re.Pattern[str]] = _EVENTS
+    events: ClassVar[Sequence[LogRow]] = _EVENTS
     alarms: ClassVar[Path | None] = Path(__file__).parent / "alarms.toml"
 
     def check(self, plan: ZooKeeperPlan) -> None:
@@ -336,22 +348,6 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
     def logs(self, node: Node) -> dict[str, bytes]:
         """zookeeper.log, which has elections, syncing and sessions."""
         return node.get(configuration.LOGS)
-
-    def happened(self, lines: Iterable[Line]) -> Iterator[Happened]:
-        """A server proposes itself with the last zxid that it has; a zxid begins with its epoch."""
-        for line in lines:
-            zxid = next((int(each, 16) for each in reversed(_ZXID.findall(line.text))), 0)
-            if "Starting quorum peer" in line.text:
-                yield line.event("begins", "started")
-            elif "New election" in line.text:
-                yield line.event("ends", f"zxid {zxid:#x}", end=zxid)
-            elif "Have quorum" in line.text:
-                epoch = zxid >> 32
-                yield line.event("leads", f"was elected in epoch {epoch}", epoch=epoch)
-            else:
-                cut = "Truncating" in line.text
-                what = "cut its log at" if cut else "took a snapshot of its leader at"
-                yield line.event("cut", f"{what} zxid {zxid:#x}", end=zxid)
 
 
 def _check_fsync(node: Node, *, wanted: bool) -> None:

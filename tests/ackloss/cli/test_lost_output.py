@@ -8,13 +8,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import docker
 import pytest
 import requests
 import rich_click as click
 from click.testing import CliRunner
 
 from ackloss.cli.output import Output, with_output
+from harness.images.daemon import connect
 from tests.fixtures.budget import full, full_of
 from tests.fixtures.campaign_process import TWO, campaign_file, progress
 
@@ -98,13 +101,19 @@ def test_a_full_disk_is_of_the_environment() -> None:
     assert done.stderr == "ackloss: /data/x: No space left on device\n"
 
 
-def test_a_docker_that_hangs_is_of_the_environment() -> None:
+def test_a_docker_that_hangs_is_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """As Docker 20.10 did with nine clusters: each request about networks waited for a lock."""
+
+    def hangs(*_: object, **__: object) -> None:
+        raise requests.ReadTimeout("Read timed out. (read timeout=120)")
+
+    client = SimpleNamespace(api=SimpleNamespace(trust_env=True, send=hangs))
+    monkeypatch.setattr(docker, "from_env", lambda **_: client)
 
     @click.command()
     @with_output
     def hung(_: Output) -> None:
-        raise requests.ReadTimeout("Read timed out. (read timeout=120)")
+        connect().api.send(requests.PreparedRequest())
 
     done = CliRunner().invoke(hung)
     assert done.exit_code == 5

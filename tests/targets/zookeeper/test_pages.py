@@ -47,5 +47,5 @@ def test_lines_about_elections_and_syncing_are_shown(
 ) -> None:
     log = tmp_path / "zookeeper.log"
     log.write_bytes(LOG + line + b"\n")
-    dated = [text for _, _, text in dated_lines(log, LOG_LINES.relevant)]
+    dated = [text for _, _, text in dated_lines(log, LOG_LINES.relevant.search)]
     assert shown == any(not LOG_LINES.internal.search(text) for text in dated)
