@@ -273,12 +273,13 @@ def asked(address: str, path: str, *, timeout_s: float) -> Any:
 
 def messages_of(address: str, queue: str, *, timeout_s: float) -> int | None:
     """How many messages a queue contains, out with clients or not, as of some seconds ago.
-    `None`: it does not say, or the cluster is partitioned, and each part has its own queue."""
+    `None`: it does not say, or the cluster is partitioned, and each part has its own mirrors."""
+    found = asked(address, f"{_QUEUES}/{queue}?columns=messages,type", timeout_s=timeout_s)
     nodes = asked(address, "/api/nodes?columns=partitions", timeout_s=timeout_s)
-    if nodes is None or any(each.get("partitions") for each in nodes):
+    if found is None or nodes is None:
         return None
-    found = asked(address, f"{_QUEUES}/{queue}?columns=messages", timeout_s=timeout_s)
-    return None if found is None else found.get("messages")
+    split = any(each.get("partitions") for each in nodes)
+    return None if split and found.get("type") == "classic" else found.get("messages")
 
 
 def _erlang_name(address: str) -> str:

@@ -349,13 +349,16 @@ def test_what_does_not_go_together_is_refused(sections: dict[str, Any], key: str
 
 
 def test_parts_of_a_cluster_do_not_say_how_much_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers: dict[str, Any] = {"nodes": [{"partitions": []}] * 3, "queues": {"messages": 7}}
+    queue = {"messages": 7, "type": "classic"}
+    answers: dict[str, Any] = {"nodes": [{"partitions": []}] * 3, "queues": queue}
     monkeypatch.setattr(
         rabbitmq, "asked", lambda _, path, timeout_s: answers[re.split("[/?]", path)[2]]
     )
     assert messages_of("198.18.0.11", "ackloss", timeout_s=1) == 7
     answers["nodes"] = [{"partitions": []}, {"partitions": ["rabbit@198.18.0.11"]}]
     assert messages_of("198.18.0.11", "ackloss", timeout_s=1) is None
+    queue["type"] = "quorum"
+    assert messages_of("198.18.0.11", "ackloss", timeout_s=1) == 7
 
 
 ADDS = "[info] <0.498.0> Mirrored queue 'ackloss' in vhost '/': Adding mirror on node 'rabbit@x': "
