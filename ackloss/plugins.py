@@ -180,7 +180,6 @@ from harness.servers import ServerWorkloadPlan as ServerWorkloadPlan
 from harness.servers import addresses_of as addresses_of
 from harness.servers import ask_json as ask_json
 from harness.servers import await_none as await_none
-from harness.servers import await_processes as await_processes
 from harness.servers import compare_settings as compare_settings
 from harness.servers import connected as connected
 from harness.servers import fetched as fetched

@@ -165,6 +165,8 @@ class KeyValueClient(BlockingClient):
     errors: ClassVar[Sequence[ErrorRow]] = ()
     server: str | None = None
     """The address of the server that executed the last request, if it is another one."""
+    servers: Sequence[tuple[str, str]] = ()
+    """The names and addresses of the servers that its client tries, in turn from its own."""
 
     def read(self, key: str) -> int | None:
         """The value of a register; `None` if it has none."""
@@ -273,7 +275,9 @@ class Moving(BlockingClient):
     def call(self, op: Invoke) -> Completion:
         name, address = self._servers[self._turn % len(self._servers)]
         try:
-            client = self._client = self._client or self._connect(address)
+            if (client := self._client) is None:
+                client = self._client = self._connect(address)
+                client.servers = in_turn(self._servers, "all", self._turn)
             type_, position, error, node, result = client.call(op)
             node = node or self._names.get(client.server or "")
         except NotSent:
@@ -954,14 +958,9 @@ def await_none(cluster: Cluster, missing: Callable[[], str | None], deadline: fl
     while (what := missing()) is not None:
         if (now_s := time.monotonic()) > look_s:
             look_s = now_s + _LOOK_S
-            await_processes(cluster)
+            for node in cluster.nodes.values():
+                if not (process := node.process()).running:
+                    raise TimeoutError(f"the process of {node.name} ended with {process.exit_code}")
         if now_s > deadline:
             raise TimeoutError(what)
         time.sleep(_POLL_S)
-
-
-def await_processes(cluster: Cluster) -> None:
-    """Raise TimeoutError for a node whose process has ended: it will never be ready."""
-    for node in cluster.nodes.values():
-        if not (process := node.process()).running:
-            raise TimeoutError(f"the process of {node.name} ended with {process.exit_code}")

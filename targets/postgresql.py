@@ -28,9 +28,6 @@ from harness.protocols import (
     FAIL,
     NODE_DATA,
     STORED,
-    BlockingClient,
-    Client,
-    Cluster,
     Completion,
     Invoke,
     Node,
@@ -39,7 +36,6 @@ from harness.protocols import (
 )
 from harness.protocols.explanations import ASYNCHRONOUS_CAUSES, LogRow, Waits
 from harness.registry import model_of
-from harness.run.blocking import ThreadedClient
 from harness.run.cells import cell_plans
 from harness.servers import (
     CLIENT_KEYS,
@@ -47,7 +43,6 @@ from harness.servers import (
     ErrorAnswer,
     ErrorRow,
     KeyValueClient,
-    Moving,
     NotSent,
     Report,
     Server,
@@ -56,7 +51,6 @@ from harness.servers import (
     ServerTargetPlan,
     ServerWorkloadPlan,
     ask_json,
-    in_turn,
     limited,
     scraped,
     setting_text,
@@ -151,13 +145,13 @@ that the wait for a standby was cancelled: it is committed on the leader alone."
 
 
 class PostgresqlClient(KeyValueClient):
-    """A connection to the first of these servers, given by name and address, that takes writes; and
-    one to the first of them, for reads of the set."""
+    """A connection to the first of its servers that takes writes: so some stay with an isolated
+    leader, as libpq does; and one to the first of them, for reads of the set."""
 
     errors: ClassVar[Sequence[ErrorRow]] = ERRORS
 
-    def __init__(self, servers: Sequence[tuple[str, str]], plan: PostgresqlPlan) -> None:
-        self._servers, self._load = servers, plan.workload
+    def __init__(self, address: str, plan: PostgresqlPlan) -> None:
+        self.servers, self._load = [(address, address)], plan.workload
         self._schema = plan.target.object
         is_of_lists = model_of(plan.workload.name) == LIST_APPEND.name
         self._reads = _READ_LIST if is_of_lists else _READ
@@ -171,7 +165,7 @@ class PostgresqlClient(KeyValueClient):
 
         connection = self._connections.get(session)
         if connection is None:
-            own = self._servers[:1] if session == "any" else self._servers
+            own = self.servers[:1] if session == "any" else self.servers
             try:
                 connection = psycopg.connect(
                     host=",".join(address for _, address in own),
@@ -212,7 +206,7 @@ class PostgresqlClient(KeyValueClient):
         finally:
             if timer is not None:
                 timer.cancel()
-        node = {address: name for name, address in self._servers}.get(address)
+        node = {address: name for name, address in self.servers}.get(address)
         return completion(type_, position, error, node, result)
 
     def _execute(self, statement: str, *values: Any) -> psycopg.Cursor[Any]:
@@ -355,6 +349,7 @@ class Postgresql(ServerSystem[PostgresqlPlan]):
     causes: ClassVar[Mapping[str, str]] = ASYNCHRONOUS_CAUSES
     events: ClassVar[Sequence[LogRow]] = EVENTS
     switch: ClassVar[tuple[str, str]] = ("off", "on")
+    connect = PostgresqlClient
     metrics = scraped(REST_PORT, _METRICS)
     cell_keys: ClassVar[tuple[str, ...]] = (
         *(f"workload.{key}" for key in ("isolation", "read", "on_timeout")),
@@ -508,23 +503,6 @@ name = "set"
         awaited = plan.target.synchronous != "off" and plan.replicas > 1
         is_synchronous = any(each["sync_state"] != "async" for each in standbys)
         return own.get("role") != "primary" or is_synchronous or not awaited
-
-    def client(self, cluster: Cluster, plan: PostgresqlPlan) -> Client:
-        """Each client has all servers, and begins with another one: libpq takes the first that
-        takes writes, so that some stay with an isolated leader."""
-        load = plan.workload
-        servers = [(node.name, node.address) for node in cluster.nodes.values()]
-
-        def moving(number: int) -> BlockingClient:
-            own = in_turn(servers, load.connect, number)
-
-            def connect(address: str) -> PostgresqlClient:
-                first = [each for _, each in own].index(address)
-                return PostgresqlClient(in_turn(own, "all", first), plan)
-
-            return Moving(connect, own)
-
-        return ThreadedClient(moving, threads=load.clients)
 
 
 def _ask(address: str, path: str, *, timeout_s: float) -> dict[str, Any] | None:

@@ -47,7 +47,8 @@ def plan_of(**sections: Any) -> PostgresqlPlan:
 def called(op: Invoke, *servers: str, **load: Any) -> Completion:
     plan = plan_of(workload={"name": "set", "duration_s": 1} | load)
     named = [(f"n{number}", address) for number, address in enumerate(servers or [HERE], start=1)]
-    client = PostgresqlClient(named, plan)
+    client = PostgresqlClient(HERE, plan)
+    client.servers = named
     try:
         return client.call(op)
     finally:
@@ -113,7 +114,7 @@ def test_cells_of_a_run_have_separate_tables(server: FakePostgresql) -> None:
     files = dict(Postgresql().files(Server("n1", HERE, {"n1": HERE}), resolved.plan))  # type: ignore[arg-type]
     ends = []
     for cell in resolved.cells:
-        client = PostgresqlClient([("n1", HERE)], cell.plan)  # type: ignore[arg-type]
+        client = PostgresqlClient(HERE, cell.plan)  # type: ignore[arg-type]
         ends.append(client.call(invoke("add", 7))[0])
         client.close()
         schema = f"ackloss-{cell.name}"
