@@ -7,6 +7,7 @@ import inspect
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ HEAVY = ("pyspark", "docker", "matplotlib", "pandas", "scipy", "jinja2", "click"
 HEAVY += ("confluent_kafka", "kafka", "kazoo", "requests")
 
 
+@cache
 def imported_by(code: str) -> set[str]:
     """The top-level modules that a fresh Python has after this code."""
     script = f"{code}\nimport sys\nprint(*{{name.partition('.')[0] for name in sys.modules}})"

@@ -13,7 +13,8 @@ import pytest
 from checkers.judging.one_run import judge_run
 from harness.history.run_folder import RunDir
 from reports.page import write_report
-from tests.fixtures.pictures import drawn
+from tests.fixtures.memory_cells import run_of_cells
+from tests.fixtures.pictures import drawn, undrawn
 from tests.fixtures.synthetic_run import Story, build, build_interrupted
 
 EVIL = (
@@ -34,6 +35,8 @@ STORIES = {
 HISTORIES = Path(__file__).parents[1] / "histories" / "runs"
 REAL = {"group": "fenced-java-consumer", "transactions": "transactions-torn"}
 """Runs of real Kafka."""
+DRAWN = ("unclean", "hostile", "group", "transactions")
+"""Pages with their pictures; those of the others show nothing else than these."""
 
 
 class Runs(dict[str, RunDir]):
@@ -52,7 +55,7 @@ class Runs(dict[str, RunDir]):
             made = build(self.folder, STORIES[name]) if name in STORIES else None
             run = made or build_interrupted(self.folder)
         self[name] = run
-        with drawn():  # the first test that opens it writes it
+        with drawn() if name in DRAWN else undrawn():  # the first test that opens it writes it
             write_report(run)
         return run
 
@@ -61,6 +64,16 @@ class Runs(dict[str, RunDir]):
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """The runs of these tests, by kind."""
     return Runs(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="session")
+def run_with_cells(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
+    """A run of four cells, judged, and its pages. Nobody may change it."""
+    run = run_of_cells(tmp_path_factory.mktemp("cells"))
+    judge_run(run)
+    with drawn():
+        write_report(run)
+    return run
 
 
 @pytest.fixture(scope="session")
@@ -78,44 +91,55 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def context_of(chromium: Any) -> Callable[..., Any]:
-    """A browser context for each set of options, with an empty page that stays: a page in a context
-    without another takes three times the CPU. Our pages store nothing that another could find."""
+def context_of(chromium: Any) -> Callable[..., tuple[Any, list[Any]]]:
+    """A browser context for each set of options, and its idle pages. These are used again: a new
+    page costs as much as what it shows, and three times that in a context without another, which is
+    why an empty one stays. Our pages store nothing that another could find."""
 
     @cache
-    def made(**options: bool) -> Any:
+    def made(**options: bool) -> tuple[Any, list[Any]]:
         context = chromium.new_context(**options)
         context.new_page()
-        return context
+        return context, []
 
     return made
 
 
+def _listening(page: Any) -> Any:
+    """A page that notes its errors and network requests in `page.troubles`."""
+    page.on("pageerror", lambda error: page.troubles.append(str(error)))
+    page.on("console", lambda message: page.troubles.append(message.text))
+    page.on("dialog", lambda dialog: page.troubles.append(dialog.message))
+    page.on(
+        "request",
+        lambda request: (
+            request.url.startswith(("file:", "data:", "about:"))
+            or page.troubles.append(request.url)
+        ),
+    )
+    return page
+
+
 @pytest.fixture
-def visit(context_of: Callable[..., Any]) -> Iterator[Any]:
+def visit(context_of: Callable[..., tuple[Any, list[Any]]]) -> Iterator[Any]:
     """Opens a page; its errors and network requests are in `page.troubles`."""
-    pages = []
+    used: list[tuple[list[Any], Any]] = []
 
     def open_page(
         path: Path, *, width: int = 1440, color_scheme: str = "light", **options: bool
     ) -> Any:
-        page = context_of(**options).new_page()
-        pages.append(page)
+        context, idle = context_of(**options)
+        page = idle.pop() if idle else _listening(context.new_page())
+        used.append((idle, page))
         page.set_viewport_size({"width": width, "height": 900})
-        page.emulate_media(color_scheme=color_scheme)
+        page.emulate_media(color_scheme=color_scheme, media="null")
         page.troubles = []
-        page.on("pageerror", lambda error: page.troubles.append(str(error)))
-        page.on("console", lambda message: page.troubles.append(message.text))
-        page.on("dialog", lambda dialog: page.troubles.append(dialog.message))
-        page.on(
-            "request",
-            lambda request: (
-                request.url.startswith(("file:", "data:")) or page.troubles.append(request.url)
-            ),
-        )
         page.goto(path.as_uri())
         return page
 
     yield open_page
-    for page in pages:
-        page.close()
+    for idle, page in used:
+        page.troubles = []
+        page.goto("about:blank")
+        page.mouse.move(0, 0)
+        idle.append(page)

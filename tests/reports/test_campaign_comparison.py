@@ -21,13 +21,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 HOSTILE = "<script>alert(1)</script>|`x`\u202e"
 
 
-@pytest.fixture
-def comparison(tmp_path: Path) -> CampaignComparison:
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory: pytest.TempPathFactory) -> CampaignComparison:
+    folder = tmp_path_factory.mktemp("campaigns")
     campaigns = [
-        build(tmp_path / "first", {ON: [lossy()] * 9, OFF: []}),
-        build(tmp_path / "second", {ON: [lossy()] * 9 + [run()], OFF: [run()] * 10}),
+        build(folder / "first", {ON: [lossy()] * 9, OFF: []}),
+        build(folder / "second", {ON: [lossy()] * 9 + [run()], OFF: [run()] * 10}),
         build(
-            tmp_path / f"third {HOSTILE.replace('/', '')}",
+            folder / f"third {HOSTILE.replace('/', '')}",
             {ON: [lossy()] * 9 + [run()], OFF: [lossy()] * 8 + [run()] * 2},
             versions={"target": HOSTILE},
         ),

@@ -154,15 +154,6 @@ def test_print_has_the_shades_and_no_controls(small: Made, visit: Any) -> None:
 FILTER = "getComputedStyle(document.querySelector('img.on-both')).filter"
 
 
-@pytest.mark.parametrize(("theme", "inverted"), [("light", False), ("dark", True)])
-def test_a_picture_is_inverted_on_dark_paper(
-    small: Made, visit: Any, theme: str, inverted: bool
-) -> None:
-    page = visit(small[0], color_scheme=theme)
-    assert page.locator("img.on-both").first.is_visible()
-    assert ("invert" in page.evaluate(FILTER)) == inverted
-
-
 def luminance(page: Any, place: str) -> float:
     return float(
         page.evaluate(
@@ -183,9 +174,15 @@ def luminance(page: Any, place: str) -> float:
     )
 
 
-@pytest.mark.parametrize(("theme", "ink"), [("light", 0.0168), ("dark", 0.809)])
-def test_the_darkest_cell_can_be_read(small: Made, visit: Any, theme: str, ink: float) -> None:
+@pytest.mark.parametrize(
+    ("theme", "inverted", "ink"), [("light", False, 0.0168), ("dark", True, 0.809)]
+)
+def test_a_picture_is_inverted_on_dark_paper_and_the_darkest_cell_can_be_read(
+    small: Made, visit: Any, theme: str, inverted: bool, ink: float
+) -> None:
     page = visit(small[0], color_scheme=theme)
+    assert page.locator("img.on-both").first.is_visible()
+    assert ("invert" in page.evaluate(FILTER)) == inverted
     back = luminance(page, ".shade-10")
     contrast = (max(ink, back) + 0.05) / (min(ink, back) + 0.05)
     assert contrast > 4.5

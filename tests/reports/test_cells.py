@@ -14,22 +14,17 @@ from junitparser import Error, Failure, JUnitXml
 
 from checkers.judging.one_run import judge_run
 from harness.history.run_folder import RunDir
-from reports.page import write_page, write_report
+from reports.page import write_page
 from tests.fixtures.command_line import ackloss
-from tests.fixtures.memory_cells import CELLS, PLAN, run_of_cells
-from tests.fixtures.pictures import drawn
+from tests.fixtures.memory_cells import CELLS, PLAN
 from tests.reports.test_page import parsed, policy
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 
-@pytest.fixture(scope="module")
-def judged(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
-    run = run_of_cells(tmp_path_factory.mktemp("cells"))
-    judge_run(run)
-    with drawn():
-        write_report(run)
-    return run
+@pytest.fixture
+def judged(run_with_cells: RunDir) -> RunDir:
+    return run_with_cells
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import pytest
 
 from checkers.judging.one_run import judge_run
 from harness.history.run_folder import RunDir
-from reports.page import write_report
 from tests.fixtures.command_line import ackloss
 from tests.fixtures.memory_cells import CELLS, PLAN, run_of_cells
 from tests.fixtures.pictures import drawn
@@ -24,16 +23,14 @@ CHANGES = {"cells.1.target.defects": [], "final.settle_s": 12, "cells.0.name": "
 
 
 @pytest.fixture(scope="module")
-def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunDir, RunDir]:
+def judged(
+    run_with_cells: RunDir, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[RunDir, RunDir]:
     """The plan, and the same with one defect less, another time to settle and a cell of another
     name."""
-    first, second = (run_of_cells(tmp_path_factory.mktemp(name), change) for name, change in
-                     (("one", None), ("other", CHANGES)))  # fmt: skip
-    for run in (first, second):
-        judge_run(run)
-    with drawn():
-        write_report(first)
-    return first, second
+    other = run_of_cells(tmp_path_factory.mktemp("other"), CHANGES)
+    judge_run(other)
+    return run_with_cells, other
 
 
 @pytest.fixture
