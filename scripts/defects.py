@@ -35,6 +35,7 @@ from targets.memory.plan import (
     GROUP_DEFECTS,
     LOOSE_CAS,
     NO_EPOCHS,
+    QUEUE_DEFECTS,
     STALE_READS,
     TRANSACTION_DEFECTS,
 )
@@ -55,6 +56,7 @@ WORKLOADS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "set": ("set", {"read_share": 0.2}),
     "delivery": ("consume", {"process_ms": 4, "session_s": 0.6}),
     "kafka": ("transactions", {"pause_ms": 15}),
+    "queue": ("queue", {"dequeue_share": 0.3}),
 }
 """By check: the workload that it judges, and its options where the plan has another workload."""
 
@@ -64,15 +66,18 @@ CHECKS: Final[Mapping[str, object]] = {
     "set": {"name": "set", "linearizable": True},
     "delivery": "delivery",
     "kafka": "kafka",
+    "queue": {"name": "queue", "once": True},
 }
 
 LONGER: Final[Mapping[tuple[str, str], Mapping[str, Any]]] = {
     (FORGETFUL, "register"): {"times": 12, "duration_s": 17},
     (NO_EPOCHS, "register"): {"times": 8, "duration_s": 11},
     (DUPLICATES, "register"): {"keys_count": 10},
+    (DUPLICATES, "queue"): {"dequeue_share": 0.05},
 }
 """Where one run shows a check too little: how many times its fault comes and how long the load
-lasts, or the keys of its registers. A register shows an anomaly only until its next write."""
+lasts, or the keys of its registers. A register shows an anomaly only until its next write; and a
+dequeue of unknown outcome may have removed what is missing."""
 
 NO_CAS: Final = "its workload has no compare-and-set"
 UNFIT: Final[Mapping[tuple[str, str], str]] = {
@@ -81,6 +86,8 @@ UNFIT: Final[Mapping[tuple[str, str], str]] = {
     (LOOSE_CAS, "set"): NO_CAS,
     (LOOSE_CAS, "delivery"): NO_CAS,
     (LOOSE_CAS, "kafka"): NO_CAS,
+    (LOOSE_CAS, "queue"): NO_CAS,
+    (STALE_READS, "queue"): "a dequeue changes the queue, so only the leader answers it",
     (FORGETFUL, "kafka"): "the truncated entry may be a transaction marker; the final reads then "
     "never reach the end of the log, and the run is `unknown`",
     (STALE_READS, "kafka"): "a poll may always lag behind, and the final reads wait for the end",
@@ -91,13 +98,19 @@ UNFIT: Final[Mapping[tuple[str, str], str]] = {
         (defect, check): "its workload has no consumers"
         for defect in DEFECTS
         if defect in GROUP_DEFECTS
-        for check in ("loss", "register", "set", "kafka")
+        for check in ("loss", "register", "set", "kafka", "queue")
     },
     **{
         (defect, check): "its workload has no transactions"
         for defect in DEFECTS
         if defect in TRANSACTION_DEFECTS
-        for check in ("loss", "register", "set", "delivery")
+        for check in ("loss", "register", "set", "delivery", "queue")
+    },
+    **{
+        (defect, check): "its workload has no queue"
+        for defect in DEFECTS
+        if defect in QUEUE_DEFECTS
+        for check in ("loss", "register", "set", "delivery", "kafka")
     },
 }
 """Why a check cannot see a defect at all."""
@@ -116,9 +129,6 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "ZooKeeper, `stale-locks.toml` (invalid) and `locks.toml` (valid)",
     "order": "it compares the order of a producer's appends with that of their acknowledgements. "
     "Tests: `tests/checkers/loss/test_order.py`",
-    "queue": "the reference system has no queues. Tests: `tests/checkers/test_queue.py`; on "
-    "RabbitMQ, `plans/rabbitmq/rolling-kill.toml` (invalid) and "
-    "`plans/rabbitmq/rolling-kill-quorum.toml` (valid)",
     "quorum": "the reference system has no metadata log. Tests: `tests/checkers/test_quorum.py`; "
     "on Kafka, `plans/claims/c12-new-disk-static.toml` (invalid) and "
     "`plans/claims/c12-new-disk.toml` (valid)",

@@ -25,7 +25,7 @@ from harness.clusters.memory.cluster import MemoryCluster, RunsSimulated, simula
 from harness.clusters.memory.node import MemoryNode
 from harness.errors import PlanError, nearest
 from harness.history import READS
-from harness.models import GROUP, LIST_APPEND, LOG, REGISTER, RW_REGISTER, SET, TRANSACTION
+from harness.models import GROUP, LIST_APPEND, LOG, QUEUE, REGISTER, RW_REGISTER, SET, TRANSACTION
 from harness.plan import Plan
 from harness.protocols import (
     Client,
@@ -43,7 +43,14 @@ from harness.protocols.faults import Vocabulary
 from harness.protocols.groups import Consumers, GroupSettings, Record
 from harness.run.cells import cell_plans, group_of, transactions_of
 from targets.memory import explain
-from targets.memory.clients import LogClient, ModelClient, RegisterClient, SetClient, TransactClient
+from targets.memory.clients import (
+    LogClient,
+    ModelClient,
+    QueueClient,
+    RegisterClient,
+    SetClient,
+    TransactClient,
+)
 from targets.memory.consumers import MemoryConsumers, Place
 from targets.memory.plan import ABSENT, DEFECTS, MemoryPlan, Settings
 from targets.memory.system import Seen, System, roles, seen_by, system_of
@@ -144,6 +151,7 @@ _CLIENTS: dict[str, type[ModelClient]] = {
     GROUP.name: LogClient,
     REGISTER.name: RegisterClient,
     SET.name: SetClient,
+    QUEUE.name: QueueClient,
     LIST_APPEND.name: TransactClient,
     RW_REGISTER.name: TransactClient,
 }

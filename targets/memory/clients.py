@@ -45,8 +45,8 @@ _BACK_OFF_NS: Final = 15 * MS
 
 
 class Command(NamedTuple):
-    """What a process wants done. `f`: append, write, cas, read or read-all; of a consumer: fetch,
-    commit, and what `targets.memory.leading` answers."""
+    """What a process wants done. `f`: append, write, cas, read, read-all; of a queue: enqueue,
+    dequeue, drain; of a consumer: fetch, commit, and what `targets.memory.leading` answers."""
 
     f: str
     key: str | None = None
@@ -321,6 +321,15 @@ class SetClient(ModelClient):
         if outcome.result is None:
             return None
         return tuple(value for _, _, value in outcome.result)
+
+
+class QueueClient(ModelClient):
+    """One queue, in the first partition: what changes it are entries of that log."""
+
+    def command(self, op: Invoke) -> Command:
+        """An enqueue, a dequeue or a drain."""
+        f, value, *_ = op
+        return Command(f, None, value)
 
 
 class TransactClient(ModelClient):

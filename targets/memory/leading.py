@@ -45,7 +45,9 @@ from targets.memory.plan import (
     LONELY_ABORT,
     LOOSE_CAS,
     READS,
+    REDELIVER,
     ROLLBACK,
+    TAKES,
     UNCOMMITTED,
     UNORDERED,
     ZOMBIES,
@@ -166,6 +168,8 @@ class Leading:
         if LONELY_ABORT in self.defects:
             for name in marks_of(stored.log.entries).open:
                 stored.log.append(Entry(self.epoch, MARKER, name, None, 0, -1, 0))
+        if REDELIVER in self.defects and (again := stored.registers.last) is not None:
+            stored.log.append(Entry(self.epoch, "enqueue", None, again, None, -1, 0))
         self._replicate_all()
         self._advance()
 
@@ -208,7 +212,7 @@ class Leading:
             return
         stored = self.stored
         known = stored.log.requests.get(process)
-        if known is not None and DUPLICATES not in self.defects:
+        if known is not None and (DUPLICATES not in self.defects or f in TAKES):
             if known[0] == seq:
                 self._answer_again(source, request, known[1])
             if known[0] >= seq:
@@ -238,7 +242,7 @@ class Leading:
         offset = stored.log.append(Entry(self.epoch, f, key, value, expected, process, seq))
         early = EARLY_ACK in self.defects or (f == "commit" and EARLY_COMMIT in self.defects)
         early |= f == TX_END and EARLY_DECISION in self.defects
-        if early and f != "cas":
+        if early and f != "cas" and f not in TAKES:
             self._reply(source, request, "ok", None, offset)
         else:
             self.waiting[offset] = (source, request)
@@ -344,7 +348,8 @@ class Leading:
         elif self.settings.commit == "isr" and len(self.isr) < self.settings.min_insync:
             self._reply(source, request, "unknown", "not-enough-replicas-after-append")
         else:
-            self._reply(source, request, "ok", None, offset)
+            taken = self.stored.registers.taken[request[2]] if request[5] in TAKES else None
+            self._reply(source, request, "ok", taken, offset)
 
     def _answer_again(self, source: str, request: Request, offset: int) -> None:
         """A retry of what was appended before: its result, or wait for it."""

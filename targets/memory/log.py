@@ -22,13 +22,14 @@ that has no marker yet, without what markers say was aborted.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from harness.clusters.memory.node import Disk, File
 from harness.protocols.transactions import READ_COMMITTED
-from targets.memory.plan import DELIVER_ABORTED, LOOSE_OFFSETS, PAST_OPEN
+from targets.memory.plan import DELIVER_ABORTED, LOOSE_OFFSETS, PAST_OPEN, PHANTOMS
 
 SEND: Final = "send"
 MARKER: Final = "marker"
@@ -233,13 +234,18 @@ class Log:
 
 
 class Registers:
-    """What follows from applying committed entries in order: registers, results of requests, and
-    the outcome of transactions."""
+    """What follows from applying committed entries in order: registers, a queue, results of
+    requests, and the outcome of transactions. `taken`: what each process took out last; `last`: the
+    element that was dequeued last."""
 
     def __init__(self, defects: frozenset[str] = frozenset()) -> None:
         self.values: dict[str | None, int | None] = {}
         self.results: dict[int, tuple[int, bool]] = {}
         self.marks, self.ledger = Marks(), Ledger(loose=LOOSE_OFFSETS in defects)
+        self.queue = deque[int | None]()
+        self.taken: dict[int, Any] = {}
+        self.last: int | None = None
+        self.defects = defects
         self.applied = 0
 
     def apply(self, entry: Entry) -> bool:
@@ -253,6 +259,15 @@ class Registers:
             done = self.values.get(entry.key) == entry.expected
             if done:
                 self.values[entry.key] = entry.value
+        elif entry.f == "enqueue":
+            self.queue.append(entry.value)
+        elif entry.f == "drain":
+            self.taken[entry.process] = tuple(self.queue)
+            self.queue.clear()
+        elif entry.f == "dequeue" and self.queue:
+            self.taken[entry.process] = self.last = self.queue.popleft()
+        elif entry.f == "dequeue":
+            self.taken[entry.process] = -self.applied if PHANTOMS in self.defects else None
         elif entry.f in (SEND, MARKER):
             self.marks.apply(self.applied - 1, entry)
         elif entry.f in (BEGIN, OFFSETS, TX_END, DONE):

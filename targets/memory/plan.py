@@ -34,6 +34,8 @@ EARLY_DECISION: Final = "decision-before-replication"
 PAST_OPEN: Final = "ignore-last-stable-offset"
 DEAF: Final = "ignore-fencing"
 LOOSE_OFFSETS: Final = "offsets-outside-transactions"
+REDELIVER: Final = "redeliver-on-failover"
+PHANTOMS: Final = "dequeue-from-empty"
 
 DEFECTS: Final = {
     EARLY_ACK: "the leader acknowledges what it has appended, without waiting for its commit",
@@ -60,6 +62,8 @@ DEFECTS: Final = {
     "one",
     LOOSE_OFFSETS: "a transaction's consumed offsets are stored immediately, whether it commits or "
     "not",
+    REDELIVER: "a new leader puts the element that was dequeued last back into the queue",
+    PHANTOMS: "a dequeue does not check whether the queue is empty, and returns what is no element",
 }
 """Every defect by name, with the condition that it skips."""
 
@@ -133,6 +137,12 @@ TRANSACTION_DEFECTS: Final = frozenset(
     {LONELY_ABORT, DELIVER_ABORTED, EARLY_DECISION, PAST_OPEN, DEAF, LOOSE_OFFSETS}
 )
 """Those that only transactions meet."""
+
+QUEUE_DEFECTS: Final = frozenset({REDELIVER, PHANTOMS})
+"""Those that only queues meet."""
+
+TAKES: Final = frozenset({"dequeue", "drain"})
+"""Requests that take elements out of the queue; what they took is known once they are committed."""
 
 READS: Final = frozenset({"read", "read-all", "fetch", "ends", "consumed"})
 """Requests without effect."""
