@@ -76,7 +76,7 @@ def is_complete(facts: Facts) -> bool:
 
 
 def _sentences(statements: Sequence[Statement]) -> str:
-    return "; ".join(each.sentence for each in statements)
+    return "; ".join(dict.fromkeys(each.sentence for each in statements))
 
 
 def _doubts(

@@ -44,6 +44,7 @@ from checkers.loss.findings import (
 )
 from checkers.loss.numbering import Extent, Numbering, OfSlice, Slice, numbered
 from checkers.loss.order import Order as Order
+from checkers.loss.order import Screen
 from checkers.loss.readers import Disagreement, Readers, Verification
 from checkers.loss.tally import Odd, Tally, kept, odd_of
 from harness.errors import HistoryError
@@ -65,7 +66,7 @@ from harness.protocols import (
     Texts,
 )
 from harness.protocols.checkers import LOST_WRITES, counted
-from harness.protocols.runs import FAIL, INFO, OK, READ
+from harness.protocols.runs import FAIL, INFO, INVOKED, OK, READ
 
 REPLICAS_DIFFER: Final = "replicas_differ"
 """Replicas that were read one by one, each to its end, hold different records."""
@@ -187,8 +188,8 @@ SHARD_BYTES: Final = 2**31
 class Found(NamedTuple):
     """What one shard holds. `unconfirmed`: how many of a count rest on one reader, for the counts
     that can be counter-examples; `if_verified`: the same if what was read in part is `verified` in
-    every shard; `begun_again`: writes whose value another write has;
-    `without_position`: lost ones of which the client named no position."""
+    every shard; `begun_again`: writes whose value another write has; `without_position`: lost ones
+    of which the client named no position; `order`: of all records, where any may be swapped."""
 
     counts: Counter[str]
     findings: pa.Table
@@ -199,6 +200,7 @@ class Found(NamedTuple):
     without_position: int = 0
     disagreements: tuple[Disagreement, ...] = ()
     begun_again: int = 0
+    order: CheckResult | None = None
 
 
 class Seen:
@@ -267,6 +269,9 @@ class Loss(Checker[Slice, Found]):
             "acknowledged writes that consumers may not read yet",
         ),
         Count("deleted", "deleted", "lost writes below the start of the log"),
+        Count(
+            "swapped", "swapped", "acknowledged records behind one that their producer sent later"
+        ),
         Count("duplicate", "duplicates"),
     )
 
@@ -294,8 +299,11 @@ class Loss(Checker[Slice, Found]):
         tally = Tally(
             _numbering(places, shard), names=bool(verification.ends), often=readers.count_together
         )
+        screen = Screen(facts, places.size) if shard.of == 1 else None
         for writes in run.writes():
-            tally.write(shard.rows(writes))
+            begun = tally.write(shard.rows(writes))
+            if screen is not None:
+                screen.write(np.compress(writes.mark == INVOKED, writes.process), begun)
         again = tally.begun_again()
         for reads in run.reads():
             if shard.number == 0:
@@ -306,6 +314,8 @@ class Loss(Checker[Slice, Found]):
             if verification.ends:
                 verification.rest(judged_rows, tally.named(judged_rows, numbers))
             tally.read(judged_rows, numbers)
+            if screen is not None:
+                screen.read(judged_rows, numbers, tally.acknowledged(numbers))
         odd = tally.odd()
         tally.close()
         seen = Seen(facts)
@@ -323,6 +333,7 @@ class Loss(Checker[Slice, Found]):
             verified=verification.ended() if shard.number == 0 else verification.holds,
             disagreements=tuple(readers.disagreements()) if shard.number == 0 else (),
             begun_again=again,
+            order=_order(run) if screen is not None and screen.possible else None,
         )
 
     def merge(self, run: Run, parts: Sequence[Found]) -> CheckResult:
@@ -332,24 +343,34 @@ class Loss(Checker[Slice, Found]):
         total = Counter[str]()
         for part in parts:
             total.update(part.counts)
+        orders = [part.order for part in parts if part.order is not None]
+        total["swapped"] = sum(int(each.counts["swapped"] or 0) for each in orders)
         counts = {each.name: total[each.name] for each in self.counts if each.name != "duplicate"}
         spans = spans_together(part.lost_spans for part in parts)
         unconfirmed = Counter[str]()
         verified = all(part.verified for part in parts)
         for part in parts:
             unconfirmed.update(part.if_verified if verified else part.unconfirmed)
+        disagreements = [each for part in parts for each in part.disagreements]
+        trusted = facts.promises.readers_are_replicas or not disagreements
         basis = Basis(
             counts=Counts(**counts),
             unconfirmed=unconfirmed,
-            disagreements=[each for part in parts for each in part.disagreements],
+            disagreements=disagreements,
             once=facts.promises.once or self.idempotent_producer,
         )
         return CheckResult(
             counts=counts,
             rates=asdict(Rates.of(basis.counts)),
             findings=capped(part.findings for part in parts),
-            counter_examples=tuple(counter_examples(facts, basis)),
-            doubts=tuple(doubts(facts, basis)),
+            counter_examples=(
+                *counter_examples(facts, basis),
+                *(example for each in orders for example in each.counter_examples if trusted),
+            ),
+            doubts=(
+                *doubts(facts, basis),
+                *(d for each in orders for d in each.doubts if d.name == DOUBTS.readers),
+            ),
             all_well=all_well(basis),
             details={
                 "lost_spans": [asdict(span) for span in spans],
@@ -357,6 +378,11 @@ class Loss(Checker[Slice, Found]):
                 "lost_without_position": sum(part.without_position for part in parts),
             },
         )
+
+
+def _order(run: Run) -> CheckResult:
+    order = Order()
+    return order.judge(run, order.gather(run))
 
 
 def _numbering(places: Numbering, shard: Slice) -> Numbering:

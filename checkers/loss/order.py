@@ -14,6 +14,9 @@ request in flight (IBM/sarama#2860, pingcap/tiflow#11870).
 Swapped records contradict only settings that promise the order (`Promises.ordered`), and there only
 where two libraries saw them: the acknowledgement names the very position at which a record was
 read, or two readers read the partition to its end.
+
+The loss checker counts them in every run: as it goes through the rows, `Screen` sees whether any
+record may be swapped, and only then are all compared.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from checkers.loss.readers import Readers, confirmed
 from harness.models import LOG
 from harness.protocols import DOUBTS, CheckResult, Count, OneShard, PrimaryFinding, Run, Statement
 from harness.protocols.checkers import counted
-from harness.protocols.runs import INVOKED, NULL, OK, Bools, Facts, Ints
+from harness.protocols.runs import INVOKED, NULL, OK, Bools, Facts, Ints, Reads
 
 FINDINGS: Final = pa.schema(
     [
@@ -153,6 +156,59 @@ class Order(OneShard[Sent]):
             doubts=tuple(doubts),
             all_well=f"{of}, which the settings do not exclude" if number else kept,
         )
+
+
+class Screen:
+    """Whether a record may be swapped: in each stream, the records of one producer and partition as
+    one reader returned them, positions and places in the order of sending only grow. Where they do,
+    none is swapped; where one does not, it may be a second copy. First all writes, then all reads;
+    `possible`: what was seen so far."""
+
+    def __init__(self, facts: Facts, size: int) -> None:
+        self._facts, self._begun = facts, 0
+        self._sent, self._producer = np.zeros(size, np.int32), np.zeros(size, np.uint16)
+        self._last = np.full((2, _STREAMS * _READERS), NULL)
+        self._readers: dict[str, int] = {}
+        self.possible = False
+
+    def write(self, process: Ints, numbers: Ints) -> None:
+        """Take writes that began, in their order, whose values have these numbers."""
+        self._sent[numbers] = np.arange(self._begun, self._begun + len(numbers), dtype=np.int32)
+        self._begun += len(numbers)
+        producer = _producers(self._facts, process)
+        streams = (int(producer.max(initial=0)) + 1) * self._facts.promises.partitions
+        self.possible |= streams > _STREAMS or self._begun > _MOST
+        self._producer[numbers] = producer
+
+    def read(self, rows: Reads, numbers: Ints, acknowledged: Bools) -> None:
+        """Take records that were read, whose values have these numbers."""
+        partitions, partition = self._facts.promises.partitions, rows.partition
+        if self.possible or not len(numbers) or rows.offset.min() < 0:
+            return
+        known = [self._readers.setdefault(name, len(self._readers)) for name in rows.reader.names]
+        if partition.min() < 0 or partition.max() >= partitions or len(self._readers) > _READERS:
+            self.possible = True
+            return
+        stream = self._producer.take(numbers) * np.uint16(partitions) + partition.astype(np.uint16)
+        reader = np.array([*known, 0], np.uint16)
+        stream = stream * np.uint16(_READERS) + reader[rows.reader.codes if len(known) > 1 else 0]
+        order = np.argsort(stream, kind="stable")
+        order = np.compress(acknowledged.take(order), order)
+        if not len(order):
+            return
+        stream, sent = stream.take(order), self._sent.take(numbers).astype(np.int64)
+        new = np.flatnonzero(stream[1:] != stream[:-1])
+        first, last = np.append(0, new + 1), np.append(new, len(stream) - 1)
+        for before, column in zip(self._last, (sent, rows.offset), strict=True):
+            placed = column.take(order)
+            falls = placed[1:] < placed[:-1]
+            falls[new] = False
+            self.possible |= bool(falls.any() or (placed[first] < before[stream[first]]).any())
+            before[stream[last]] = placed[last]
+
+
+_STREAMS, _READERS, _MOST = 2**14, 4, 2**31
+"""Of more it is not seen."""
 
 
 def _producers(facts: Facts, process: Ints) -> Ints:

@@ -51,8 +51,8 @@ class Tally:
         self._offset = Narrow(numbering.size, np.int32) if often else None
         self._begun = 0
 
-    def write(self, rows: Writes) -> None:
-        """Mark some writes."""
+    def write(self, rows: Writes) -> Ints:
+        """Mark some writes; the numbers of those that began."""
         numbers = self._numbering.numbers(rows.key, rows.value)
         for mark in (INVOKED, OK, FAIL, INFO):
             chosen = rows.mark == mark
@@ -65,6 +65,12 @@ class Tally:
             self._settle(numbers, rows.partition)
         else:
             self._settle(numbers[sent], rows.partition[sent])
+        return np.compress(rows.mark == INVOKED, numbers)
+
+    def acknowledged(self, numbers: Ints) -> Bools:
+        """Which values with these numbers were acknowledged, when all writes are marked."""
+        found: Bools = self._marks[numbers] & OK != 0
+        return found
 
     def begun_again(self) -> int:
         """How many writes began with a value that another one has, when all writes are marked."""

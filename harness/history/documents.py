@@ -90,6 +90,7 @@ class Counts:
     unexpected: Count = 0
     not_yet_visible: Count = 0
     deleted: Count = 0
+    swapped: Count = 0
     lost_unacknowledged: Count = 0
 
     @property

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.slow
 
 EXAMPLES = budget.examples(200)  # fewer would not have enough of each anomaly
 PARTITIONS = 3
+CLIENTS = 2
 
 values = st.integers(-3, 140) | st.integers(-3, 140) | st.sampled_from([2**62, -(2**62)])
 keys = st.sampled_from([None, None, None, "x", "y"])
@@ -82,7 +83,8 @@ def runs(draw: st.DrawFn) -> Made:
         for partition in range(draw(st.sampled_from([3, 3, 3, 2])))
     ]
     acks = draw(st.sampled_from(["all", "all", 1, 0]))
-    plan = {"topic": {"partitions": PARTITIONS}, "workload": {"producer": {"acks": acks}}}
+    workload = {"producer": {"acks": acks}, "clients": CLIENTS}
+    plan = {"topic": {"partitions": PARTITIONS}, "workload": workload}
     return Made(writes=written, reads=reads, ends=ends, plan=plan)
 
 
@@ -104,6 +106,19 @@ class Oracle:
                 places.setdefault((read.key, read.value), set()).add((read.partition, read.offset))
         for thing in written.keys() | places.keys():
             self._judge(thing, written.get(thing), places.get(thing, set()))
+        if number := self._swapped(places):
+            self.counts["swapped"] = number
+
+    def _swapped(self, places: dict[tuple[str | None, int], set[tuple[int, int]]]) -> int:
+        """Acknowledged records whose first copy stands behind one that was sent later."""
+        streams: dict[tuple[int, int | None], list[int]] = {}
+        for process, write in enumerate(self.made.writes):
+            at = [o for p, o in places.get((write.key, write.value), ()) if p == write.partition]
+            if at and write.invoked and write.end == "o":
+                streams.setdefault((process % CLIENTS, write.partition), []).append(min(at))
+        return sum(
+            min(places[n:]) < place for places in streams.values() for n, place in enumerate(places)
+        )
 
     def complete(self, partition: int) -> list[E]:
         """The readers that read a partition to its end."""

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checkers.loss.order import Sent, swapped
+from checkers.loss.order import Screen, Sent, swapped
+from harness.protocols import Facts, Promises, Reads, Texts
 from tests.checkers.conftest import Judge
 from tests.fixtures.hand_made import E, Made, R, W
 
@@ -96,6 +97,58 @@ def test_what_is_swapped(judged: dict[str, Any], name: str) -> None:
     counts = found["checks"][0]["counts"] if "checks" in found else found["counts"]
     assert (counts["compared"], counts["swapped"]) == (compared, number), found
     assert verdict in ("", found["verdict"]), found["reason"]
+
+
+@pytest.fixture(scope="module")
+def unnamed(judge: Judge) -> dict[str, Any]:
+    """The same where the plan does not name the check."""
+    made = {}
+    for name, (case, *_) in CASES.items():
+        made[name] = Made(**{**vars(case), "plan": {**case.plan, "checks": ["loss"]}})
+    return {name: each.document for name, each in judge(made).items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_counted_where_no_plan_names_it(
+    judged: dict[str, Any], unnamed: dict[str, Any], name: str
+) -> None:
+    found = unnamed[name]
+    assert found["counts"]["swapped"] == CASES[name][3]
+    contradicted = "swapped" in judged[name]["counter_examples"]
+    assert ("swapped" in found["counter_examples"]) is contradicted
+    assert (found["verdict"] == "invalid") is contradicted or "duplicates" in str(found)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_the_screen_misses_nothing(seed: int) -> None:
+    """Of records that were sent and read in pieces, by two readers."""
+    draw = random.Random(seed)
+    promises = Promises(partitions=2, producers=draw.choice([0, 2]))
+    facts = Facts(run_id="x", history=(), reads=(), ends=(), promises=promises)
+    rows = draw.randrange(1, 30)
+    screen = Screen(facts, rows)
+    process = np.array([draw.randrange(4) for _ in range(rows)])
+    for piece in np.array_split(np.arange(rows), draw.randrange(1, 4)):
+        screen.write(process[piece], piece)
+    partition = np.array([draw.randrange(2) for _ in range(rows)])
+    at = np.arange(rows) + np.array([draw.choice([0, 0, 0, 2.5]) for _ in range(rows)])
+    read = np.argsort(at, kind="stable")
+    position = np.empty(rows, np.int64)
+    position[read] = np.arange(rows)
+    acknowledged = np.array([draw.random() < 0.8 for _ in range(rows)])
+    for reader in ("a", "b"):
+        for piece in np.array_split(read, draw.randrange(1, 4)):
+            codes = np.zeros(len(piece), np.int32)
+            texts, none = Texts(codes, [reader]), Texts(codes - 1, [])
+            part = Reads(texts, none, piece, partition[piece], position[piece])
+            screen.read(part, piece, acknowledged[piece])
+    producer = process % promises.producers if promises.producers else process
+    swapped = any(
+        position[b] < position[a]
+        for a, b in combinations(np.flatnonzero(acknowledged).tolist(), 2)
+        if (producer[a], partition[a]) == (producer[b], partition[b])
+    )
+    assert screen.possible is swapped
 
 
 @pytest.mark.parametrize("seed", range(50))
