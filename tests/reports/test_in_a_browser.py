@@ -205,6 +205,7 @@ def test_a_phone_shows_the_readout_below_the_timeline(runs: dict[str, RunDir], v
     assert below["y"] >= canvas.bounding_box()["y"] + box["height"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_compared_timelines_move_together(
     runs: dict[str, RunDir], visit: Any, tmp_path: Path
 ) -> None:
