@@ -22,7 +22,7 @@ record may be swapped, and only then are all compared.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -178,7 +178,7 @@ class Screen:
         producer = _producers(self._facts, process)
         streams = (int(producer.max(initial=0)) + 1) * self._facts.promises.partitions
         self.possible |= streams > _STREAMS or self._begun > _MOST
-        self._producer[numbers] = producer
+        self._producer[numbers] = producer.astype(np.uint16)
 
     def read(self, rows: Reads, numbers: Ints, acknowledged: Bools) -> None:
         """Take records that were read, whose values have these numbers."""
@@ -189,17 +189,25 @@ class Screen:
         if partition.min() < 0 or partition.max() >= partitions or len(self._readers) > _READERS:
             self.possible = True
             return
-        stream = self._producer.take(numbers) * np.uint16(partitions) + partition.astype(np.uint16)
-        reader = np.array([*known, 0], np.uint16)
-        stream = stream * np.uint16(_READERS) + reader[rows.reader.codes if len(known) > 1 else 0]
+        reader = np.array([*known, 0], np.uint16)[rows.reader.codes if len(known) > 1 else [0]]
+        for begin in range(0, len(numbers), _PIECE):
+            piece = slice(begin, begin + _PIECE)
+            stream = self._producer.take(numbers[piece]) * np.uint16(partitions)
+            stream += partition[piece].astype(np.uint16)
+            stream = stream * np.uint16(_READERS) + (reader[piece] if len(reader) > 1 else reader)
+            sent = self._sent.take(numbers[piece]).astype(np.int64)
+            self._follow(stream, acknowledged[piece], sent, rows.offset[piece])
+
+    def _follow(self, stream: Any, acknowledged: Bools, *columns: Ints) -> None:
+        """Whether these numbers grow within each stream, beyond the last ones of it."""
         order = np.argsort(stream, kind="stable")
         order = np.compress(acknowledged.take(order), order)
         if not len(order):
             return
-        stream, sent = stream.take(order), self._sent.take(numbers).astype(np.int64)
+        stream = stream.take(order)
         new = np.flatnonzero(stream[1:] != stream[:-1])
         first, last = np.append(0, new + 1), np.append(new, len(stream) - 1)
-        for before, column in zip(self._last, (sent, rows.offset), strict=True):
+        for before, column in zip(self._last, columns, strict=True):
             placed = column.take(order)
             falls = placed[1:] < placed[:-1]
             falls[new] = False
@@ -209,6 +217,8 @@ class Screen:
 
 _STREAMS, _READERS, _MOST = 2**14, 4, 2**31
 """Of more it is not seen."""
+_PIECE: Final = 2**15
+"""So many records at once stay in the processor's cache."""
 
 
 def _producers(facts: Facts, process: Ints) -> Ints:
