@@ -79,8 +79,11 @@ def cautions(document: CampaignDocument) -> Iterator[str]:
             "were seen: p-values do not allow for that, and are somewhat too small."
         )
     if document.runs and (silent := len(cells) - len(begun)):
-        of = counted(silent, "cell")
-        yield f"{of} {has(silent)} no conclusive {unit}: nothing is known of {them(silent)}."
+        seen = sum(cell.inconclusive_lossy > 0 and not cell.conclusive for cell in cells)
+        known = f": no share is known of {them(silent)}"
+        if seen:
+            known += f", and {document.finding.noun} were seen in {seen:,}"
+        yield f"{counted(silent, 'cell')} {has(silent)} no conclusive {unit}{known}."
     if few := [cell for cell in begun if cell.conclusive < FEW_RUNS]:
         yield (
             f"{counted(len(few), 'cell')} of {len(cells)} {has(len(few))} fewer than {FEW_RUNS} "

@@ -235,7 +235,7 @@ class Junit:
         elif reason := self._impossible.get(name):
             xml.element("skipped", case).text = visible(f"impossible: {reason}")
         elif not conclusive and (runs or over):
-            message = f"no conclusive {self._unit} of {len(runs)}: nothing is known of this cell"
+            message = f"no conclusive {self._unit} of {len(runs)}: no share is known of this cell"
             xml.result(case, "error", message, type="nothing conclusive")
         elif not conclusive:
             xml.element("skipped", case).text = f"no {self._unit} has ended"

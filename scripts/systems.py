@@ -29,6 +29,7 @@ from matplotlib.patches import Rectangle
 import ackloss
 from analysis.drawing import LIGHT, STYLE, plain, png
 from analysis.statistics.intervals import share_in_words
+from analysis.wording import counted
 from scripts.published import counts
 
 ROOT: Final = Path(__file__).parents[1]
@@ -259,46 +260,65 @@ def choices(cells: pd.DataFrame) -> list[str]:
 
 def sentences(cells: pd.DataFrame) -> str:
     """Two sentences that the numbers support: what the first settings lose, and what those of the
-    others lose that differ most from them, of those that met the same schedules."""
-    conclusive = cells[cells["conclusive"] > 0].groupby("key.settings")["key.schedule"].agg(set)
+    others lose that differ most from them, of those that met the same schedules. Losses that were
+    seen in runs that do not count are in no share, and are said."""
+    met = cells[cells["conclusive"] > 0].groupby("key.settings")["key.schedule"].agg(set)
     first, *others = choices(cells)
     made = f"With `{first}` {_loses(cells, first)}."
     is_lossy = _lossy(cells, first)[0] > 0
     if is_lossy:  # what met less may have lost less for that
-        others = [each for each in others if conclusive.get(each, set()) >= conclusive[first]]
+        others = [each for each in others if met.get(each, set()) >= met.get(first, set())]
     if not others:
         return made
     lost = {each: _lossy(cells, each) for each in others}
     most = (min if is_lossy else max)(lost.values())
     alike = [each for each in others if lost[each] == most]
-    if not is_lossy and not most[0]:
-        return f"{made} The other settings lost nothing either."
-    names, word = " and ".join(f"`{each}`" for each in alike), "least" if is_lossy else "most"
-    return f"{made} Of the other settings {names} lost {word}: {_loses(cells, alike[0])}."
+    if not most[0]:
+        runs = cells.groupby("key.settings")["conclusive"].sum()
+        names = [f"`{each}` ({counted(int(runs[each]), 'conclusive run')})" for each in alike]
+        return f"{made} Of the other settings {' and '.join(names)} lost nothing."
+    of = "the fewest" if is_lossy else "the most"
+    names = " and ".join(f"`{each}`" for each in alike)
+    return (
+        f"{made} Of the other settings {names} lost under {of} schedules: "
+        f"{_loses(cells, alike[0])}."
+    )
+
+
+def _seen(own: pd.DataFrame) -> pd.Series[bool]:
+    """In which cells a loss was seen, in runs that count or in others."""
+    return own["conclusive_lossy"] + own["inconclusive_lossy"] > 0
 
 
 def _lossy(cells: pd.DataFrame, settings: str) -> tuple[int, float]:
-    """Under how many schedules these settings lost, and the sum of their medians."""
-    own = cells[(cells["key.settings"] == settings) & (cells["conclusive_lossy"] > 0)]
+    """Under how many schedules a loss was seen with these settings, and the sum of medians."""
+    own = cells[cells["key.settings"] == settings]
+    own = own[_seen(own)]
     return len(own), float(own["loss_rate.median"].fillna(0.0).sum())
 
 
 def _loses(cells: pd.DataFrame, settings: str) -> str:
-    own = cells[(cells["key.settings"] == settings) & (cells["conclusive"] > 0)]
+    own = cells[cells["key.settings"] == settings]
     runs, lossy = int(own["conclusive"].sum()), own[own["conclusive_lossy"] > 0]
-    if not runs:
+    others = own[(own["conclusive_lossy"] == 0) & (own["inconclusive_lossy"] > 0)]
+    if not runs and others.empty:
         return "no run is conclusive"
-    if lossy.empty:
-        return f"nothing was lost in {runs:,} conclusive runs under {len(own)} schedules"
+    clean = own[(own["conclusive"] > 0) & ~_seen(own)]
+    if lossy.empty and others.empty:
+        under = counted(len(clean), "schedule")
+        return f"nothing was lost in {counted(runs, 'conclusive run')} under {under}"
     always = lossy["conclusive_lossy"] == lossy["conclusive"]
     parts = [
-        f"in {how} ({_each(rows['conclusive'])}) under {_listed(rows['key.schedule'])}"
-        for how, rows in (("every run", lossy[always]), ("some runs", lossy[~always]))
+        f"in {how} ({_each(rows[count])}) under {_listed(rows['key.schedule'])}"
+        for how, rows, count in (
+            ("every run", lossy[always], "conclusive"),
+            ("some runs", lossy[~always], "conclusive"),
+            ("runs that do not count", others, "inconclusive_lossy"),
+        )
         if len(rows)
     ]
-    kept = len(own) - len(lossy)
-    rest = f", and none under the other {kept}" if kept else ""
-    return f"acknowledged writes were lost {' and '.join(parts)}{rest}"
+    rest = f", and none under the other {len(clean)} that have conclusive runs" if len(clean) else ""
+    return f"acknowledged writes were lost {', '.join(parts)}{rest}"
 
 
 def _each(runs: pd.Series[int]) -> str:

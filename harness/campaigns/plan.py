@@ -452,6 +452,6 @@ def inconclusive_in_words(policy: Policy, cells: Mapping[str, Tally]) -> str | N
     if not names:
         return None
     if len(names) == len(cells):
-        return "no run of the campaign is conclusive: nothing is known of any cell"
+        return "no run of the campaign is conclusive: no share is known of any cell"
     are = "1 cell has" if len(names) == 1 else f"{len(names)} cells have"
-    return f"{are} no conclusive run, so nothing is known of {'; '.join(names)}"
+    return f"{are} no conclusive run, so no share is known of {'; '.join(names)}"

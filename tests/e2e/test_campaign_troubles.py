@@ -151,7 +151,7 @@ def test_a_run_that_hangs_is_ended_and_the_others_are_executed(
     run = begun("run", campaign_file(tmp_path, PLAN, ONE_HANGS, repetitions=2), "--out", folder)
     output = ended(run, within_s=480)
     assert run.returncode == 3, output
-    assert "1 cell has no conclusive run, so nothing is known of length=long" in output
+    assert "1 cell has no conclusive run, so no share is known of length=long" in output
     after = progress(folder)
     (failed,) = after.in_state("failed")  # 75 s: the others take 4 s, and 20 times that if starved
     assert failed.cell == "length=long"

@@ -174,7 +174,7 @@ def test_a_cell_without_a_conclusive_run_is_not_0(tmp_path: Path) -> None:
     kind = Synthetic(axes=ONE_AXIS, runs=10, chances=lambda key: chances[key["unclean"]])
     page, _, _ = made(tmp_path / "c", kind)
     assert "2 no conclusive run 10 of 10 planned runs finished" in page.words
-    assert "1 cell has no conclusive run: nothing is known of it." in page.words
+    assert "1 cell has no conclusive run: no share is known of it." in page.words
     assert "10 of 20 runs do not count" in page.words
 
 

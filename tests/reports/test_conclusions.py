@@ -267,6 +267,16 @@ def test_failures_vacuous_runs_and_versions_are_cautions() -> None:
     assert "Runs of one cell differ in their version of target: 4.3.0, 4.3.1." in found
 
 
+def test_losses_that_were_seen_in_runs_that_do_not_count_are_not_nothing() -> None:
+    seen = lossy(doubts=("starved",))
+    sentence, *_ = (
+        each
+        for each in conclusions(campaign((TRUE, [seen] * 2), (FALSE, [run()] * 30))).cautions
+        if "no conclusive run" in each
+    )
+    assert sentence.endswith("no share is known of it, and lost writes were seen in 1.")
+
+
 def ended(tmp_path: Path, on: Sequence[Any], off: Sequence[Any], **more: Any) -> str:
     """The closing sentence of a campaign of these two cells."""
     tmp_path.mkdir(exist_ok=True)

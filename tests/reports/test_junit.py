@@ -49,7 +49,7 @@ def test_a_case_for_each_cell_and_check(tmp_path: Path) -> None:
         ("harness", OFF): [],
     }
     (silent,) = found["loss", OFF].result
-    assert silent.message == "no conclusive run of 2: nothing is known of this cell"
+    assert silent.message == "no conclusive run of 2: no share is known of this cell"
     assert "3 of 4: 75.0 % (19.4 % to 99.37 %)" in found["loss", ON].system_out
     assert "loss 3, none 1, harness failure 1" in found["loss", ON].system_out
     assert found["loss", ON].time == 4 * 12.5
@@ -156,12 +156,12 @@ def test_the_summary_names_cells_without_a_conclusive_run(tmp_path: Path) -> Non
     folder = build(tmp_path / "c", {ON: [run()] * 2, OFF: [UNKNOWN] * 9})
     write_summary(folder)
     head = folder.summary.read_text().splitlines()[0]
-    assert head == f"## c: 1 cell has no conclusive run, so nothing is known of {OFF}"
+    assert head == f"## c: 1 cell has no conclusive run, so no share is known of {OFF}"
     broken = build(tmp_path / "b", {ON: [lossy()] * 2, OFF: [UNKNOWN] * 9})
     write_summary(broken)
     lines = broken.summary.read_text().splitlines()
     assert lines[0] == "## c: 1 of 2 cells break the policy"
-    assert lines[2] == f"1 cell has no conclusive run, so nothing is known of {OFF}."
+    assert lines[2] == f"1 cell has no conclusive run, so no share is known of {OFF}."
 
 
 @pytest.mark.parametrize(

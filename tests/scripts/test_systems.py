@@ -48,10 +48,29 @@ CELLS = pd.DataFrame(
 
 def test_sentences_say_what_was_lost_and_what_was_not() -> None:
     assert systems.sentences(CELLS) == (
-        "With `default` acknowledged writes were lost in every run (10 each) under `lag-kill` "
-        "and in some runs (10 each) under `isolate-leader`, and none under the other 1. Of the "
-        "other settings `safest` lost least: acknowledged writes were lost in some runs (10 each) "
-        "under `lag-kill`, and none under the other 2."
+        "With `default` acknowledged writes were lost in every run (10 each) under `lag-kill`, in "
+        "some runs (10 each) under `isolate-leader`, and none under the other 1 that have "
+        "conclusive runs. Of the other settings `safest` lost under the fewest schedules: "
+        "acknowledged writes were lost in some runs (10 each) under `lag-kill`, and none under the "
+        "other 2 that have conclusive runs."
+    )
+
+
+def test_a_loss_in_a_run_that_does_not_count_is_said_and_held_against_the_settings() -> None:
+    cells = pd.DataFrame(
+        [
+            row("default", "lag-kill", 1, 1),
+            row("unclean", "lag-kill", 0, 1),
+            row("unclean", "kill-all", 0, 0, inconclusive=1, inconclusive_lossy=1),
+            row("safest", "lag-kill", 0, 1),
+        ]
+    )
+    assert systems.sentences(cells).endswith(
+        "Of the other settings `safest` (1 conclusive run) lost nothing."
+    )
+    assert systems.sentences(cells[1:3]) == (
+        "With `unclean` acknowledged writes were lost in runs that do not count (1 each) under "
+        "`kill-all`, and none under the other 1 that have conclusive runs."
     )
 
 
@@ -68,13 +87,16 @@ def test_settings_that_lost_nothing_are_compared_with_the_worst() -> None:
     safe.loc[safe["key.settings"] == "safest", "conclusive_lossy"] = 0
     assert systems.sentences(safe).startswith(
         "With `safest` nothing was lost in 30 conclusive runs under 3 schedules. Of the other "
-        "settings `default` and `worse` lost most: "
+        "settings `default` and `worse` lost under the most schedules: "
     )
 
 
 def test_nothing_lost_at_all_is_said_in_one_word() -> None:
     kept = CELLS[CELLS["key.settings"] != "broken"].assign(conclusive_lossy=0)
-    assert systems.sentences(kept).endswith("The other settings lost nothing either.")
+    assert systems.sentences(kept).endswith(
+        "Of the other settings `worse` (30 conclusive runs) and `safest` (30 conclusive runs) lost "
+        "nothing."
+    )
 
 
 def test_the_picture_has_a_tile_for_each_cell() -> None:

@@ -105,7 +105,7 @@ def test_nothing_conclusive_is_never_green(
     folder = build(tmp_path / "c", runs, axes=axes, head="repetitions = 10")
     done = ackloss("campaign", "resume", folder.path)
     assert done.exit_code == code, done.output
-    assert ("nothing is known of" in done.output) == ("never" not in policy or code == 3)
+    assert ("no share is known of" in done.output) == ("never" not in policy or code == 3)
     assert folder.junit.read_bytes().count(b'type="nothing conclusive"') == (
         2 if others == [UNKNOWN] or "share" in policy else 1
     )
