@@ -188,12 +188,23 @@ class Queue(OneShard[History]):
         ended_ns = _edge(np.maximum, time_ns, at, mark == OK, len(values))
         return CheckResult(
             counts=counts,
-            rates={"lost": lost / counts["acknowledged"] if counts["acknowledged"] else None},
+            rates=_rates(counts),
             findings=_findings(run.facts.run_id, values, of_kind, began_ns, ended_ns),
             counter_examples=counter_examples((c for c in self.counts if c.name in wrong), counts),
             doubts=tuple(_doubts(counts, history, drained=drained)),
             all_well=f"all {counts['acknowledged']:,} acknowledged elements came out",
         )
+
+
+def _rates(counts: dict[str, int]) -> dict[str, float | None]:
+    """The rates of the loss checker, unless there is nothing to divide by. What came out without an
+    acknowledgement is `recovered`."""
+    acknowledged, attempted = counts["acknowledged"], counts["attempted"]
+    return {
+        "ack": acknowledged / attempted if attempted else None,
+        "loss": counts["lost"] / acknowledged if acknowledged else None,
+        "unacknowledged_success": counts["recovered"] / acknowledged if acknowledged else None,
+    }
 
 
 _NO_ROWS: Final = np.empty((4, 0), np.int64)

@@ -52,6 +52,12 @@ def test_counts_agree_with_jepsens_total_queue(
     }
     # All of them end with a drain that is ok, and no dequeue is unknown: what is missing is lost.
     assert counts["lost"] == counts["missing"]
+    shares = {
+        "ack": counts["acknowledged"] / counts["attempted"],
+        "loss": counts["lost"] / counts["acknowledged"],
+        "unacknowledged_success": counts["recovered"] / counts["acknowledged"],
+    }
+    assert {name: document["rates"][name] for name in shares} == shares
     stricter = counts["failed_found"] or counts["early"]
     expected = "invalid" if case["result"]["valid?"] is False or stricter else "valid"
     assert document["verdict"] == expected, document["reason"]
