@@ -275,8 +275,8 @@ def sentences(cells: pd.DataFrame) -> str:
     alike = [each for each in others if lost[each] == most]
     if not most[0]:
         runs = cells.groupby("key.settings")["conclusive"].sum()
-        names = [f"`{each}` ({counted(int(runs[each]), 'conclusive run')})" for each in alike]
-        return f"{made} Of the other settings {' and '.join(names)} lost nothing."
+        kept = [f"`{each}` ({counted(int(runs[each]), 'conclusive run')})" for each in alike]
+        return f"{made} Of the other settings {' and '.join(kept)} lost nothing."
     of = "the fewest" if is_lossy else "the most"
     names = " and ".join(f"`{each}`" for each in alike)
     return (
@@ -317,7 +317,9 @@ def _loses(cells: pd.DataFrame, settings: str) -> str:
         )
         if len(rows)
     ]
-    rest = f", and none under the other {len(clean)} that have conclusive runs" if len(clean) else ""
+    rest = (
+        f", and none under the other {len(clean)} that have conclusive runs" if len(clean) else ""
+    )
     return f"acknowledged writes were lost {', '.join(parts)}{rest}"
 
 
