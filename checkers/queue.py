@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.protocols import DOUBTS, CheckResult, Count, OneShard, PrimaryFinding, Run, Statement
-from harness.protocols.checkers import ENDED, counted, counter_examples
+from harness.protocols.checkers import ENDED, counted, counter_examples, rates
 from harness.protocols.runs import FAIL, INFO, INVOKED, NULL, OK, Bools, Ints, Operations
 
 FINDINGS: Final = pa.schema(
@@ -119,7 +119,7 @@ class Queue(OneShard[History]):
         *ENDED,
         Count("dequeued", "came out", "elements that came out"),
         Count(
-            "lost", "lost", "acknowledged elements that surely are lost", among=("dequeued", "lost")
+            "lost", "lost", "acknowledged elements that surely are lost", among=("acknowledged",)
         ),
         Count("missing", "missing", "acknowledged elements that never came out"),
         Count("unexpected", "unexpected", "elements that came out and were never put in"),
@@ -188,7 +188,7 @@ class Queue(OneShard[History]):
         ended_ns = _edge(np.maximum, time_ns, at, mark == OK, len(values))
         return CheckResult(
             counts=counts,
-            rates=_rates(counts),
+            rates=rates(*(counts[name] for name in _RATED)),
             findings=_findings(run.facts.run_id, values, of_kind, began_ns, ended_ns),
             counter_examples=counter_examples((c for c in self.counts if c.name in wrong), counts),
             doubts=tuple(_doubts(counts, history, drained=drained)),
@@ -196,17 +196,7 @@ class Queue(OneShard[History]):
         )
 
 
-def _rates(counts: dict[str, int]) -> dict[str, float | None]:
-    """The rates of the loss checker, unless there is nothing to divide by. What came out without an
-    acknowledgement is `recovered`."""
-    acknowledged, attempted = counts["acknowledged"], counts["attempted"]
-    return {
-        "ack": acknowledged / attempted if attempted else None,
-        "loss": counts["lost"] / acknowledged if acknowledged else None,
-        "unacknowledged_success": counts["recovered"] / acknowledged if acknowledged else None,
-    }
-
-
+_RATED: Final = ("attempted", "acknowledged", "lost", "recovered")
 _NO_ROWS: Final = np.empty((4, 0), np.int64)
 
 

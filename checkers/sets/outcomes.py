@@ -54,6 +54,7 @@ from typing import Final
 import numpy as np
 
 from checkers.sets.columns import ABSENT, SetHistory, SetReads
+from harness.protocols.checkers import rates
 from harness.protocols.runs import FAIL, NULL, OK, Bools, Int32s, Ints
 
 NEVER: Final = -1
@@ -269,16 +270,9 @@ class SetCounts:
     read_before_add: int = 0
 
     def rates(self) -> dict[str, float | None]:
-        """The rates of the loss checker: acknowledged adds of all, the lost of the acknowledged,
-        unacknowledged success; null where there is nothing to divide by."""
+        """Those of the loss checker, of adds."""
         lost = self.lost - self.lost_unacknowledged
-        found, unacknowledged = self.unacknowledged_found, self.attempted - self.acknowledged
-        return {
-            "ack": _share(self.acknowledged, self.attempted),
-            "loss": _share(lost, self.acknowledged),
-            "unacknowledged_success": _share(found, self.acknowledged),
-            "unacknowledged_success_of_unacknowledged": _share(found, unacknowledged),
-        }
+        return rates(self.attempted, self.acknowledged, lost, self.unacknowledged_found)
 
     def __add__(self, other: SetCounts) -> SetCounts:
         return SetCounts(**{name: n + getattr(other, name) for name, n in asdict(self).items()})
@@ -331,10 +325,6 @@ def counts(seen: Sightings, became: Outcomes) -> SetCounts:
         unexpected=_number(seen.unexpected),
         read_before_add=_number(seen.too_early != NEVER),
     )
-
-
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
 
 
 def _number(chosen: Bools) -> int:

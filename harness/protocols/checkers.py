@@ -17,6 +17,7 @@ from typing import (
     runtime_checkable,
 )
 
+from harness.percent import percent
 from harness.protocols.runs import Bounds, Deliveries, Facts, Ints, Operations, Reads, Texts, Writes
 
 if TYPE_CHECKING:
@@ -150,12 +151,27 @@ class Count:
 def counter_examples(
     counts: Iterable[Count], numbers: Mapping[str, Number]
 ) -> tuple[Statement, ...]:
-    """Those of these counts that are above 0, in the words of their meaning."""
-    return tuple(
-        Statement(each.name, f"{each.meaning}: {number:,}")
-        for each in counts
-        if (number := numbers.get(each.name))
-    )
+    """Those of these counts that are above 0, in the words of their meaning, and their share of
+    what they are among."""
+    found = list[Statement]()
+    for each in counts:
+        if number := numbers.get(each.name):
+            whole = sum(numbers.get(name) or 0 for name in each.among)
+            share = f" of {whole:,} ({percent(number / whole)})" if whole else ""
+            found.append(Statement(each.name, f"{each.meaning}: {number:,}{share}"))
+    return tuple(found)
+
+
+def rates(attempted: int, acknowledged: int, lost: int, found: int) -> dict[str, float | None]:
+    """The rates of the loss checker, `None` where there is nothing to divide by: acknowledged
+    writes of all, the lost of the acknowledged, and those that were `found` unacknowledged."""
+    parts = {
+        "ack": (acknowledged, attempted),
+        "loss": (lost, acknowledged),
+        "unacknowledged_success": (found, acknowledged),
+        "unacknowledged_success_of_unacknowledged": (found, attempted - acknowledged),
+    }
+    return {name: part / whole if whole else None for name, (part, whole) in parts.items()}
 
 
 ENDED: Final = (

@@ -118,7 +118,8 @@ def _measures(resolved: ResolvedPlan) -> dict[str, str]:
     checks = resolved.plan.checks or [MODELS[resolved.workload.model].check]
     names = [each if isinstance(each, str) else each.name for each in checks]
     about = {name: getdoc(registry.plugins("checkers")[name]) or "" for name in names}
-    return {name: re.split(r"[.:](?:\s|$)", text, maxsplit=1)[0] for name, text in about.items()}
+    first = {name: re.split(r"[.:](?:\s|$)", text, maxsplit=1)[0] for name, text in about.items()}
+    return {name: " ".join(text.split()) for name, text in first.items()}
 
 
 def _times(plan: Plan) -> Iterator[dict[str, float | None]]:

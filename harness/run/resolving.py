@@ -474,7 +474,7 @@ class ResolvedPlan:
         needs reads from each node, for one that was started again may be the slowest to answer."""
         load, known = self.plan.workload, registry.plugins("checkers")
         if "connect" not in type(load).model_fields or not any(
-            known[name].reads_each_node for name in _names_of_checks(self.plan)
+            known[getattr(check, "name", check)].reads_each_node for check in self.plan.checks
         ):
             return self.plan
         return self.plan.model_copy(update={"workload": load.model_copy(update={"connect": "one"})})
@@ -626,7 +626,7 @@ def with_client(
 
 def _check_checks(plan: Plan, workload: Workload, mistakes: Mistakes) -> None:
     """Refuse a checker that is not known, named twice, or does not judge the workload's model."""
-    names = _names_of_checks(plan)
+    names = [check if isinstance(check, str) else check.name for check in plan.checks]
     for place, (name, check) in enumerate(zip(names, plan.checks, strict=True)):
         options = {} if isinstance(check, str) else check.options
         key = f"checks.{place}"
@@ -641,10 +641,6 @@ def _check_checks(plan: Plan, workload: Workload, mistakes: Mistakes) -> None:
                 )
             if name in names[:place]:
                 raise PlanError(f"{name!r} is named twice", key=key, hint="name it once")
-
-
-def _names_of_checks(plan: Plan) -> list[str]:
-    return [check if isinstance(check, str) else check.name for check in plan.checks]
 
 
 def _judges_of(model: str) -> list[str]:

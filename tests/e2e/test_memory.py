@@ -123,9 +123,9 @@ def test_a_set_shows_what_became_of_its_elements(kept: Run, tmp_path: Path) -> N
     assert broken.done.exit_code == 1
     assert "lost" in broken.result["counter_examples"]
     counts = broken.result["checks"][0]["counts"]
-    share = f"{counts['lost']:,} of {counts['acknowledged']:,} ("
-    assert share in broken.page.words
-    assert "%): known elements that were lost" in broken.page.words
+    share = f"known elements that were lost: {counts['lost']:,} of {counts['acknowledged']:,} ("
+    assert share in broken.result["reason"]
+    assert share.capitalize() in broken.page.words
     assert "Lost elements" in broken.page.words
 
 
