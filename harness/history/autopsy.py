@@ -27,6 +27,7 @@ from harness.history.run_folder import RunDir
 from harness.protocols import UNEXPLAINED, Explanation, Fact, FaultWindow, Prevention
 from harness.protocols.explanations import (
     BEHIND,
+    DEPOSED,
     DISK,
     EMPTIED,
     POWER,
@@ -478,9 +479,10 @@ class Promotions(Autopsy):
         own = [event for event in self.events if event.line.node == write.node]
         led = [e for e in own if e.kind == "leads" and e.at_s <= write.acknowledged_s]
         since_s, epoch = (led[-1].at_s, led[-1].epoch) if led else (float("-inf"), 0)
-        behind = STALE if self.at(confirms) else BEHIND
         for event in (event for event in self.events if since_s <= event.at_s < float("inf")):
             is_own, after = event.line.node == write.node, event.at_s > write.acknowledged_s
+            late = DEPOSED if write.begun_s > event.at_s else ""
+            behind = (STALE if self.at(confirms) else BEHIND) + late
             lacks = event.end is not None and event.end < max(1, write.position or 0)
             if event.kind == "leads":
                 joined = self._last("joins", event.line.node, write.begun_s, event.at_s)
@@ -523,7 +525,8 @@ class Promotions(Autopsy):
 
     def _preventions(self, loss: Loss, writes: int) -> Iterator[Prevention]:
         """As above, and what an fsync on its own disk would have kept."""
-        behind = loss._replace(cause=BEHIND if loss.cause == STALE else loss.cause)
+        cause = loss.cause.removesuffix(DEPOSED)
+        behind = loss._replace(cause=BEHIND if cause == STALE else cause)
         yield from () if loss.cause == POWER else super()._preventions(behind, writes)
         if loss.cause in (EMPTIED, POWER) and self.at(self.synced[0]) not in (None, self.synced[1]):
             yield Prevention(

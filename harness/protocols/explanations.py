@@ -178,10 +178,16 @@ ASYNCHRONOUS_CAUSES: Final[Mapping[str, str]] = {
 }
 """Of a leader that need not wait for the others."""
 
+DEPOSED: Final = "-deposed"
+BY_DEPOSED: Final = ", and the deposed leader acknowledged them after that election"
+"""What follows a cause, and its sentence, where a leader did not know yet that it led no more."""
 STALE, EMPTIED = "elected-stale", "came-back-without-them"
+_STALE: Final = "Another server had confirmed them, and one that had not received them was elected"
 PRIMARY_CAUSES: Final[Mapping[str, str]] = {
     **{cause: ASYNCHRONOUS_CAUSES[cause] for cause in (POWER, WIPED, DISK, BEHIND)},
-    STALE: "Another server had confirmed them, and one that had not received them was elected",
+    STALE: _STALE,
+    BEHIND + DEPOSED: "One that had not received them was elected" + BY_DEPOSED,
+    STALE + DEPOSED: _STALE + BY_DEPOSED,
     EMPTIED: "The leader was restarted without them and still led, and the others copied it",
 }
 """Of a leader that whatever follows it copies, also where it has less."""

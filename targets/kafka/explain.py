@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from harness.history.autopsy import disk_cause, fault_facts
 from harness.history.run_folder import RunDir
 from harness.protocols import UNEXPLAINED, Explanation, Fact, Prevention
-from harness.protocols.explanations import DISK, POWER, UNDISTURBED, WIPED
+from harness.protocols.explanations import BY_DEPOSED, DEPOSED, DISK, POWER, UNDISTURBED, WIPED
 from targets.kafka.evidence import Event, Evidence, State, Write, evidence_of
 from targets.kafka.promises import ALL, acks_of, min_insync_replicas
 
@@ -34,7 +34,6 @@ UNCLEAN: Final = "unclean-election"
 ELR: Final = "eligible-leader"
 LAST_KNOWN: Final = "last-known-leader"
 BEFORE_REPLICATION: Final = "before-replication"
-DEPOSED: Final = "-deposed"
 OWN_MARK: Final = "own-high-watermark"
 DELETED: Final = "deleted"
 NEVER_STORED: Final = "never-stored"
@@ -42,7 +41,6 @@ BUG: Final = "in-sync-without-it"
 BELOW_MINIMUM: Final = "below-min-insync"
 DEFECTS: Final = frozenset({BUG, BELOW_MINIMUM})
 
-_BY_DEPOSED: Final = ", and the deposed leader acknowledged them after that election"
 _NEVER_HAD = {
     UNCLEAN: "A replica from outside the ISR was elected, which never had them",
     ELR: "An eligible leader from outside the ISR was elected, which never had them (KIP-966)",
@@ -51,7 +49,7 @@ _NEVER_HAD = {
 }
 CAUSES: Final[Mapping[str, str]] = {
     **_NEVER_HAD,
-    **{name + DEPOSED: text + _BY_DEPOSED for name, text in _NEVER_HAD.items()},
+    **{name + DEPOSED: text + BY_DEPOSED for name, text in _NEVER_HAD.items()},
     OWN_MARK: "The next leader had had them, and had cut its log at its own high "
     "watermark (KIP-101)",
     POWER: "The next leader's disk lost them while it was down: its power was cut",
