@@ -473,9 +473,9 @@ class ResolvedPlan:
         """The plan for the clients of final scripts: each stays with its own server where a checker
         needs reads from each node, for one that was started again may be the slowest to answer."""
         load, known = self.plan.workload, registry.plugins("checkers")
-        if "connect" not in type(load).model_fields or not any(
-            known[getattr(check, "name", check)].reads_each_node for check in self.plan.checks
-        ):
+        names = [check if isinstance(check, str) else check.name for check in self.plan.checks]
+        stays = any(known[name].reads_each_node for name in names)
+        if not stays or "connect" not in type(load).model_fields:
             return self.plan
         return self.plan.model_copy(update={"workload": load.model_copy(update={"connect": "one"})})
 
