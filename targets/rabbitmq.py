@@ -247,7 +247,8 @@ class RabbitClient(KeyValueClient):
         return messages_of(self._address, self._queue, timeout_s=self._limit_s)
 
     def close(self) -> None:
-        self._connection.close()
+        with suppress(Exception):  # one that was cut off has said why
+            self._connection.close()
 
 
 # The management API.

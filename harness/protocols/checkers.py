@@ -151,8 +151,7 @@ class Count:
 def counter_examples(
     counts: Iterable[Count], numbers: Mapping[str, Number]
 ) -> tuple[Statement, ...]:
-    """Those of these counts that are above 0, in the words of their meaning, and their share of
-    what they are among."""
+    """Those above 0, in the words of their meaning, and their share of what they are among."""
     found = list[Statement]()
     for each in counts:
         if number := numbers.get(each.name):
