@@ -122,6 +122,7 @@ from harness.protocols.checkers import ENDED as ENDED
 from harness.protocols.checkers import LOST_WRITES as LOST_WRITES
 from harness.protocols.checkers import counted as counted
 from harness.protocols.checkers import counter_examples as counter_examples
+from harness.protocols.checkers import rates as rates
 from harness.protocols.clock import Clock as Clock
 from harness.protocols.clock import RealClock as RealClock
 from harness.protocols.clock import RunClock as RunClock

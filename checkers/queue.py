@@ -188,7 +188,7 @@ class Queue(OneShard[History]):
         ended_ns = _edge(np.maximum, time_ns, at, mark == OK, len(values))
         return CheckResult(
             counts=counts,
-            rates=rates(*(counts[name] for name in _RATED)),
+            rates=rates(counts["attempted"], counts["acknowledged"], lost, counts["recovered"]),
             findings=_findings(run.facts.run_id, values, of_kind, began_ns, ended_ns),
             counter_examples=counter_examples((c for c in self.counts if c.name in wrong), counts),
             doubts=tuple(_doubts(counts, history, drained=drained)),
@@ -196,7 +196,6 @@ class Queue(OneShard[History]):
         )
 
 
-_RATED: Final = ("attempted", "acknowledged", "lost", "recovered")
 _NO_ROWS: Final = np.empty((4, 0), np.int64)
 
 

@@ -101,7 +101,7 @@ def outcomes(
     out = tmp_path_factory.mktemp("runs")
     changes: dict[str, tuple[Path, dict[str, Any]]] = {
         "lossy": (LOSSY, {}),
-        "safe": (SAFE, {"workload.duration_s": 8}),  # of 3 s a busy machine takes too much
+        "safe": (SAFE, {"workload.duration_s": 16}),  # of less a busy machine takes too much
         "late": (SAFE, LATE),
         "both": (LOSSY, BOTH),
         "early": (SAFE, EARLY),
