@@ -92,9 +92,9 @@ def test_unclean_election_loses_acknowledged_writes(
 
     alarms = {each["rule"]: each for each in result["alarms"]}
     assert {each["why_not"] for each in alarms.values()} == {None}
-    assert (
-        alarms["UncleanLeaderElections rise"]["held_s"] > alarms["in-sync replicas < 3"]["held_s"]
-    )
+    # Which is first depends on how late a busy machine samples the two nodes.
+    for rule in ("UncleanLeaderElections rise", "in-sync replicas < 3"):
+        assert alarms[rule]["held_s"] > result["faults"][0]["begun_s"]
     assert alarms["OfflinePartitionsCount > 0"]["held_s"] is None
 
     (folder,) = tmp_path.iterdir()
