@@ -480,6 +480,7 @@ class Log(NamedTuple):
 
 
 _LEADER: Final = "the leader"
+_VERSION: Final = re.compile(r"\d+(?:\.\d+)+")
 _ASK_S: Final = 2.0
 _POLL_S: Final = 0.1
 _LOOK_S: Final = 2.0
@@ -497,6 +498,9 @@ class ServerSystem(Target[PlanT]):
     models: ClassVar[frozenset[str]] = frozenset({"register", "set"})
     source: ClassVar[Source]
     """Where the server comes from."""
+    version_commands: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """The commands that print the versions of a node's programs, by the names of these; by default,
+    the server's with `--version`. A system with a `default_version` has those of its image."""
     ports: ClassVar[tuple[int, ...]]
     """The TCP ports on which a server listens."""
     settings: ClassVar[Sequence[str]] = ()
@@ -668,11 +672,24 @@ class ServerSystem(Target[PlanT]):
         """Refuse versions that the source does not have."""
         self.source.version(version, key=key)
 
-    def prepare_version(self, version: str, say: Callable[[str], None]) -> None:
+    def prepare_version(self, version: str, say: Callable[[str], None]) -> str | None:
         """The image."""
-        from harness.images.building import ensure  # imports Docker's client
+        from harness.images.building import ensure, output_in  # imports Docker's client
 
-        ensure(self.recipe(version), say)
+        image = ensure(self.recipe(version), say)
+        return self._versions(version, lambda argv: output_in(image.id, argv))
+
+    def running(self, node: Node, plan: PlanT) -> str | None:
+        """By `version_commands`."""
+        return self._versions(plan.target.version, lambda argv: node.run(argv).output)
+
+    def _versions(self, version: str | None, run: Callable[[Sequence[str]], str]) -> str | None:
+        if self.default_version:
+            return None
+        own = {"": (self.source.of(version).command, "--version")}
+        printed = {name: run(argv) for name, argv in (self.version_commands or own).items()}
+        found = {name: _VERSION.search(text) for name, text in printed.items()}
+        return ", ".join(f"{k} {v[0]}".strip() for k, v in found.items() if v is not None) or None
 
     def made(self, version: str) -> dict[str, bool]:
         """The image."""

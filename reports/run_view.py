@@ -330,8 +330,9 @@ class RunView:
         target = self.plan.get("target") or {}
         system = str(target.get("system") or "")
         planned = f"{system} {target.get('version') or target.get('image') or ''}".strip()
-        version = self.metadata.versions.get("target") or planned
-        parts = [version if system in version else f"{system} {version}"]
+        ran = self.metadata.versions
+        version = ran.get("servers") or ran.get("target") or planned
+        parts = [version if system in version.lower() else f"{system} {version}"]
         described = target_of(self.plan)
         if described is not None:
             parts += described.size(self.plan)

@@ -331,6 +331,10 @@ class Postgresql(ServerSystem[PostgresqlPlan]):
             *("python3-dateutil", "python3-prettytable", "python3-psutil", "python3-yaml"),
         ),
     )
+    version_commands: ClassVar[Mapping[str, Sequence[str]]] = {
+        "PostgreSQL": (f"{_BIN}/postgres", "--version"),
+        "Patroni": ("env", f"PYTHONPATH={PROGRAMS}", "python3", "-m", "patroni", "--version"),
+    }
     ports: ClassVar[tuple[int, ...]] = (PORT, REST_PORT, ETCD_PORT, ETCD_PEER_PORT)
     settings: ClassVar[Sequence[str]] = (
         "synchronous_commit",

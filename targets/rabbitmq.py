@@ -326,6 +326,9 @@ class RabbitMQ(ServerSystem[RabbitPlan]):
     models: ClassVar[frozenset[str]] = frozenset({"queue", "log"})
     up_within_s: ClassVar[float] = 300.0
     source: ClassVar[Source] = Debian("rabbitmq-server", program="rabbitmq-server")
+    version_commands: ClassVar[Mapping[str, Sequence[str]]] = {
+        "": ("dpkg-query", "--show", "rabbitmq-server")
+    }
     ports: ClassVar[tuple[int, ...]] = (AMQP_PORT, HTTP_PORT, METRICS_PORT, PEER_PORT, NAMES_PORT)
     settings: ClassVar[Sequence[str]] = ("heartbeat", "queue_master_locator")
     setting_keys: ClassVar[Mapping[str, str]] = {

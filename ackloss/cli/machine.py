@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,44 +113,46 @@ def _providers(
 
 
 @click.command()
-@click.option("--system", help="The system under test; default: the one that plans default to.")
-@click.option("--version", "versions", multiple=True, help="A version of the system (repeatable).")
+@click.argument("words", nargs=-1, metavar="[SYSTEM [VERSION]...]")
+@click.option("--system", hidden=True)
+@click.option("--version", "versions", multiple=True, hidden=True)
 @with_output
-def prepare(out: Output, system: str | None, versions: tuple[str, ...]) -> None:
-    """Build the node images and class-data archives that runs need and this machine lacks.
+def prepare(
+    out: Output, words: tuple[str, ...], system: str | None, versions: tuple[str, ...]
+) -> None:
+    """Build the node images and class-data archives that runs of VERSIONs of SYSTEM need and this
+    machine lacks; by default, of the system and the version that plans default to.
 
     Existing ones are kept. A run also builds what is missing; this command does it in advance.
     """
     from harness.images.building import infra_image
 
     begun_s = time.monotonic()
-    name, target = _target(system)
-    requested = versions or (target.default_version,)
+    named, *further = [*filter(None, [system]), *words] or [""]
+    name, target = _target(named)
+    requested = [*further, *versions] or [target.default_version]
     for version in requested:
-        target.check_version(version, key="--version")
-    tasks: list[Callable[[], object]] = [
-        lambda: infra_image(out.progress),
-        *(lambda v=version: target.prepare_version(v, out.progress) for version in requested),
-    ]
+        target.check_version(version, key="VERSION")
     with ThreadPoolExecutor(max_workers=3) as pool:
-        for done in [pool.submit(task) for task in tasks]:
-            done.result()
+        infra = pool.submit(infra_image, out.progress)
+        tasks = [pool.submit(target.prepare_version, each, out.progress) for each in requested]
+        made = [task.result() or each for task, each in zip(tasks, requested, strict=True)]
+        infra.result()
     took_s = time.monotonic() - begun_s
-    document = {"schema": 1, "system": name, "versions": list(requested)}
-    out.document({**document, "took_s": round(took_s, 3)})
+    out.document({"schema": 1, "system": name, "versions": made, "took_s": round(took_s, 3)})
     if not out.json:
-        made = f"{name} {', '.join(requested)}"
-        out.say(f"node images ({made}) and archives are ready ({took_s:.1f} s)")
+        images = f"node images ({name} {'; '.join(made)})"
+        out.say(f"{images} and archives are ready ({took_s:.1f} s)")
 
 
-def _target(system: str | None) -> tuple[str, Target[Any]]:
+def _target(system: str) -> tuple[str, Target[Any]]:
     """The named target, or the default one. Raises PlanError for one with nothing to prepare."""
     from harness import registry
     from harness.errors import PlanError
 
     name = system or registry.default_target() or ""
-    registry.check_name("targets", name, key="--system")
+    registry.check_name("targets", name, key="SYSTEM")
     target = registry.target_named(name)
     if not target.does("prepare_version"):
-        raise PlanError(f"nothing has to be made for {name}", key="--system", hint="leave it out")
+        raise PlanError(f"nothing has to be made for {name}", key="SYSTEM", hint="leave it out")
     return name, target

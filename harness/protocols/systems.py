@@ -260,6 +260,11 @@ class Target(ABC, Generic[PlanOf]):
         and what it reports, a sentence."""
         raise NotImplementedError
 
+    def running(self, node: Node, plan: PlanOf) -> str | None:
+        """The versions of a node's servers and of what manages them, as their programs print them;
+        `None`: only that of the image is known."""
+        return None
+
     def levers(self, cluster: Cluster, plan: PlanOf) -> Mapping[str, Lever[Any]]:
         """Its own levers on this cluster by name, and those of the cluster to which it adds what it
         knows (how it stores, for instance), which replace the cluster's."""
@@ -444,8 +449,9 @@ class Target(ABC, Generic[PlanOf]):
         """Raise PlanError for a version that cannot be tested."""
         return
 
-    def prepare_version(self, version: str, say: Say) -> None:
-        """Build what runs of this version need, unless it exists; report what takes long."""
+    def prepare_version(self, version: str, say: Say) -> str | None:
+        """Build what runs of this version need, unless it exists; report what takes long. The
+        versions that servers will have, where they are not `version`."""
         raise NotImplementedError
 
     def made(self, version: str) -> dict[str, bool]:

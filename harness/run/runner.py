@@ -320,6 +320,9 @@ class _Run:
                     for node in cluster.nodes.values()
                 ]
             )
+            if ran := {target.running(node, plan) for node in cluster.nodes.values()} - {None}:
+                servers = " and ".join(sorted(map(str, ran)))
+                record.update(versions={**record.document["versions"], "servers": servers})
             read = [cell.read_settings for cell in self.cells]
             together(cluster.clock, "settings", read, at_most=_AT_ONCE)
         except TimeoutError as error:

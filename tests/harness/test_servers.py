@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import pytest
 
+from harness import registry
 from harness.errors import PlanError
-from harness.protocols import FAIL, INFO, NODE_DATA, OK, ImageRef, Ingredients, Node, invoke
+from harness.protocols import (
+    FAIL,
+    INFO,
+    NODE_DATA,
+    OK,
+    Completed,
+    ImageRef,
+    Ingredients,
+    Node,
+    invoke,
+)
 from harness.run.final_read import read_by
 from harness.servers import (
     DIFFERS,
@@ -163,6 +175,40 @@ def test_further_processes_are_children_of_the_servers_own() -> None:
     assert shlex.split(first) == ["watcher", "--of=n2", "it's; rm -rf $HOME", "&"]
     assert shlex.split(second)[:3] == ["exec", "etcd", "--name=n2"]
     assert START not in Etcd().nodes(plan, made, {"n1": "a", "n2": "b", "n3": "c"})[0].files
+
+
+@dataclass(eq=False)
+class Printing(DryRunNode):
+    """A node whose programs print these versions, by a word of their commands."""
+
+    prints: Mapping[str, str] = field(default_factory=dict)
+
+    def run(self, argv: Sequence[str], *, timeout_s: float = 30) -> Completed:
+        found = (text for word, text in self.prints.items() if word in " ".join(argv))
+        return Completed(0, next(found, "unknown option"))
+
+
+@pytest.mark.parametrize(
+    ("system", "prints", "stated"),
+    [
+        ("etcd", {"etcd": "etcd Version: 3.4.23\nGo Version: go1.19.8"}, "3.4.23"),
+        ("redis", {"redis-server": "Redis server v=7.0.15 malloc=jemalloc-5.3.0"}, "7.0.15"),
+        ("rabbitmq", {"rabbitmq-server": "rabbitmq-server\t3.10.8-1.1+deb12u1"}, "3.10.8"),
+        (
+            "postgresql",
+            {"bin/postgres": "postgres (PostgreSQL) 15.14", "patroni": "patroni 4.1.5"},
+            "PostgreSQL 15.14, Patroni 4.1.5",
+        ),
+        ("etcd", {}, None),
+        ("zookeeper", {"java": "openjdk 17.0.2"}, None),
+    ],
+)
+def test_versions_are_those_that_a_nodes_programs_print(
+    system: str, prints: Mapping[str, str], stated: str | None
+) -> None:
+    target = registry.target_named(system)
+    plan = ServerPlan(schema=1, name="p", target=ServerTargetPlan(system=system))
+    assert target.running(Printing("n1", frozenset(), "a", prints=prints), plan) == stated
 
 
 @pytest.mark.parametrize("nodes", [2, 3])

@@ -229,7 +229,7 @@ def test_as_expected_needs_an_expectation_before_anything_starts(tmp_path: Path)
     [("memory", "nothing has to be made for memory"), ("kafak", "did you mean 'kafka'?")],
 )
 def test_prepare_refuses_a_system_of_which_nothing_is_made(system: str, words: str) -> None:
-    assert words in refused("prepare", "--system", system)
+    assert words in refused("prepare", system)
 
 
 def test_version_shows_the_client_libraries_of_targets() -> None:

@@ -20,7 +20,7 @@ def images() -> set[str]:
 @pytest.mark.docker
 def test_prepare_keeps_what_exists_and_doctor_finds_it() -> None:
     for system in ("kafka", "zookeeper"):
-        assert ackloss("prepare", "--system", system).exit_code == 0
+        assert ackloss("prepare", system).exit_code == 0
     made = images()
     again = ackloss("prepare", "--json")
     assert again.exit_code == 0, again.stderr
@@ -34,6 +34,13 @@ def test_prepare_keeps_what_exists_and_doctor_finds_it() -> None:
     assert document["ok"]
     absent = [f["name"] for f in document["findings"] if f["detail"] == "not made yet"]
     assert absent == []
+
+
+@pytest.mark.docker
+def test_prepare_states_the_version_that_servers_will_have() -> None:
+    """Also where a plan names none, and where it names that of a package around the server."""
+    for system, stated in (("redis", "7.0."), ("valkey", "8.1.")):
+        assert f"node images ({system} {stated}" in ackloss("prepare", system).stdout
 
 
 def test_doctor_without_docker_reports_it_with_the_fix(tmp_path: Path) -> None:
@@ -74,6 +81,17 @@ def test_prepare_without_docker_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_prepare_refuses_an_unsupported_version() -> None:
-    done = ackloss("prepare", "--version", "0.7.2")
+    for words in (
+        ("kafka", "0.7.2"),
+        ("--system", "kafka", "--version", "0.7.2"),
+        ("--version", "0.7.2"),
+    ):
+        done = ackloss("prepare", *words)
+        assert done.exit_code == 4
+        assert done.stderr.startswith("ackloss: VERSION: Kafka 0.7.2 is an unsupported version")
+
+
+def test_prepare_refuses_two_systems() -> None:
+    done = ackloss("prepare", "kafka", "--system", "etcd")
     assert done.exit_code == 4
-    assert done.stderr.startswith("ackloss: --version: Kafka 0.7.2 is an unsupported version")
+    assert "etcd-server has no version kafka here" in done.stderr
