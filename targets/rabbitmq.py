@@ -291,6 +291,7 @@ def _erlang_name(address: str) -> str:
 
 
 UNSYNCED, HEALED = "promoted-unsynchronised", "restarted-by-autoheal"
+BY_HAND: Final = "restarted-by-hand"
 _WHEN_SYNCED: Final = Remedy(
     "queue.promote_on_failure",
     "when-synced",
@@ -313,7 +314,8 @@ EVENTS: Final = (
     LogRow("leads", "Promoting mirror <", "promoted its mirror", epoch=-1),
     LogRow("counts", "rabbit on node '[^']*' down", "went on without another server"),
     LogRow("cut", "Autoheal: we were selected", "was restarted by autoheal", cause=HEALED),
-    LogRow("stops", "stopped TCP listener", "stopped for autoheal", cause=HEALED),
+    LogRow("split", "inconsistent_database, running_partitioned_network", cause=BY_HAND),
+    LogRow("stops", "stopped TCP listener", "stopped"),
 )
 
 
@@ -345,6 +347,8 @@ class RabbitMQ(ServerSystem[RabbitPlan]):
         "nothing of what was in the queue",
         HEALED: "A server acknowledged them alone while a mirror led on the other side of a "
         "partition, and gave up its side when autoheal restarted it",
+        BY_HAND: "A server acknowledged them alone while a mirror led on the other side of a "
+        "partition, and gave up its side when it was restarted by hand to heal it",
     }
     events: ClassVar[Sequence[LogRow]] = EVENTS
     connect = RabbitClient
@@ -454,9 +458,8 @@ name = "queue"
         majority of their own. A mirror that copies nothing (`sync` manual) is in sync once it has
         joined: it gets what comes then, and never anything else."""
         queues = asked(node.address, f"{_QUEUES}?columns={_COLUMNS}", timeout_s=timeout_s)
-        own = f"/api/nodes/{quote(_erlang_name(node.address))}?columns=partitions"
-        of_node = asked(node.address, own, timeout_s=timeout_s)
-        if queues is None or of_node is None:
+        others = _partitions(node, timeout_s=timeout_s)
+        if queues is None or others is None:
             return [None] * len(plans)
         found, names = {each["name"]: each for each in queues}, _names(node)
 
@@ -468,7 +471,7 @@ name = "queue"
             mirrors = "synchronised_slave_nodes" if copying else "slave_nodes"
             members = of_queue.get("online") or of_queue.get(mirrors) or ()
             in_sync = {names.get(each) for each in members} | {leader}
-            split = plan.queue.kind == "classic" and of_node.get("partitions")
+            split = plan.queue.kind == "classic" and others
             if split or of_queue.get("state") not in (None, "running"):
                 in_sync = set()
             seen = PartitionView(
@@ -484,16 +487,27 @@ name = "queue"
 
         return [view(plan) for plan in plans]
 
+    def to_restart(self, cluster: Cluster, plan: RabbitPlan) -> Sequence[str]:
+        """With `ignore`, servers stay apart until an operator restarts all but those of one part,
+        here the largest. https://www.rabbitmq.com/docs/partitions#recovering"""
+        names = {_erlang_name(node.address): node.name for node in cluster.nodes.values()}
+        found = (_partitions(node, timeout_s=4) for node in cluster.nodes.values())
+        parts = [set(names) - {*others} for others in found if others is not None]
+        if plan.target.partition_handling != "ignore" or len(parts) < len(names):
+            return ()
+        return [name for each, name in names.items() if each not in max(parts, key=len)]
+
     def happened(self, lines: Iterable[Line]) -> Iterator[Happened]:
         """Elections of a quorum queue. A mirror that joins has nothing of what is in the queue; a
-        promotion has no number. A server that autoheal restarts acknowledges until it stops."""
-        healing = set[str]()
+        promotion has no number. A server acknowledges until it stops to be healed."""
+        healing = dict[str, str]()
         for event in super().happened(lines):
-            if event.kind == "stops" and event.line.node in healing:
-                healing.remove(event.line.node)
-                yield replace(event, kind="cut")
-            elif event.kind != "stops":
-                healing |= {event.line.node} if event.cause == HEALED else set()
+            node = event.line.node
+            if event.kind == "stops" and node in healing:
+                yield replace(event, kind="cut", cause=healing.pop(node))
+            elif event.kind in ("cut", "split"):
+                healing[node] = event.cause
+            if event.kind not in ("split", "stops"):
                 yield event
 
     def waits(self, plan: Mapping[str, Any]) -> Waits:
@@ -527,6 +541,13 @@ _COLUMNS: Final = "name,leader,node,online,slave_nodes,synchronised_slave_nodes,
 def _names(node: Node) -> dict[str, str]:
     """The servers' own names, by those that Erlang has for them."""
     return {_erlang_name(address): name for name, address in addresses_of(node).items()}
+
+
+def _partitions(node: Node, *, timeout_s: float) -> list[str] | None:
+    """The servers that one reports to be partitioned from, by Erlang's names; `None`: no answer."""
+    own = f"/api/nodes/{quote(_erlang_name(node.address))}?columns=partitions"
+    found = asked(node.address, own, timeout_s=timeout_s)
+    return None if found is None else list(found.get("partitions") or ())
 
 
 def _is_joined(node: Node, servers: int) -> bool:

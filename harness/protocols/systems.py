@@ -277,6 +277,11 @@ class Target(ABC, Generic[PlanOf]):
         Raises TimeoutError that names what is missing.
         """
 
+    def to_restart(self, cluster: Cluster, plan: PlanOf) -> Sequence[str]:
+        """The nodes that its manual tells an operator to restart, all at once, where a cluster has
+        not recovered by itself before the final read."""
+        return ()
+
     def observe(self, node: Node, plan: PlanOf, *, timeout_s: float) -> NodeView | None:
         """Who leads, as this node alone reports it; `None` if it does not answer."""
         raise NotImplementedError

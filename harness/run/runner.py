@@ -29,6 +29,7 @@ from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
 from harness.failures import validated
 from harness.faults.injection import Faults, unavailable
 from harness.faults.journal import Journal, known_types
+from harness.faults.records import ProcessRecord
 from harness.history.metrics import Sample, samples_of, write_metrics
 from harness.history.run_folder import RunDir, write_atomically
 from harness.levers.client import ClientLever, ConsumerLever
@@ -37,6 +38,7 @@ from harness.machine import state
 from harness.machine.checks import DISK_MIN_BYTES, free_bytes, gib
 from harness.models import MODELS
 from harness.protocols import (
+    Act,
     Cluster,
     GuestTarget,
     Lever,
@@ -143,6 +145,8 @@ _TROUBLE: Final = re.compile(r"ERROR|FATAL|Exception|rror:")
 _FRAME: Final = re.compile(r"\s*(at |\.\.\. \d+ more)")
 _LONGEST: Final = 300
 
+_BY_HAND: Final = "by-hand"
+"""What is done by hand before the final read, in the journal. It has no step, so it is no fault."""
 _AT_ONCE: Final = 4
 """Cells that are brought up, or read back, at the same time."""
 
@@ -376,7 +380,7 @@ class _Run:
             status.enter("running")
             self._load(faults, observer, clock)
             record.warn(*observer.new_reports())
-            self._end(observer, clock)
+            self._end(observer, clock, faults)
             record.warn(*observer.new_reports())
 
     def _load(self, faults: Faults, observer: Observer, clock: RunClock) -> None:
@@ -396,7 +400,7 @@ class _Run:
             stop = self.how.interrupts.stop
             together(clock, "load", [partial(cell.run, healed, stop) for cell in cells])
 
-    def _end(self, observer: Observer, clock: RunClock) -> None:
+    def _end(self, observer: Observer, clock: RunClock, faults: Faults) -> None:
         """What is done over the healed cluster, unless the user wants to stop: the final scripts of
         a workload that has some, and the final read of a model that has one. Before each, and at
         the end of any other, the replicas are waited for."""
@@ -405,28 +409,44 @@ class _Run:
         read = MODELS[self.resolved.workload.model].final_read
         if (final or not read) and not stop.is_set():
             with self.record.timed("read_s"):
-                self._recover(observer, clock)
+                self._recover(observer, clock, faults)
                 if final:
                     self.how.status.enter("final read")
                     together(clock, "final", [partial(cell.play_final, stop) for cell in going])
         if read and not stop.is_set():
             with self.record.timed("read_s"):
-                self._recover(observer, clock)
+                self._recover(observer, clock, faults)
                 self.how.status.enter("final read")
                 reads = [partial(cell.read_all, stop) for cell in still_going(self.cells)]
                 together(clock, "read", reads, at_most=_AT_ONCE)
         still_going(self.cells)
 
-    def _recover(self, observer: Observer, clock: RunClock) -> None:
-        """Wait until every replica is in sync, and note of each cell who is."""
+    def _recover(self, observer: Observer, clock: RunClock, faults: Faults) -> None:
+        """Wait until every replica is in sync, and note of each cell who is. Where that does not
+        happen by itself, what the system's manual tells an operator to do is done once."""
         self.record.update(state="reading")
         self.how.status.enter("waiting until fully replicated")
         settle_s, stop = self.resolved.plan.final.settle_s, self.how.interrupts.stop
-        if not wait_until_replicated(settle_s, observer, stop, clock):
+        replicated = partial(wait_until_replicated, settle_s, observer, stop, clock)
+        if not replicated() and not (self._heal_by_hand(faults) and replicated()):
             self.record.warn(NOT_FULLY_REPLICATED)
         for number, cell in enumerate(self.cells if observer.observes else ()):
             noted = in_sync(observer.situation(number), cell.resolved.plan)
             cell.record.update(in_sync=[asdict(each) for each in noted])
+
+    def _heal_by_hand(self, faults: Faults) -> bool:
+        """Restart the nodes that the target names: journalled, but no fault of the plan."""
+        names = self.resolved.target.to_restart(self.cluster, self.cells[0].resolved.plan)
+        if not names or self.how.interrupts.stop.is_set():
+            return False
+        pids = {name: self.cluster.nodes[name].pid() for name in names}
+        records = [ProcessRecord(node=n, signal="TERM", pid=pid) for n, pid in pids.items()]
+        faults.inject(_BY_HAND, "kill", [Act("process", record) for record in records])
+        faults.heal(_BY_HAND)
+        were = "was" if len(names) == 1 else "were"
+        why = "the cluster did not recover by itself, and was healed by hand, as its manual says"
+        self.record.warn(f"{why}: {', '.join(names)} {were} restarted")
+        return True
 
     def keep_logs(self) -> None:
         """Copy every node's logs, and what its process printed, into the run folder, and what nodes

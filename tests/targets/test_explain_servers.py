@@ -323,6 +323,14 @@ def test_what_a_server_acknowledged_alone_is_lost_by_autoheal(tmp_path: Path) ->
 
         return change
 
+    def by_hand(case: dict[str, Any]) -> None:
+        split = "Mnesia('rabbit@1'): ** ERROR ** mnesia_event got {inconsistent_database, "
+        split += "running_partitioned_network, 'rabbit@2'}"
+        for lines in case["logs"].values():
+            lines[:] = [re.sub("Autoheal: .*", split, line) for line in lines]
+
+    (each,) = explained("rabbitmq-autoheal", tmp_path / "by-hand", by_hand)
+    assert (each.cause, len(each.values)) == ("restarted-by-hand", 26)
     for words in ("Autoheal: we were", "Promoting mirror"):
         found = explained("rabbitmq-autoheal", tmp_path / words[:3], without(words))
         assert counted(found) == {UNEXPLAINED: 26}

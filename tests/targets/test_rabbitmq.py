@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -267,6 +267,36 @@ def test_who_leads_and_is_in_sync_is_what_a_server_knows_of_the_queue(
     assert third.partitions[0].leader == "n3"
     answers["nodes"] = None
     assert RabbitMQ().observe(node, plan_of(), timeout_s=1) is None
+
+
+@pytest.mark.parametrize(
+    ("handling", "seen", "restarted"),
+    [
+        ("ignore", {"n1": ["n2", "n3"], "n2": ["n1"], "n3": ["n1"]}, ["n1"]),
+        ("ignore", {"n1": ["n3"], "n2": ["n3"], "n3": ["n1", "n2"]}, ["n3"]),
+        ("ignore", {"n1": ["n2", "n3"], "n2": ["n1", "n3"], "n3": ["n1", "n2"]}, ["n2", "n3"]),
+        ("ignore", {"n1": [], "n2": [], "n3": []}, []),
+        ("ignore", {"n1": ["n2", "n3"], "n2": None, "n3": ["n1"]}, []),
+        ("autoheal", {"n1": ["n2", "n3"], "n2": ["n1"], "n3": ["n1"]}, []),
+        ("pause_minority", {"n1": ["n2", "n3"], "n2": ["n1"], "n3": ["n1"]}, []),
+    ],
+)
+def test_all_but_the_largest_part_is_restarted_where_nothing_else_heals_it(
+    monkeypatch: pytest.MonkeyPatch,
+    handling: str,
+    seen: dict[str, list[str] | None],
+    restarted: list[str],
+) -> None:
+    def asked(address: str, path: str, timeout_s: float) -> dict[str, list[str]] | None:
+        others = seen[next(name for name, each in NAMES.items() if each == address)]
+        return None if others is None else {"partitions": [ERLANG[each] for each in others]}
+
+    class Cluster:
+        nodes: ClassVar = {n: DryRunNode(n, frozenset(), NAMES[n]) for n in seen}
+
+    monkeypatch.setattr(rabbitmq, "asked", asked)
+    plan = plan_of(target={"system": "rabbitmq", "partition_handling": handling})
+    assert [*RabbitMQ().to_restart(Cluster(), plan)] == restarted  # type: ignore[arg-type]
 
 
 def test_settings_are_in_the_files_and_names_are_addresses() -> None:

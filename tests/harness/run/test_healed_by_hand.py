@@ -1,0 +1,81 @@
+"""What an operator has to restart before the final read is restarted, journalled and reported; it
+is not a fault of the plan."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.faults.injection import Faults
+from harness.faults.journal import Journal, entries, open_acts, windows
+from harness.levers.process import ProcessLever
+from harness.run import runner
+from tests.fixtures.dry_run import DryRunNode
+
+
+class Mortal(DryRunNode):
+    """A node whose process ends by a signal, and is started again."""
+
+    alive = True
+
+    def process(self) -> Any:
+        return SimpleNamespace(running=self.alive, exit_code=0, started_at="1", finished_at="2")
+
+    def send_signal(self, signal: str, pid: int) -> None:
+        self.commands.append(signal)
+        self.alive = False
+
+    def start(self) -> None:
+        self.commands.append("start")
+        self.alive = True
+
+
+@pytest.mark.parametrize("names", [[], ["n1"], ["n1", "n2"]])
+@pytest.mark.parametrize("recovers", [True, False])
+def test_it_is_restarted_only_where_it_does_not_recover_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: Sequence[str], recovers: bool
+) -> None:
+    nodes = {name: Mortal(name, frozenset(), name) for name in ("n1", "n2", "n3")}
+    warnings: list[str] = []
+    ticks = count()
+    journal = Journal(tmp_path / "faults.jsonl", lambda: next(ticks))
+    target = SimpleNamespace(to_restart=lambda cluster, plan: names)
+    plan = SimpleNamespace(final=SimpleNamespace(settle_s=1))
+    run: Any = SimpleNamespace(
+        resolved=SimpleNamespace(target=target, plan=plan),
+        cluster=SimpleNamespace(nodes=nodes),
+        cells=[SimpleNamespace(resolved=SimpleNamespace(plan=plan))],
+        record=SimpleNamespace(warn=warnings.append, update=lambda **_: None),
+        how=SimpleNamespace(
+            interrupts=SimpleNamespace(stop=threading.Event()),
+            status=SimpleNamespace(enter=lambda _: None),
+        ),
+    )
+    run._heal_by_hand = lambda faults: runner._Run._heal_by_hand(run, faults)
+    looks = iter([recovers, True])
+    monkeypatch.setattr(runner, "wait_until_replicated", lambda *_: next(looks))
+    faults = Faults({"process": ProcessLever(nodes)}, journal)
+    runner._Run._recover(run, SimpleNamespace(observes=False), None, faults)  # type: ignore[arg-type]
+    restarted = [] if recovers else [*names]
+    for name, node in nodes.items():
+        done = [each for each in node.commands if each in ("TERM", "start")]
+        assert done == (["TERM", "start"] if name in restarted else [])
+    assert windows(tmp_path / "faults.jsonl") == []
+    acts = [each["token"]["node"] for each in entries(tmp_path / "faults.jsonl") if "token" in each]
+    assert acts == restarted
+    assert open_acts(tmp_path / "faults.jsonl").acts == []
+    if recovers:
+        assert warnings == []
+    elif not names:
+        assert warnings == [runner.NOT_FULLY_REPLICATED]
+    else:
+        (warning,) = warnings
+        were = "was" if len(names) == 1 else "were"
+        assert "was healed by hand" in warning
+        assert warning.endswith(f": {', '.join(names)} {were} restarted")
