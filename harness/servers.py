@@ -137,7 +137,7 @@ class ErrorAnswer(Exception):
 
 
 NO_ANSWER: Final = (NotSent, ErrorAnswer, OSError, http.client.HTTPException, ValueError)
-"""What the connections below raise where there is no answer, or one that cannot be read."""
+"""What the connections below raise where an answer does not come, or cannot be read."""
 
 
 class ErrorRow(NamedTuple):
@@ -334,7 +334,7 @@ class JsonOverHttp:
 
     def ask(self, path: str, document: object = None, *, method: str = "POST") -> str:
         """The text of the answer to such a request. Raises ErrorAnswer for a status that is not
-        2xx, with its text; OSError or HTTPException when there is no answer."""
+        2xx, with its text; OSError or HTTPException when none comes."""
         self.begin(path, document, method=method)
         answer = self._http.getresponse()
         text = answer.read().decode(errors="replace")
@@ -728,7 +728,7 @@ class ServerSystem(Target[PlanT]):
         return [spec(server) for server in servers]
 
     def create(self, cluster: Cluster, plan: PlanT) -> None:
-        """Create what clients write to, where that is no part of the write: tried again until it
+        """Create what clients write to, where a write does not do so itself: tried again until it
         raises nothing."""
 
     def bring_up(self, cluster: Cluster, plan: PlanT, *, timeout_s: float) -> None:

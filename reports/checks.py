@@ -320,8 +320,8 @@ _RATES: Final = {
     "unacknowledged_success_of_unacknowledged": "found, of all without acknowledgement",
 }
 _OF: Final = re.compile(r"(?P<part>[\d,]+) of (?P<whole>[\d,]+) \w+")
-_NUMBER: Final = re.compile(r"(?P<first>[\d,]+) (?!of )|(?P<what>.*): (?P<last>[\d,]+)$")
-"""The number of a counter-example, before or after what it counts."""
+_NUMBER: Final = re.compile(r"(?P<number>[\d,]+) (?!of )")
+"""The number of a counter-example, before what it counts."""
 _DRAWN: Final = (REGISTER.name, TRANSACTION.name, LIST_APPEND.name, RW_REGISTER.name)
 """The models whose checks give counter-examples to draw."""
 _POINTS: Final = ("0", "0.5", "0.95", "0.99", "1")
@@ -459,13 +459,9 @@ def _among(check: CheckRecord, name: str, sentence: str) -> str:
     whole = sum(int(check.counts.get(each) or 0) for each in names)
     if not (found := _NUMBER.match(sentence)) or not whole:
         return sentence
-    number = found["first"] or found["last"]
     label = "" if len(names) > 1 else f" {words(check.name, names[0]).label}"
-    total = f"{formatting.number(whole)}{label}"
-    share = f"({formatting.share(int(number.replace(',', '')) / whole)})"
-    if found["last"]:
-        return f"{number} of {total} {share}: {found['what']}"
-    return f"{sentence}, of {total} {share}"
+    share = formatting.share(int(found["number"].replace(",", "")) / whole)
+    return f"{sentence}, of {formatting.number(whole)}{label} ({share})"
 
 
 def words(check: str, name: str) -> Count:

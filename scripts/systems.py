@@ -1,13 +1,15 @@
 """The same question of every system: runs campaigns/systems/*.toml, and publishes what came out.
 
     python -m scripts.systems [--only SYSTEM ...] [--repetitions N] [--out FOLDER] [--workers N]
-    python -m scripts.systems --publish FOLDER     only copy the tables of the campaigns there
+    python -m scripts.systems --publish FOLDER     only add the runs of the campaigns there
     python -m scripts.systems --runs FOLDER ...    only the latest run there of each shipped plan
     python -m scripts.systems --write              only write docs/evidence/systems.md again
 
 A campaign that FOLDER has is resumed, and its finished runs are not repeated. Published is one row
-for each cell: its shares and times, and the duplicates of its runs. The page and its sentences are
-made of these rows alone.
+for each run, and further runs of the same campaign file are added to those that are published: so
+twenty repetitions may come from several machines and days. The page and its sentences are made of
+these rows alone. `tables` has the cells of campaigns whose runs were not kept; the page has them
+until more runs are published.
 """
 
 from __future__ import annotations
@@ -47,11 +49,12 @@ what is in memory, or behind."""
 BEGIN, END = "<!-- written by scripts/systems.py -->\n", "<!-- to here -->\n"
 DEFAULT: Final = "default"
 COLUMNS: Final = (
-    *("name", "key.settings", "key.schedule", "runs"),
-    *("conclusive", "conclusive_lossy", "inconclusive", "inconclusive_lossy"),
-    *("loss_rate.median", "unacknowledged_success_rate.median", "longest_gap_s.median"),
-    *("longest_gap_s.max", "leader_not_met"),
+    *("run_id", "settings", "schedule", "seed", "conclusive", "class", "verdict"),
+    *("acknowledged", "lost", "loss_rate", "unacknowledged_success_rate", "longest_gap_s"),
+    *("duplicates", "faults_proven", "faults", "leader_met", "doubts"),
 )
+"""Of each run."""
+MEDIANS: Final = (*("loss_rate", "unacknowledged_success_rate", "longest_gap_s", "duplicates"),)
 NAMES: Final = {
     "kafka": "Kafka",
     "zookeeper": "ZooKeeper",
@@ -93,25 +96,49 @@ def run(files: list[Path], out: Path, *, repetitions: int | None, workers: int) 
     return ended
 
 
-def cells_of(folder: Path) -> pd.DataFrame:
-    """One row for each cell of a campaign that has a run."""
+def runs_of(folder: Path) -> pd.DataFrame:
+    """One row for each finished run of a campaign, in the order of its cells, `default` first."""
     campaign = ackloss.load_campaign(folder)
-    cells, runs = campaign.cells(), campaign.runs()
-    cells = cells[cells["runs"] > 0].reindex(columns=list(COLUMNS))
-    conclusive = runs[runs["conclusive"].astype(bool)]
-    medians = conclusive.groupby("cell")["duplicates"].median()
-    return cells.assign(**{"duplicates.median": cells["name"].map(medians)})
+    cells = campaign.cells().rename(columns=lambda name: name.removeprefix("key."))
+    cells = cells.sort_values("settings", key=lambda names: names != DEFAULT, kind="stable")
+    cells = cells[["name", "settings", "schedule"]].rename(columns={"name": "cell"})
+    runs = campaign.runs()
+    return cells.merge(runs, on="cell").reindex(columns=list(COLUMNS))
+
+
+def cells_of(runs: pd.DataFrame) -> pd.DataFrame:
+    """One row for each cell of these runs: how many there are, and medians of those that count."""
+    lossy, counts = runs["class"] == "loss", runs["conclusive"].astype(bool)
+    numbers = runs.assign(
+        runs=1,
+        conclusive=counts,
+        conclusive_lossy=counts & lossy,
+        inconclusive=~counts,
+        inconclusive_lossy=~counts & lossy,
+    )
+    key = ["settings", "schedule"]
+    names = ["runs", "conclusive", "conclusive_lossy", "inconclusive", "inconclusive_lossy"]
+    cells = numbers.groupby(key, sort=False)[names].sum().astype(int)
+    medians = runs[counts].groupby(key)[list(MEDIANS)].median().add_suffix(".median")
+    return cells.join(medians).reset_index().rename(columns={each: f"key.{each}" for each in key})
 
 
 def publish(out: Path) -> None:
-    """Copy the tables of the campaigns in a folder, and the campaigns themselves."""
-    (RESULTS / "tables").mkdir(parents=True, exist_ok=True)
+    """Add the runs of the campaigns in a folder to those that are published of the same files."""
+    (RESULTS / "runs").mkdir(parents=True, exist_ok=True)
     for folder in sorted(path.parent for path in out.glob("*/journal.jsonl")):
-        as_it_ran = (folder / "campaign.toml").read_bytes()
-        (RESULTS / f"{folder.name}.toml").write_bytes(as_it_ran)
-        cells_of(folder).sort_values(
-            "key.settings", key=lambda names: names != DEFAULT, kind="stable"
-        ).to_csv(RESULTS / "tables" / f"{folder.name}.csv", index=False)
+        file, published = (RESULTS / f"runs/{folder.name}.{kind}" for kind in ("toml", "csv"))
+        as_it_ran, runs = (folder / "campaign.toml").read_bytes(), runs_of(folder)
+        if published.exists() and file.read_bytes() == as_it_ran:
+            runs = together(pd.read_csv(published), runs)
+        file.write_bytes(as_it_ran)
+        runs.to_csv(published, index=False)
+
+
+def together(earlier: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs of both tables, each once, cell by cell."""
+    every = pd.concat([earlier, runs]).drop_duplicates("run_id", keep="last")
+    return pd.concat([own for _, own in every.groupby(["settings", "schedule"], sort=False)])
 
 
 def latest(folders: list[Path]) -> pd.DataFrame:
@@ -357,9 +384,16 @@ def _number(value: float, unit: str) -> str:
 
 
 def tables() -> dict[str, pd.DataFrame]:
-    """The published cells of each system."""
-    files = [RESULTS / f"tables/{system}.csv" for system in NAMES]
-    return {file.stem: pd.read_csv(file) for file in files if file.exists()}
+    """The published cells of each system: by their runs, or from before runs were kept, whichever
+    are more."""
+    found: dict[str, pd.DataFrame] = {}
+    for system in NAMES:
+        runs, cells = (RESULTS / f"{folder}/{system}.csv" for folder in ("runs", "tables"))
+        known = [cells_of(pd.read_csv(runs))] if runs.exists() else []
+        known += [pd.read_csv(cells)] if cells.exists() else []
+        if known:
+            found[system] = max(known, key=lambda each: int(each["runs"].sum()))
+    return found
 
 
 def written() -> str:

@@ -343,9 +343,12 @@ class Loss(Checker[Slice, Found]):
         total = Counter[str]()
         for part in parts:
             total.update(part.counts)
-        orders = [part.order for part in parts if part.order is not None]
-        total["swapped"] = sum(int(each.counts["swapped"] or 0) for each in orders)
-        counts = {each.name: total[each.name] for each in self.counts if each.name != "duplicate"}
+        order = parts[0].order if parts else None
+        apart = ("swapped", "duplicate")
+        known = {each.name: total[each.name] for each in self.counts if each.name not in apart}
+        # Of several shards, none has all records of one producer.
+        swapped = None if len(parts) > 1 else int(order.counts["swapped"] or 0) if order else 0
+        found = Counts(**known, swapped=swapped)
         spans = spans_together(part.lost_spans for part in parts)
         unconfirmed = Counter[str]()
         verified = all(part.verified for part in parts)
@@ -354,22 +357,22 @@ class Loss(Checker[Slice, Found]):
         disagreements = [each for part in parts for each in part.disagreements]
         trusted = facts.promises.readers_are_replicas or not disagreements
         basis = Basis(
-            counts=Counts(**counts),
+            counts=found,
             unconfirmed=unconfirmed,
             disagreements=disagreements,
             once=facts.promises.once or self.idempotent_producer,
         )
         return CheckResult(
-            counts=counts,
-            rates=asdict(Rates.of(basis.counts)),
+            counts={**known, "swapped": swapped},
+            rates=asdict(Rates.of(found)),
             findings=capped(part.findings for part in parts),
             counter_examples=(
                 *counter_examples(facts, basis),
-                *(example for each in orders for example in each.counter_examples if trusted),
+                *(order.counter_examples if order is not None and trusted else ()),
             ),
             doubts=(
                 *doubts(facts, basis),
-                *(d for each in orders for d in each.doubts if d.name == DOUBTS.readers),
+                *(d for d in (order.doubts if order else ()) if d.name == DOUBTS.readers),
             ),
             all_well=all_well(basis),
             details={

@@ -23,6 +23,7 @@ from harness.errors import HistoryError
 from harness.history.run_folder import RunDir
 from harness.models import LOG, MODELS
 from harness.plan.model import Yours
+from harness.protocols.checkers import rates
 from harness.protocols.runs import DONE, FAILED, INT64, Conduct, HasProof
 from harness.wrong_values import expected, first_of
 
@@ -72,7 +73,8 @@ LOST_KINDS: Final = ("lost", "deleted")
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """How many values of a run ended in each way. A count that is absent is 0."""
+    """How many values of a run ended in each way. A count that is absent is 0, but `swapped`, which
+    is then not known."""
 
     attempted: Count = 0
     acknowledged: Count
@@ -90,7 +92,7 @@ class Counts:
     unexpected: Count = 0
     not_yet_visible: Count = 0
     deleted: Count = 0
-    swapped: Count = 0
+    swapped: Count | None = None
     lost_unacknowledged: Count = 0
 
     @property
@@ -115,19 +117,12 @@ class Rates:
     def of(cls, counts: Counts) -> Rates:
         """The three rates of the 2013 experiment; then unacknowledged success by how the client
         saw the write end, and as a share of all attempts without acknowledgement."""
-        acknowledged, found = counts.acknowledged, counts.unacknowledged_found
+        acknowledged = counts.acknowledged
         return cls(
-            ack=_share(acknowledged, counts.attempted),
-            loss=_share(counts.lost, acknowledged),
-            unacknowledged_success=_share(found, acknowledged),
-            failed_success=_share(counts.failed_found, acknowledged),
-            unknown_success=_share(counts.unknown_found, acknowledged),
-            unacknowledged_success_of_unacknowledged=_share(found, counts.attempted - acknowledged),
+            **rates(counts.attempted, acknowledged, counts.lost, counts.unacknowledged_found),
+            failed_success=counts.failed_found / acknowledged if acknowledged else None,
+            unknown_success=counts.unknown_found / acknowledged if acknowledged else None,
         )
-
-
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -395,6 +395,11 @@ class Plan(Section):
         description="Written by ackloss: what settings files and `--set` gave. No effect.",
     )
 
+    @property
+    def checkers(self) -> list[str]:
+        """The names of its checks."""
+        return [check if isinstance(check, str) else check.name for check in self.checks]
+
     @model_validator(mode="after")
     def _possible(self) -> Plan:
         given = [name for name in ("faults", "schedule", "mix") if getattr(self, name)]

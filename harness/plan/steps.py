@@ -188,13 +188,13 @@ class _Table(BaseModel):
 class Section(_Table):
     """A part of a plan: unknown keys are refused, and nothing changes it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True)
 
 
 class OpenSection(_Table):
     """A part of a plan whose other keys belong to others, such as the options of a plug-in."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True, defer_build=True)
     __pydantic_extra__: dict[str, Option] = Field(init=False)
 
     @property

@@ -115,8 +115,7 @@ def dry_run(resolved: ResolvedPlan) -> dict[str, Any]:
 
 def _measures(resolved: ResolvedPlan) -> dict[str, str]:
     """What each checker of the plan counts, by its name."""
-    checks = resolved.plan.checks or [MODELS[resolved.workload.model].check]
-    names = [each if isinstance(each, str) else each.name for each in checks]
+    names = resolved.plan.checkers or [MODELS[resolved.workload.model].check]
     about = {name: getdoc(registry.plugins("checkers")[name]) or "" for name in names}
     first = {name: re.split(r"[.:](?:\s|$)", text, maxsplit=1)[0] for name, text in about.items()}
     return {name: " ".join(text.split()) for name, text in first.items()}

@@ -473,8 +473,7 @@ class ResolvedPlan:
         """The plan for the clients of final scripts: each stays with its own server where a checker
         needs reads from each node, for one that was started again may be the slowest to answer."""
         load, known = self.plan.workload, registry.plugins("checkers")
-        names = [check if isinstance(check, str) else check.name for check in self.plan.checks]
-        stays = any(known[name].reads_each_node for name in names)
+        stays = any(known[name].reads_each_node for name in self.plan.checkers)
         if not stays or "connect" not in type(load).model_fields:
             return self.plan
         return self.plan.model_copy(update={"workload": load.model_copy(update={"connect": "one"})})
@@ -626,7 +625,7 @@ def with_client(
 
 def _check_checks(plan: Plan, workload: Workload, mistakes: Mistakes) -> None:
     """Refuse a checker that is not known, named twice, or does not judge the workload's model."""
-    names = [check if isinstance(check, str) else check.name for check in plan.checks]
+    names = plan.checkers
     for place, (name, check) in enumerate(zip(names, plan.checks, strict=True)):
         options = {} if isinstance(check, str) else check.options
         key = f"checks.{place}"

@@ -63,7 +63,7 @@ DEFECTS: Final = {
     LOOSE_OFFSETS: "a transaction's consumed offsets are stored immediately, whether it commits or "
     "not",
     REDELIVER: "a new leader puts the element that was dequeued last back into the queue",
-    PHANTOMS: "a dequeue does not check whether the queue is empty, and returns what is no element",
+    PHANTOMS: "a dequeue does not check whether the queue is empty, and returns what nobody put in",
 }
 """Every defect by name, with the condition that it skips."""
 

@@ -85,16 +85,19 @@ def test_counts_of_registers_are_no_counts_of_losses() -> None:
     assert not counts_losses(result("register", "register", REGISTER))
 
 
+LOST = "known elements that were lost: 1 of 7 (14.3 %)"
+
+
 @pytest.mark.parametrize(
     ("verdict", "model", "found", "words"),
     [
         ("valid", "register", [], "5 keys are linearizable"),
         ("invalid", "register", [["not_linearizable", "2 of 5 keys are not linearizable: 'k0'"]],
          "2 of 5 keys (40.0 %) are not linearizable: 'k0'"),
-        ("invalid", "set", [["lost", "known elements that were lost: 1"]],
-         "1 of 7 (14.3 %): known elements that were lost"),
-        ("invalid", "set", [["lost", "known elements that were lost: 1"], ["x", "a"], ["y", "b"]],
-         "1 of 7 (14.3 %): known elements that were lost; and 2 other kinds of findings"),
+        ("invalid", "set", [["lost", LOST]],
+         "Known elements that were lost: 1 of 7 (14.3 %)"),
+        ("invalid", "set", [["lost", LOST], ["x", "a"], ["y", "b"]],
+         "Known elements that were lost: 1 of 7 (14.3 %); and 2 other kinds of findings"),
         ("unknown", "register", [],
          "It is not known whether there were inconsistent registers: 5 keys"),
         ("unknown", "set", [["lost", "x"]], "It is not known whether there were lost elements"),

@@ -132,3 +132,33 @@ def test_the_page_is_that_of_the_published_tables() -> None:
     assert systems.PAGE.read_text(encoding="utf-8") == systems.written(), (
         "python -m scripts.systems --write"
     )
+
+
+def ended(run_id: str, schedule: str, class_: str, *, counts: bool = True) -> dict[str, Any]:
+    return {
+        "run_id": run_id,
+        "settings": "default",
+        "schedule": schedule,
+        "conclusive": counts,
+        "class": class_,
+        "loss_rate": 0.5 if class_ == "loss" else 0.0,
+        "unacknowledged_success_rate": 0.0,
+        "longest_gap_s": 1.0,
+        "duplicates": 0,
+    }
+
+
+def test_cells_are_counted_over_the_runs_of_several_days_each_once() -> None:
+    """A loss in a run that does not count is counted apart, and is in no median."""
+    first = [ended("1", "lag-kill", "loss"), ended("2", "kill-all", "none")]
+    later = [
+        *(ended("2", "kill-all", "none"), ended("3", "kill-all", "loss", counts=False)),
+        ended("4", "lag-kill", "loss"),
+    ]
+    runs = systems.together(pd.DataFrame(first), pd.DataFrame(later))
+    assert runs["run_id"].tolist() == ["1", "4", "2", "3"], "cell by cell"
+    cells = systems.cells_of(runs).set_index("key.schedule")
+    names = ["runs", "conclusive", "conclusive_lossy", "inconclusive", "inconclusive_lossy"]
+    assert cells.loc["lag-kill", names].tolist() == [2, 2, 2, 0, 0]
+    assert cells.loc["kill-all", names].tolist() == [2, 1, 0, 1, 1]
+    assert cells["loss_rate.median"].to_dict() == {"lag-kill": 0.5, "kill-all": 0.0}

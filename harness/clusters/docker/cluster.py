@@ -286,7 +286,9 @@ _DRAWN = 150
 """Of the 256 subnets, as many may be the first: projects of others are put into the last ones."""
 
 # Process 1 of the pod only adopts processes whose parents have died, so that none stays a zombie.
-_INFRA_COMMAND = ["sh", "-c", "while :; do sleep 86400 & wait; done"]
+# Nodes are known by their addresses: nobody asks Docker's name server. Docker 20.10 deadlocks where
+# it is asked while the networks of other runs come and go.
+_INFRA_COMMAND = ["sh", "-c", ": > /etc/resolv.conf; while :; do sleep 86400 & wait; done"]
 # Writes its own process id, as the pod sees it, then becomes the target's process.
 _START = 'echo $$ > "$0" && exec "$@"'
 

@@ -96,14 +96,15 @@ def test_a_family_that_the_seed_never_draws_is_refused_too() -> None:
 )
 def test_what_may_be_is_accepted(step: dict[str, Any]) -> None:
     """It depends on who leads when the fault begins, or on what is drawn."""
-    resolve(parse_plan(plan(faults=[step])))
+    (resolved,) = resolve(parse_plan(plan(faults=[step]))).steps
+    assert resolved.step.id == step["id"]
 
 
 def test_a_cell_may_have_more_partitions() -> None:
     cells = [{"name": "one"}, {"name": "four", "topic": {"partitions": 4}}]
     step = {**KILL, "when": "leader(3) moved", "nodes": "leader(3)"}
     del step["at_s"]
-    resolve(parse_plan(plan(faults=[step], cells=cells)))
+    assert len(resolve(parse_plan(plan(faults=[step], cells=cells))).cells) == 2
     refused(plan(faults=[step]))
 
 
@@ -196,9 +197,13 @@ def test_names_that_the_cluster_has_are_accepted() -> None:
         ("kafka", "role:zookeeper + node:z1", OLD),
         ("memory", "node:n5", {"target": {"system": "memory", "replicas": 5}}),
     ):
-        resolve(parse_plan(plan(system, faults=[{**CUT, "nodes": nodes}], **keys)))
+        (resolved,) = resolve(
+            parse_plan(plan(system, faults=[{**CUT, "nodes": nodes}], **keys))
+        ).steps
+        assert resolved.step.nodes == nodes
     before = {"id": "before", "at_s": 0, "nemesis": "kill", "nodes": "one"}
-    resolve(parse_plan(plan("memory", faults=[before, {**CUT, "peers": "same:before"}])))
+    both = resolve(parse_plan(plan("memory", faults=[before, {**CUT, "peers": "same:before"}])))
+    assert [each.step.id for each in both.steps] == ["before", CUT["id"]]
 
 
 @pytest.mark.parametrize(
