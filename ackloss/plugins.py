@@ -164,6 +164,7 @@ from harness.run.cells import transactions_of as transactions_of
 from harness.servers import ADDRESSES as ADDRESSES
 from harness.servers import CLIENT_KEYS as CLIENT_KEYS
 from harness.servers import DIFFERS as DIFFERS
+from harness.servers import NOT_COMMITTED as NOT_COMMITTED
 from harness.servers import NOT_CONNECTED as NOT_CONNECTED
 from harness.servers import ErrorAnswer as ErrorAnswer
 from harness.servers import ErrorRow as ErrorRow
@@ -178,6 +179,7 @@ from harness.servers import ServerPlan as ServerPlan
 from harness.servers import ServerSystem as ServerSystem
 from harness.servers import ServerTargetPlan as ServerTargetPlan
 from harness.servers import ServerWorkloadPlan as ServerWorkloadPlan
+from harness.servers import SqlClient as SqlClient
 from harness.servers import addresses_of as addresses_of
 from harness.servers import ask_json as ask_json
 from harness.servers import await_none as await_none

@@ -259,6 +259,53 @@ class KeyValueClient(BlockingClient):
             return completion(INFO, error=f"{refused.text or refused.code:.100}")
 
 
+NOT_COMMITTED: Final = ErrorRow(
+    "before COMMIT", "NotCommitted", FAIL, "without its COMMIT a transaction is rolled back"
+)
+
+
+class SqlClient(KeyValueClient):
+    """A connection to a server that speaks SQL, where a set is the table `elements`."""
+
+    rolled_back: ClassVar[Sequence[int | str]] = ()
+    """The codes of errors with which the server itself has ended a transaction."""
+    begin: str = "BEGIN"
+    """What begins a transaction."""
+    steps: Mapping[str, str] = {}
+    """The statement of each step of a transaction: "r" of a key, others of a key and a value."""
+
+    def execute(self, statement: str, *values: Any) -> Any:
+        """Send a statement once; the cursor that has its rows (PEP 249). Raises as `add` does."""
+        raise NotImplementedError
+
+    def value(self, statement: str, *values: Any) -> Any:
+        """The first column of the first row, if there is one."""
+        row = self.execute(statement, *values).fetchone()
+        return None if row is None else row[0]
+
+    def read_all(self) -> Iterable[int]:
+        return [row[0] for row in self.execute("SELECT element FROM elements")]
+
+    def transact(self, steps: Sequence[Step]) -> Sequence[Read]:
+        """Each step is a statement of its own: only COMMIT, which is sent once, can leave it open
+        whether they were executed."""
+        reads = list[Read]()
+        try:
+            self.execute(self.begin)
+            for f, key, value in steps:
+                if f == "r":
+                    reads.append(self.value(self.steps[f], key))
+                else:
+                    self.execute(self.steps[f], key, value)
+        except Exception as failed:
+            if isinstance(failed, ErrorAnswer) and failed.code in self.rolled_back:
+                self.execute("ROLLBACK")
+                raise
+            raise ErrorAnswer(NOT_COMMITTED.code) from failed
+        self.execute("COMMIT")
+        return reads
+
+
 class Moving(BlockingClient):
     """A client that goes on to the next of its servers after each operation that did not succeed,
     and knows which served it, unless the connection itself says so."""

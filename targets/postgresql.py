@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,6 @@ from pydantic import Field
 from harness.errors import PlanError
 from harness.images.recipe import PROGRAMS, Source, Wheel
 from harness.models import LIST_APPEND
-from harness.models.micro_ops import Read, Step
 from harness.plan import Plan, Slug
 from harness.protocols import (
     FAIL,
@@ -40,9 +39,9 @@ from harness.run.cells import cell_plans
 from harness.servers import (
     CLIENT_KEYS,
     DIFFERS,
+    NOT_COMMITTED,
     ErrorAnswer,
     ErrorRow,
-    KeyValueClient,
     NotSent,
     Report,
     Server,
@@ -50,6 +49,7 @@ from harness.servers import (
     ServerSystem,
     ServerTargetPlan,
     ServerWorkloadPlan,
+    SqlClient,
     ask_json,
     limited,
     scraped,
@@ -127,34 +127,33 @@ class PostgresqlPlan(ServerPlan):
     workload: PostgresqlWorkloadPlan = Field(default_factory=lambda: PostgresqlWorkloadPlan())
 
 
-NOT_COMMITTED: Final = "before COMMIT"
 _WARNING: Final = "01000"
-_ROLLED_BACK: Final = ("40001", "40P01")
 
 ERRORS: Final = (
     ErrorRow("25006", "ReadOnly", FAIL, "a standby refuses what writes before it executes it"),
     ErrorRow("40001", DIFFERS, FAIL, "the server has rolled back, also if it answers so to COMMIT"),
     ErrorRow("40P01", DIFFERS, FAIL, "a deadlock: the server has rolled this transaction back"),
-    ErrorRow(
-        NOT_COMMITTED, "NotCommitted", FAIL, "without its COMMIT a transaction is rolled back"
-    ),
+    NOT_COMMITTED,
 )
 """Errors that prove that nothing was changed. Not 57P01 (the server is shut down) nor a connection
 that is lost: both may come after the commit. Nor is a success one whose warning (class 01) says
 that the wait for a standby was cancelled: it is committed on the leader alone."""
 
 
-class PostgresqlClient(KeyValueClient):
+class PostgresqlClient(SqlClient):
     """A connection to the first of its servers that takes writes: so some stay with an isolated
     leader, as libpq does; and one to the first of them, for reads of the set."""
 
     errors: ClassVar[Sequence[ErrorRow]] = ERRORS
+    rolled_back: ClassVar[Sequence[str]] = ("40001", "40P01")
 
     def __init__(self, address: str, plan: PostgresqlPlan) -> None:
         self.servers, self._load = [(address, address)], plan.workload
         self._schema = plan.target.object
         is_of_lists = model_of(plan.workload.name) == LIST_APPEND.name
-        self._reads = _READ_LIST if is_of_lists else _READ
+        read = _READ_LIST if is_of_lists else _READ
+        self.steps = {"r": read, "append": _APPEND, "w": _WRITE}
+        self.begin = f"BEGIN ISOLATION LEVEL {self._load.isolation}"
         self._limit_s = plan.workload.request_ms / 1000
         self._connections: dict[str, psycopg.Connection[Any]] = {}
         self._warning: str | None = None
@@ -209,7 +208,7 @@ class PostgresqlClient(KeyValueClient):
         node = {address: name for name, address in self.servers}.get(address)
         return completion(type_, position, error, node, result)
 
-    def _execute(self, statement: str, *values: Any) -> psycopg.Cursor[Any]:
+    def execute(self, statement: str, *values: Any) -> psycopg.Cursor[Any]:
         import psycopg
 
         try:
@@ -222,55 +221,28 @@ class PostgresqlClient(KeyValueClient):
             raise ErrorAnswer(_WARNING, self._warning)
         return done
 
-    def _value(self, statement: str, *values: Any) -> Any:
-        """The first column of the first row, if there is one."""
-        row = self._execute(statement, *values).fetchone()
-        return None if row is None else row[0]
-
     def read(self, key: str) -> int | None:
-        found: int | None = self._value(_READ, key)
+        found: int | None = self.value(_READ, key)
         return found
 
     def write(self, key: str, value: int) -> None:
-        self._execute(_WRITE, key, value)
+        self.execute(_WRITE, key, value)
 
     def delete(self, key: str) -> None:
-        self._execute("DELETE FROM registers WHERE key = %s", key)
+        self.execute("DELETE FROM registers WHERE key = %s", key)
 
     def compare_and_set(self, key: str, expected: int, value: int) -> bool:
         changed = "UPDATE registers SET value = %s WHERE key = %s AND value = %s"
-        return self._execute(changed, value, key, expected).rowcount == 1
+        return self.execute(changed, value, key, expected).rowcount == 1
 
     def add(self, value: int) -> int | None:
         """Its position is where the log ended just before it was committed."""
-        at = self._value(
+        at = self.value(
             "INSERT INTO elements VALUES (%s) ON CONFLICT DO NOTHING "
             "RETURNING pg_current_wal_insert_lsn() - '0/0'::pg_lsn",
             value,
         )
         return None if at is None else int(at)
-
-    def read_all(self) -> Iterable[int]:
-        return [row[0] for row in self._execute("SELECT element FROM elements")]
-
-    def transact(self, steps: Sequence[Step]) -> Sequence[Read]:
-        """Each step is a statement of its own: only COMMIT, which is sent once, can leave it open
-        whether they were executed."""
-        reads = list[Read]()
-        try:
-            self._execute(f"BEGIN ISOLATION LEVEL {self._load.isolation}")
-            for f, key, value in steps:
-                if f == "r":
-                    reads.append(self._value(self._reads, key))
-                else:
-                    self._execute(_APPEND if f == "append" else _WRITE, key, value)
-        except Exception as failed:
-            if isinstance(failed, ErrorAnswer) and failed.code in _ROLLED_BACK:
-                self._execute("ROLLBACK")
-                raise
-            raise ErrorAnswer(NOT_COMMITTED) from failed
-        self._execute("COMMIT")
-        return reads
 
     def close(self) -> None:
         for connection in self._connections.values():
