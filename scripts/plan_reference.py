@@ -69,6 +69,7 @@ ZOOKEEPER_TABLES = {
 }
 SERVERS = {
     "etcd": "etcd",
+    "galera": "MariaDB Galera",
     "nats": "NATS",
     "postgresql": "PostgreSQL",
     "rabbitmq": "RabbitMQ",

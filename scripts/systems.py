@@ -59,6 +59,7 @@ NAMES: Final = {
     "kafka": "Kafka",
     "zookeeper": "ZooKeeper",
     "etcd": "etcd",
+    "galera": "MariaDB with Galera",
     "nats": "NATS JetStream",
     "postgresql": "PostgreSQL with Patroni",
     "rabbitmq": "RabbitMQ",
@@ -67,6 +68,9 @@ NAMES: Final = {
 }
 PUBLISHED: Final = {
     "etcd": "Jepsen 2020, etcd 3.4.3: no acknowledged write of a register was lost.",
+    "galera": "Jepsen 2026, MariaDB Galera Cluster 12.1.2: with the value of "
+    "`innodb_flush_log_at_trx_commit` that the vendor advises, 9 elements were lost in a minute "
+    "after a coordinated crash.",
     "nats": "Jepsen 2025, NATS 2.12.1: 131,418 of 930,005 acknowledged messages lost (14.1 %), and "
     "679,153 of 1,367,069 (49.7 %); replicas that differ. nats-server#7545: 5 of 5,236 lost with "
     "`sync_interval: always`.",

@@ -60,8 +60,14 @@ LIBRARIES = {
     "docker only in clusters and images": (["docker"], ["harness.clusters", "harness.images"]),
     "paramiko only in clusters": (["paramiko"], ["harness.clusters"]),
     "Clients of systems only in their target": (
-        ["confluent_kafka", "kafka", "kazoo", "pika", "psycopg"],
-        ["targets.kafka", "targets.postgresql", "targets.rabbitmq", "targets.zookeeper"],
+        ["confluent_kafka", "kafka", "kazoo", "pika", "psycopg", "pymysql"],
+        [
+            "targets.galera",
+            "targets.kafka",
+            "targets.postgresql",
+            "targets.rabbitmq",
+            "targets.zookeeper",
+        ],
     ),
     "click and rich only in the command line": (["click", "rich_click", "rich"], ["ackloss.cli"]),
 }
