@@ -21,9 +21,9 @@ from targets.kafka.versions import DEFAULT_VERSION
 from tests.fixtures.budget import full_of
 
 ROOT = Path(__file__).parents[2]
-SHORT = ("workload.duration_s=14", "faults.1.within_s=8", "faults.2.within_s=12")
+SHORT = ("workload.duration_s=19", "faults.1.within_s=8", "faults.2.within_s=7")
 """With time for replicas that leave the ISR late, on a busy machine after 5 s, and for an election
-that comes late: where faults end before it, nothing is lost."""
+that comes late: where faults or the load end before it, nothing is lost."""
 SAFE = (
     "topic.settings.'unclean.leader.election.enable'=false",
     "topic.settings.'min.insync.replicas'=2",

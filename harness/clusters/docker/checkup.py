@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,9 @@ OK, MISSING, OLD, WARN = Status.OK, Status.MISSING, Status.OLD, Status.WARN
 
 _MEMORY_LOW_BYTES: Final = 4 << 30
 _DOCKER_MIN: Final = (20, 10)
+_CGROUPS: Final = Path("/sys/fs/cgroup")
+_WEIGHTS: Final = {"cpu/docker/cpu.shares": 1024, "docker/cpu.weight": 100}
+"""Of all containers together where systemd does not manage them, and what one session has."""
 
 
 def examine() -> Sequence[Finding]:
@@ -39,6 +43,7 @@ def examine() -> Sequence[Finding]:
         found += [
             disk("disk of Docker", info.root, by_us=False),
             rights(),
+            *weight(),
             infra_image(),
             *made_beforehand(),
         ]
@@ -68,6 +73,19 @@ def rights() -> Finding:
     lacks = "of all faults, only power loss needs root, which mounts the disks of nodes"
     detail = f"a user of Docker; {lacks}. Commands in nodes take longer: docker exec, no nsenter"
     return Finding("rights", OK, detail)
+
+
+def weight() -> list[Finding]:
+    """Whether nodes get the processors of a busy machine. Linux shares them among sessions and
+    groups first, and one group may hold all containers."""
+    for name, session in _WEIGHTS.items():
+        file = _CGROUPS / name
+        with suppress(OSError, ValueError):
+            if (has := int(file.read_text())) > session:
+                return [Finding("weight", OK, f"of all containers: {has}, a session has {session}")]
+            detail = "of all containers together: that of one session, so nodes wait for others"
+            return [Finding("weight", WARN, detail, f"echo {16 * session} > {file}")]
+    return []
 
 
 def base_maker(*, has_docker: bool) -> Finding:

@@ -184,3 +184,18 @@ def test_a_user_of_docker_lacks_only_what_root_mounts(
     assert loop_disks.why_none() == "only root may mount disks"
     assert disk("disk of Docker", tmp_path, by_us=False).status is not Status.MISSING
     assert disk("disk of runs", tmp_path).status is Status.MISSING
+
+
+@pytest.mark.parametrize(("name", "session"), [*doctor._WEIGHTS.items()])
+def test_containers_that_weigh_together_what_one_session_does_are_a_warning(
+    name: str, session: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "_CGROUPS", tmp_path)
+    assert doctor.weight() == [], "systemd has a group for each container"
+    file = tmp_path / name
+    file.parent.mkdir(parents=True)
+    file.write_text(f"{session}\n")
+    (found,) = doctor.weight()
+    assert (found.status, found.fix) == (Status.WARN, f"echo {16 * session} > {file}")
+    file.write_text(f"{16 * session}\n")
+    assert [each.status for each in doctor.weight()] == [Status.OK]
