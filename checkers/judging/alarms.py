@@ -18,6 +18,7 @@ import operator
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -31,6 +32,7 @@ from harness.history.metrics import PERIOD_S, Floats, Metrics, canonical
 
 PHASES: Final = 60
 Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
 Labels = Mapping[str, str]
 
 
@@ -74,71 +76,115 @@ class Look:
     def over(self, vector: Vector, range_s: float, function: str) -> Vector:
         """A function of the samples in the last `range_s` seconds, as Prometheus has it."""
         k = max(1, int(np.ceil(range_s / self.step_s)))
-        made = []
-        for labels, values in vector:
-            before = np.full((len(values), k - 1), np.nan)
-            window = sliding_window_view(np.concatenate([before, values], 1), k, axis=1)
-            made.append(Row(labels, RANGES[function](window, range_s, self.step_s)))
-        return made
+        kind = RANGES[function]
+        return [Row(each, kind(Windows(v, k, range_s, self.step_s))) for each, v in vector]
 
 
 class Absent(Exception):
     """What a rule is about is not among the metrics of a run; its text says what."""
 
 
-def _count(window: Floats, *_: float) -> Floats:
-    return _some(window, np.sum(~np.isnan(window), -1).astype(np.float64))
+@dataclass(frozen=True)
+class Windows:
+    """For each time the samples until then, at most `k`, in as much memory as `values` take: an
+    hour, of which a rule may say that it looks back so far, has thousands of samples."""
+
+    values: Floats
+    k: int
+    range_s: float = 0.0
+    step_s: float = 0.0
+
+    @cached_property
+    def valid(self) -> Bools:
+        return ~np.isnan(self.values)
+
+    @cached_property
+    def places(self) -> Ints:
+        return np.broadcast_to(np.arange(self.values.shape[-1]), self.values.shape)
+
+    def sum(self, each: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Of a number for each sample."""
+        total = np.cumsum(each, -1)
+        total[..., self.k :] -= total[..., : -self.k].copy()
+        return total
+
+    @cached_property
+    def count(self) -> Ints:
+        return self.sum(self.valid.astype(np.int64))
+
+    @cached_property
+    def first(self) -> Ints:
+        """The place of the first sample, or any place where there is none."""
+        after = np.where(self.valid, self.places, self.places.shape[-1] - 1)
+        after = np.minimum.accumulate(after[..., ::-1], -1)[..., ::-1]
+        return np.take_along_axis(after, np.maximum(self.places - self.k + 1, 0), -1)
+
+    @cached_property
+    def last(self) -> Ints:
+        """The place of the last sample, or any place where there is none."""
+        return np.maximum(np.maximum.accumulate(np.where(self.valid, self.places, -1), -1), 0)
+
+    @cached_property
+    def steps(self) -> Floats:
+        """By how much each sample differs from the one before it; 0 where there is none."""
+        filled = np.take_along_axis(self.values, self.last, -1)
+        return np.nan_to_num(np.diff(filled, axis=-1, prepend=np.nan))
+
+    def between(self, each: npt.NDArray[Any]) -> Floats:
+        """The sum of what each step has, of the steps between two samples."""
+        between: Floats = self.sum(each) - np.take_along_axis(each, self.first, -1)
+        return between
+
+    def known(self, values: npt.NDArray[Any], at_least: int = 1) -> Floats:
+        """These values where there are so many samples."""
+        return np.where(self.count >= at_least, values, np.nan)
+
+    def reduced(self, function: np.ufunc) -> Floats:
+        before = np.full((*self.values.shape[:-1], self.k - 1), np.nan)
+        every = sliding_window_view(np.concatenate([before, self.values], -1), self.k, axis=-1)
+        reduced: Floats = function.reduce(every, -1)
+        return reduced
 
 
-def _some(window: Floats, values: Floats, at_least: int = 1) -> Floats:
-    return np.where(np.sum(~np.isnan(window), -1) >= at_least, values, np.nan)
-
-
-def _steps(window: Floats) -> Floats:
-    """By how much each sample differs from the one before it; 0 where there is none."""
-    places = np.where(np.isnan(window), -1, np.arange(window.shape[-1]))
-    last = np.maximum.accumulate(places, -1)
-    filled = np.where(last < 0, np.nan, np.take_along_axis(window, np.maximum(last, 0), -1))
-    return np.nan_to_num(np.diff(filled, axis=-1, prepend=np.nan))
-
-
-def _delta(window: Floats, range_s: float, step_s: float, *, counter: bool = False) -> Floats:
+def _delta(of: Windows, *, counter: bool = False) -> Floats:
     """Prometheus' `delta` and `increase`: extrapolated to the range, or half a step beyond what it
     holds; a counter that falls has begun again, and does not reach below 0."""
-    valid, k = ~np.isnan(window), window.shape[-1]
-    first, last = valid.argmax(-1), k - 1 - valid[..., ::-1].argmax(-1)
-    steps = _steps(window)
+    steps = of.steps
     with np.errstate(all="ignore"):
         if counter:
-            steps = np.where(steps < 0, np.nan_to_num(window), steps)
-        total = steps.sum(-1)
-        span = (last - first) * step_s
-        mean = span / (valid.sum(-1) - 1)
-        begin = range_s - (k - 1 - first) * step_s
+            steps = np.where(steps < 0, np.nan_to_num(of.values), steps)
+        total = of.between(steps)
+        span = (of.last - of.first) * of.step_s
+        mean = span / (of.count - 1)
+        begin = of.range_s - (of.places - of.first) * of.step_s
         begin = np.where(begin >= 1.1 * mean, mean / 2, begin)
         if counter:
-            start = np.take_along_axis(window, first[..., None], -1)[..., 0]
+            start = np.take_along_axis(of.values, of.first, -1)
             begin = np.where(total > 0, np.minimum(begin, span * start / total), begin)
-        end = (k - 1 - last) * step_s
+        end = (of.places - of.last) * of.step_s
         end = np.where(end >= 1.1 * mean, mean / 2, end)
-        return _some(window, total * (span + begin + end) / span, 2)
+        return of.known(total * (span + begin + end) / span, 2)
 
 
-def _increase(window: Floats, range_s: float, step_s: float) -> Floats:
-    return _delta(window, range_s, step_s, counter=True)
+def _increase(of: Windows) -> Floats:
+    return _delta(of, counter=True)
 
 
-RANGES: Final[Mapping[str, Callable[[Floats, float, float], Floats]]] = {
+def _sum(of: Windows) -> Floats:
+    return of.known(of.sum(np.nan_to_num(of.values)))
+
+
+RANGES: Final[Mapping[str, Callable[[Windows], Floats]]] = {
     "increase": _increase,
-    "rate": lambda window, range_s, step_s: _increase(window, range_s, step_s) / range_s,
+    "rate": lambda of: _increase(of) / of.range_s,
     "delta": _delta,
-    "changes": lambda window, *_: _some(window, (_steps(window) != 0).sum(-1) * 1.0),
-    "resets": lambda window, *_: _some(window, (_steps(window) < 0).sum(-1) * 1.0),
-    "max_over_time": lambda window, *_: np.fmax.reduce(window, -1),
-    "min_over_time": lambda window, *_: np.fmin.reduce(window, -1),
-    "sum_over_time": lambda window, *_: _some(window, np.nan_to_num(window).sum(-1)),
-    "avg_over_time": lambda window, *_: np.nan_to_num(window).sum(-1) / _count(window),
-    "count_over_time": _count,
+    "changes": lambda of: of.known(of.between((of.steps != 0) * 1.0)),
+    "resets": lambda of: of.known(of.between((of.steps < 0) * 1.0)),
+    "max_over_time": lambda of: of.reduced(np.fmax),
+    "min_over_time": lambda of: of.reduced(np.fmin),
+    "sum_over_time": _sum,
+    "avg_over_time": lambda of: _sum(of) / np.maximum(of.count, 1),
+    "count_over_time": lambda of: of.known(of.count),
 }
 
 
@@ -149,9 +195,8 @@ def aggregated(vector: Vector, how: str, by: Callable[[Labels], Labels]) -> Vect
         groups.setdefault(tuple(sorted(by(labels).items())), []).append(values)
     made = []
     for key, each in groups.items():
-        values = np.stack(each, -1)
-        kind = RANGES[f"{how}_over_time"]
-        made.append(Row(dict(key), kind(values, 0.0, 0.0)))
+        of_all = RANGES[f"{how}_over_time"](Windows(np.stack(each, -1), len(each)))
+        made.append(Row(dict(key), of_all[..., -1]))
     return made
 
 

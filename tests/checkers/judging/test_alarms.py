@@ -8,7 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checkers.judging.alarms import RANGES, Look, Rule, Vector, alarm, compared, published
+from checkers.judging.alarms import (
+    RANGES,
+    Look,
+    Rule,
+    Vector,
+    Windows,
+    alarm,
+    compared,
+    published,
+)
 from checkers.judging.alarms import Row as _Row
 from harness import registry
 from harness.history.documents import Alarm
@@ -43,13 +52,10 @@ def rules() -> dict[str, Rule]:
     return {rule.name: rule for rule in published(registry.target_named("kafka").alarms)}
 
 
-def window(*values: float | None) -> np.ndarray:
-    return np.array([[[np.nan if value is None else value for value in values]]], float)
-
-
 def over(function: str, values: Sequence[float | None], step_s: float = 15.0) -> float:
-    made = RANGES[function](window(*values), len(values) * step_s, step_s)
-    return float(made[0, 0])
+    samples = np.array([values], float)
+    made = RANGES[function](Windows(samples, len(values), len(values) * step_s, step_s))
+    return float(made[0, -1])
 
 
 def test_what_holds_for_long_fires_in_every_phase() -> None:
@@ -218,3 +224,28 @@ def test_two_runs_of_kafka_4_4(tmp_path: Path, run: str, held: dict[str, float])
         assert not fires
     else:
         assert fires >= {"UnderReplicatedPartitions > 0", "UncleanLeaderElections rise"}
+
+
+@pytest.mark.parametrize("function", RANGES)
+def test_a_function_of_a_range_is_that_of_the_samples_in_it(function: str) -> None:
+    random = np.random.default_rng(0)
+    for k in (1, 2, 5, 9):
+        values = np.cumsum(random.integers(-1, 4, (20, 9)), -1) * 1.0
+        values[random.random(values.shape) < 0.3] = np.nan
+        of_all = RANGES[function](Windows(values, k, k * 15.0, 15.0))
+        for end in range(1, 10):
+            cut = values[:, max(0, end - k) : end]
+            alone = RANGES[function](Windows(cut, len(cut[0]), k * 15.0, 15.0))
+            assert np.allclose(of_all[:, end - 1], alone[:, -1], equal_nan=True), (k, end)
+
+
+def test_a_rule_may_look_back_for_a_day() -> None:
+    """Sixty phases of 11,500 looks, with 5,760 samples before each: one by one, 30 GB."""
+
+    def condition(look: Look) -> Vector:
+        risen = look.over(look.select("m"), 86_400.0, "increase")
+        return [_Row(each, compared(values, ">", 0.0)) for each, values in risen]
+
+    rule = Rule(name="r", source="s", condition=condition, range_s=86_400.0)
+    found = alarm(rule, metrics(series((0.0, 1.0), (60.0, 2.0))), None)
+    assert (found.held_s, found.chance) == (60.0, 1.0)
