@@ -429,6 +429,12 @@ class RunView:
         return why(self.run) if self.result else None
 
     @property
+    def deliveries(self) -> list[Why]:
+        """Why its consumers skipped records, or processed some again."""
+        asked = (why(self.run, kind) for kind in ("skipped", "reprocessed") if self.result)
+        return [each for each in asked if each is not None]
+
+    @property
     def alarms(self) -> str:
         """Which published alarm rules would have fired; empty where none was evaluated."""
         if self.result is None or not self.result.alarms:

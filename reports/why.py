@@ -1,5 +1,6 @@
 """Why the lost writes of a run were lost, as its page shows it: the chain of events of each
-partition, what became of its log, and what would have prevented the loss."""
+partition, what became of its log, and what would have prevented the loss; and why consumers skipped
+records, or processed them again."""
 
 from __future__ import annotations
 
@@ -28,6 +29,10 @@ _WEIGHT: Final = (
     "acknowledged",
     "in sync",
     "held by",
+    "commit",
+    "assigned",
+    "ended",
+    "processed",
     "fault",
 )
 """Kinds of facts, the most telling first: the others of a long chain are folded."""
@@ -73,8 +78,8 @@ class Story:
         facts = {(fact.text, fact.place): fact for chain in self.chains for fact in chain.facts}
         steps = [_step(fact, self.quoted) for fact in facts.values()]
         steps += [
-            Step(_lost_at(chain), f"{chain.writes:,} lost: {chain.sentence}", defect=chain.defect)
-            for chain in self.chains
+            Step(_lost_at(c), f"{c.writes:,} {c.kind}: {c.sentence}", defect=c.defect)
+            for c in self.chains
         ]
         return sorted(steps, key=lambda step: (step.at_s is None, step.at_s or 0.0))
 
@@ -109,9 +114,10 @@ class Story:
 
 @dataclass(frozen=True)
 class Why:
-    """Of all lost writes of a run."""
+    """Of all lost writes of a run, or of all records that were skipped, or processed again."""
 
     stories: tuple[Story, ...]
+    kind: str = "lost"
 
     @property
     def lost(self) -> int:
@@ -164,17 +170,18 @@ class Why:
         return [(each, each.sentence(self.lost)) for each in merged]
 
 
-def why(rundir: RunDir) -> Why | None:
+def why(rundir: RunDir, kind: str = "lost") -> Why | None:
     """Of a run without cells or of a cell; `None` where nothing was lost, or nobody asked. Raises
     HistoryError."""
-    chains = sorted(chains_of(rundir), key=lambda chain: (chain.partition is None, chain.partition))
+    chains = [chain for chain in chains_of(rundir) if chain.kind == kind]
+    chains.sort(key=lambda chain: (chain.partition is None, chain.partition))
     quoted = _quoted(rundir, [fact.place for chain in chains for fact in chain.facts])
     stories = [
         Story(partition, tuple(every), quoted)
         for partition, every in groupby(chains, key=lambda chain: chain.partition)
     ]
     stories.sort(key=lambda story: -story.writes)
-    return Why(tuple(stories)) if stories else None
+    return Why(tuple(stories), kind) if stories else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,8 +268,10 @@ def _merged(every: Sequence[Prevention]) -> Prevention:
 
 
 def _lost_at(chain: Chain) -> float | None:
-    """When they were lost: just after the election that dropped them."""
-    elected = [fact.at_s for fact in chain.facts if fact.kind in ("elected", "deleted")]
+    """When they were lost: just after the election that dropped them; or their reader was
+    assigned."""
+    last = ("elected", "deleted") if chain.kind == "lost" else ("assigned",)
+    elected = [fact.at_s for fact in chain.facts if fact.kind in last]
     known = [at_s for at_s in elected if at_s is not None]
     return max(known) + 1e-6 if known else None
 

@@ -274,9 +274,10 @@ def compare(out: Output, a: Path, b: Path, page: Path | None) -> None:
 )
 @with_output
 def explain(out: Output, run: Path, value: int | None, rules: Path | None) -> None:
-    """Say why the acknowledged writes of RUN were lost: a run folder, or one of its cells.
+    """Say why the acknowledged writes of RUN were lost: a run folder, or one of its cells. And why
+    its consumers skipped records, or processed them again.
 
-    Each lost write has one cause, with the chain of events behind it and the place in the folder
+    Each has one cause, with the chain of events behind it and the place in the folder
     that states each. `ackloss check` finds them, from the logs of nodes; for a run that was judged
     by an older version, run it first.
     """
@@ -284,7 +285,7 @@ def explain(out: Output, run: Path, value: int | None, rules: Path | None) -> No
 
     from harness.errors import HistoryError
     from harness.history.documents import read_result
-    from harness.history.explanations import chain_of, chains_of, outcome_of
+    from harness.history.explanations import chains_of, chains_with, outcome_of
     from harness.history.run_folder import RunDir
 
     rundir = RunDir.open(run)
@@ -295,11 +296,8 @@ def explain(out: Output, run: Path, value: int | None, rules: Path | None) -> No
         return
     found = []
     for folder in rundir.cells():
-        chains = chains_of(folder)
-        if value is None:
-            found += [(folder, chain) for chain in chains]
-        elif (number := chain_of(folder, value)) is not None:
-            found.append((folder, chains[number]))
+        chains = chains_of(folder) if value is None else chains_with(folder, value)
+        found += [(folder, chain) for chain in chains]
     if value is not None and not found:
         outcomes = [outcome_of(folder, value) for folder in rundir.cells()]
         known = next((each for each in outcomes if each), f"no write of this run has {value}")
@@ -313,11 +311,12 @@ def explain(out: Output, run: Path, value: int | None, rules: Path | None) -> No
         return
     for folder, chain in found:
         _print(out, "" if folder.path == rundir.path else f"{folder.path.name}: ", chain)
-    if not found:
+    if value is None and all(chain.kind != "lost" for _, chain in found):
         out.say("no acknowledged write was lost")
     for result in results:
         for other in result.not_lost:
-            out.say(f"not lost: {other.in_words}")
+            if other.cause is None:
+                out.say(f"not lost: {other.in_words}")
         if (entry := result.removed) is not None:
             style = "bold red" if entry.left_over else ""
             out.say(f"double entry: {entry.in_words}", style=style)
@@ -404,7 +403,7 @@ def _print(out: Output, of: str, chain: Chain) -> None:
     places += [] if chain.first is None else [f"offsets {chain.first:,} to {chain.last:,}"]
     where = f" ({', '.join(places)})" if places else ""
     style = "bold red" if chain.bad else "bold"
-    out.say(f"{of}{chain.writes:,} lost: {chain.sentence}{where}", style=style)
+    out.say(f"{of}{chain.writes:,} {chain.kind}: {chain.sentence}{where}", style=style)
     for fact in chain.facts:
         at = "        " if fact.at_s is None else f"{fact.at_s:7.2f}s"
         out.say(f"  {at}  {fact.text}  [{fact.place or fact.source}]")

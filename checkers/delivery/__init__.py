@@ -46,11 +46,15 @@ from typing import ClassVar, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from checkers.delivery.causes import explanations
 from checkers.delivery.records import WIDTH, Commits, Did, GroupRows, Records, records_of, rows_of
 from harness.protocols import (
     DOUBTS,
+    UNEXPLAINED,
     CheckResult,
     Count,
+    Explanation,
+    Fact,
     Facts,
     Number,
     OneShard,
@@ -223,6 +227,22 @@ class Delivery(OneShard[GroupRows]):
             counter_examples=found,
             doubts=tuple(_doubts(run.facts, judged, counts, unconfirmed)),
             all_well=_all_well(counts),
+            explanations=_explained(run.facts, judged),
+        )
+
+
+def _explained(facts: Facts, judged: Judged) -> tuple[Explanation, ...]:
+    """Why records were skipped, and processed again; whatever breaks here, the verdict stands."""
+    rows, records = judged.rows, judged.records
+    try:
+        return tuple(explanations(facts, rows, records, judged.commits))
+    except Exception as error:
+        why = (Fact(kind="processed", text=f"explaining failed: {error!r}", source="ackloss"),)
+        some = {"skipped": rows.log.value[records.skipped], "reprocessed": records.again.value}
+        every = {kind: tuple(values.tolist()) for kind, values in some.items() if len(values)}
+        return tuple(
+            Explanation(kind=kind, cause=UNEXPLAINED, values=values, facts=why)
+            for kind, values in every.items()
         )
 
 

@@ -99,24 +99,29 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupRows:
-    """All of it. `did` by kind."""
+    """All of it. `did` by kind; `lives`: the consumer of each number of `who`, and which of its
+    lives that is; `errors`: by row, how gates, drains, commits and lives ended."""
 
     written: Written
     log: Log
     did: dict[str, Did]
     generations: int
+    lives: list[tuple[str | None, int]]
+    errors: dict[int, str]
     gate: Stage
     drain: Stage
 
 
 def rows_of(run: Run) -> GroupRows:
     """The rows of a run. Raises HistoryError."""
-    did, generations, errors = _did(run.deliveries())
+    did, generations, lives, errors = _did(run.deliveries())
     return GroupRows(
         written=_written(run.writes(), acknowledges=run.facts.promises.acknowledges),
         log=_log(run.facts, run.reads()),
         did=did,
         generations=generations,
+        lives=[*lives],
+        errors=errors,
         gate=_stage(did[KINDS.gate], errors),
         drain=_stage(did[KINDS.drain], errors),
     )
@@ -168,8 +173,13 @@ def _log(facts: Facts, parts: Iterable[Reads]) -> Log:
     )
 
 
-def _did(parts: Iterable[Deliveries]) -> tuple[dict[str, Did], int, dict[int, str]]:
-    """Rows by kind, the number of generations, and the errors of rows of the complete group."""
+_ENDINGS: Final = (KINDS.gate, KINDS.drain, KINDS.commit, KINDS.stop)
+
+
+def _did(
+    parts: Iterable[Deliveries],
+) -> tuple[dict[str, Did], int, dict[tuple[str | None, int], int], dict[int, str]]:
+    """Rows by kind, the number of generations, the lives by their numbers, and the errors."""
     lives = dict[tuple[str | None, int], int]()
     kept: dict[str, list[list[Ints]]] = {kind: [] for kind in KINDS}
     generations, errors, first = set[int](), dict[int, str](), 0
@@ -185,11 +195,11 @@ def _did(parts: Iterable[Deliveries]) -> tuple[dict[str, Did], int, dict[int, st
                 *(part.mark.astype(np.int64), part.begun_ns, part.time_ns, part.generation),
             )
             kept[kind].append([column[chosen] for column in columns])
-        of_group = np.flatnonzero(part.f.isin([KINDS.gate, KINDS.drain]))
+        ended = np.flatnonzero(part.f.isin(_ENDINGS))
         messages = part.error.objects()
-        errors.update({int(rows[at]): str(messages[at] or "") for at in of_group})
+        errors.update({int(rows[at]): str(messages[at] or "") for at in ended})
     did = {kind: Did(*_joined(columns, len(Did._fields))) for kind, columns in kept.items()}
-    return did, len(generations), errors
+    return did, len(generations), lives, errors
 
 
 def _numbered(lives: dict[tuple[str | None, int], int], consumer: Texts, life: Ints) -> Ints:
@@ -226,12 +236,14 @@ _NEVER_BEFORE: Final = -_NEVER
 
 class Commits(NamedTuple):
     """The commits of a group, one row each: those that were acknowledged (`ok`) and those with an
-    unknown outcome; `ended_ns` of these is never. `refused` were not kept for sure."""
+    unknown outcome; `ended_ns` of these is never. `refused` were not kept for sure; `outcomes` are
+    all of them."""
 
     rows: Did
     ok: Bools
     ended_ns: Ints
     refused: int
+    outcomes: Did
 
     @classmethod
     def of(cls, rows: GroupRows) -> Self:
@@ -242,13 +254,15 @@ class Commits(NamedTuple):
         answered = np.zeros(int(inverse.max(initial=-1)) + 1, np.bool_)
         answered[inverse.ravel()[~begun]] = True
         unanswered = begun & ~answered[inverse.ravel()]
-        kept = every.some(np.flatnonzero((~begun & (every.mark != FAIL)) | unanswered))
+        outcomes = every.some(np.flatnonzero(~begun | unanswered))
+        kept = outcomes.some(outcomes.mark != FAIL)
         ok = kept.mark == OK
         return cls(
             rows=kept,
             ok=ok,
             ended_ns=np.where(ok, kept.time_ns, _NEVER),
             refused=int(np.count_nonzero(every.mark == FAIL)),
+            outcomes=outcomes,
         )
 
     def floors(self, partitions: Ints, times_ns: Ints) -> Ints:
@@ -356,6 +370,7 @@ class Records:
     processed          how many records were processed
     copies             how many of them have a value of which another record was processed, too
     again              rows of `process` that processed a record once more
+    again_before       for each of them the row that had processed it before
     most               how often one record was processed, at most
     beyond             which of `again` stand below what had been committed when their reader began
     phantoms           rows of `deliver`, one for each phantom
@@ -369,6 +384,7 @@ class Records:
     processed: int
     copies: int
     again: Did
+    again_before: Did
     most: int
     beyond: Bools
     phantoms: Did
@@ -385,7 +401,7 @@ def records_of(rows: GroupRows, commits: Commits) -> Records:
     unprocessed = np.isin(log.value, written.value) & ~np.isin(log.value, processed.value)
     passed = log.place < place(_partition(log.place), _bound(rows)[_partition(log.place)])
     skipped = np.flatnonzero(unprocessed & ~done & passed)
-    again, most, beyond = _again(rows, commits, processed)
+    again, before, most, beyond = _again(rows, commits, processed)
     phantoms = _phantoms(rows, delivered, at_delivered)
     return Records(
         skipped=skipped,
@@ -396,6 +412,7 @@ def records_of(rows: GroupRows, commits: Commits) -> Records:
         processed=(records := len(np.unique(_triples(processed)))),
         copies=records - len(np.unique(processed.value)),
         again=again,
+        again_before=before,
         most=most,
         beyond=beyond,
         phantoms=phantoms,
@@ -471,16 +488,18 @@ def _triples(did: Did) -> Ints:
     return np.asarray(inverse.ravel(), np.int64)
 
 
-def _again(rows: GroupRows, commits: Commits, processed: Did) -> tuple[Did, int, Bools]:
-    """Each processing of a record but the first, and which of them are beyond their bound: the
-    reader began after a commit above the record had been acknowledged."""
+def _again(rows: GroupRows, commits: Commits, processed: Did) -> tuple[Did, Did, int, Bools]:
+    """Each processing of a record but the first, the one before it, and which of them are beyond
+    their bound: the reader began after a commit above the record had been acknowledged."""
     if not len(processed.row):
-        return processed, 0, np.zeros(0, np.bool_)
+        return processed, processed, 0, np.zeros(0, np.bool_)
     triples = _triples(processed)
     order = np.lexsort((processed.row, processed.time_ns, triples))
     first = np.ones(len(order), np.bool_)
     first[1:] = triples[order][1:] != triples[order][:-1]
-    repeated = np.sort(order[~first])
+    places = np.flatnonzero(~first)
+    places = places[np.argsort(order[places])]
+    repeated = order[places]
     again = processed.some(repeated)
     session = sessions(rows, again)
     assign = rows.did[KINDS.assign]
@@ -488,7 +507,8 @@ def _again(rows: GroupRows, commits: Commits, processed: Did) -> tuple[Did, int,
     known = session != NOBODY
     beyond = np.zeros(len(repeated), np.bool_)
     beyond[known] = again.offset[known] < floors[session[known]]
-    return again, int(np.bincount(triples).max()), beyond
+    before = processed.some(order[places - 1])
+    return again, before, int(np.bincount(triples).max()), beyond
 
 
 def _phantoms(rows: GroupRows, delivered: Did, at: Ints) -> Did:

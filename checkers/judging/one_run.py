@@ -133,7 +133,8 @@ def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
         document[_OTHERS[why.others]] = lost - sum(why.causes.values())
         document["survivable"] = why.survivable
         document |= _removed(rundir, examined)
-        document["not_lost"] = [asdict(e) for e in not_lost(rundir, [*examined.results.values()])]
+        others = [*not_lost(rundir, [*examined.results.values()]), *why.not_lost]
+        document["not_lost"] = [asdict(each) for each in others]
         document |= _alarms(rundir, examined)
     except AcklossError as error:
         source = rundir.plan if isinstance(error, PlanError) else rundir.path

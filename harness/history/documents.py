@@ -24,6 +24,7 @@ from harness.history.run_folder import RunDir
 from harness.models import LOG, MODELS
 from harness.plan.model import Yours
 from harness.protocols.checkers import rates
+from harness.protocols.explanations import DELIVERY_CAUSES
 from harness.protocols.runs import DONE, FAILED, INT64, Conduct, HasProof
 from harness.wrong_values import expected, first_of
 
@@ -322,11 +323,14 @@ class NotLost:
     """Writes that are not lost, and not as their client knew them: found though never acknowledged
     (`kind` unacknowledged), or found more than once (duplicate). All ended alike: as `type` with
     `error`, while these `faults` were in force between their begin and their end. `across_epochs`:
-    whether copies of one were written by several leaders; `None` where it is not known."""
+    whether copies of one were written by several leaders; `None` where it is not known. Or records
+    that a group of consumers skipped (skipped), or processed again (reprocessed), for one `cause`:
+    explanations.json has the chains of events."""
 
     kind: str
     writes: Count
-    type: str
+    type: str = ""
+    cause: str | None = None
     error: str | None = None
     faults: tuple[str, ...] = ()
     across_epochs: bool | None = None
@@ -334,6 +338,8 @@ class NotLost:
     @property
     def in_words(self) -> str:
         """One sentence without its full stop."""
+        if self.cause is not None:
+            return f"{self.writes:,} {self.kind}: {DELIVERY_CAUSES.get(self.cause, self.cause)}"
         ends = {"ok": "acknowledged", "fail": "refused", "info": "without an outcome"}
         how = ends.get(self.type, self.type) + (f" ({self.error})" if self.error else "")
         said = f"{self.writes:,} found more than once" if self.kind == "duplicate" else ""

@@ -1,7 +1,8 @@
 """Why the lost writes of a run were lost: asked of its target, and as its folder holds it,
 `explanations.parquet`, a row for each write, and `explanations.json`, the chain of facts of each
-event that lost some. And what is not loss, though the client did not know it: writes that were
-found without an acknowledgement, or more than once.
+event that lost some; with them why consumers skipped records, or processed them again. And what is
+not loss, though the client did not know it: writes that were found without an acknowledgement, or
+more than once.
 
 At this border to `Target.explain` each lost write gets exactly one cause. A cause never changes a
 verdict, and a target that fails to explain leaves its run as it is: all of its lost writes are
@@ -40,7 +41,13 @@ from harness.protocols import (
     Removed,
     Target,
 )
-from harness.protocols.explanations import LossEvent
+from harness.protocols.explanations import (
+    COMMIT_LOST,
+    DELIVERY_CAUSES,
+    ELECTED,
+    RESET_LOST,
+    LossEvent,
+)
 from harness.wrong_values import expected, first_of
 
 _NEEDS: Final = frozenset({"kind", "value", "invoke_ns", "complete_ns"})
@@ -51,33 +58,59 @@ _NEEDS: Final = frozenset({"kind", "value", "invoke_ns", "complete_ns"})
 class Explained:
     """`causes`: how many lost writes have each; `others`: what those without a cause are,
     UNEXPLAINED or NOT_EXAMINED; `survivable`: how many a node still had that was up and was not
-    elected; `files`: what the folder of the run holds of it, by name."""
+    elected; `not_lost`: deliveries; `files`: what the folder of the run holds of it, by name."""
 
     causes: Mapping[str, int] = field(default_factory=dict)
     others: str = UNEXPLAINED
     survivable: int = 0
+    not_lost: Sequence[NotLost] = ()
     files: Mapping[str, bytes] = field(default_factory=dict)
 
 
-def explained(rundir: RunDir, results: Iterable[CheckResult]) -> Explained:
-    """The causes of what the checkers of a run report as lost."""
-    lost = lost_rows(results)
-    if lost is None or not lost.num_rows:
+def explained(rundir: RunDir, results: Collection[CheckResult]) -> Explained:
+    """The causes of what the checkers of a run report as lost, and what they explain themselves."""
+    lost, others = lost_rows(results), UNEXPLAINED
+    found: list[Explanation] = []
+    deliveries = [each for result in results for each in result.explanations]
+    if not deliveries and (lost is None or not lost.num_rows):
         return Explained()
     if (target := stored_target(rundir)) is None:
         return Explained()
-    others, found = _asked(target, rundir, lost)
-    explanations = _complete(found, lost["value"].to_pylist(), others)
-    causes: Counter[str] = Counter()
-    for each in explanations:
+    if lost is not None and lost.num_rows:
+        others, asked = _asked(target, rundir, lost)
+        found = _complete(asked, lost["value"].to_pylist(), others)
+    causes, alike = Counter[str](), Counter[tuple[str, str]]()
+    for each in found:
         causes[each.cause] += len(each.values)
     del causes[others]
+    deliveries = [*_with_elections(target, rundir, deliveries)]
+    for each in deliveries:
+        alike[each.kind, each.cause] += len(each.values)
+    explanations, sentences = [*found, *deliveries], {**target.causes, **DELIVERY_CAUSES}
     files = {
         rundir.explanations.name: packed(rows_of(explanations)),
-        rundir.chains.name: chains_document(explanations, target.causes, target.defects),
+        rundir.chains.name: chains_document(explanations, sentences, target.defects),
     }
-    survivable = sum(min(each.survivors or 0, len(each.values)) for each in explanations)
-    return Explained(dict(causes.most_common()), others, survivable, files)
+    survivable = sum(min(each.survivors or 0, len(each.values)) for each in found)
+    not_lost = [NotLost(kind=k, writes=n, cause=c) for (k, c), n in alike.most_common()]
+    return Explained(dict(causes.most_common()), others, survivable, not_lost, files)
+
+
+def _with_elections(
+    target: Target[Any], rundir: RunDir, deliveries: Sequence[Explanation]
+) -> Iterator[Explanation]:
+    """With the elections of coordinators while a commit was lost: between the assignments of the
+    reader that had made it, and of the one that was given less."""
+    lost = [each for each in deliveries if each.cause in (COMMIT_LOST, RESET_LOST)]
+    try:
+        elections = target.coordinators(rundir.path) if lost else ()
+    except Exception:  # whatever a plug-in raises, the rest stands
+        elections = ()
+    for each in deliveries:
+        known = [fact for fact in each.facts if fact.kind in ("commit", "assigned")]
+        between = [f for f in elections if each in lost and min(known) < f < max(known)]
+        facts = tuple(sorted([*each.facts, *between]))
+        yield replace(each, cause=each.cause + ELECTED, facts=facts) if between else each
 
 
 def lost_rows(
@@ -196,17 +229,18 @@ def chains_of(rundir: RunDir) -> tuple[Chain, ...]:
         ) from error
 
 
-def chain_of(rundir: RunDir, value: int) -> int | None:
-    """The number of the chain that explains a lost value; `None` if it is not among the lost.
-    Raises HistoryError."""
+def chains_with(rundir: RunDir, value: int) -> list[Chain]:
+    """The chains that explain what became of a value: none of one that was not lost, skipped or
+    processed again. Raises HistoryError."""
     if not rundir.explanations.exists():
-        return None
+        return []
     try:
         table = pq.read_table(rundir.explanations, columns=["value", "chain"])
     except (OSError, pa.ArrowException) as error:
         raise HistoryError(f"cannot be read: {error}", file=str(rundir.explanations)) from error
     found = table.filter(pc.equal(table["value"], value))["chain"].to_pylist()
-    return found[0] if found else None
+    chains = chains_of(rundir) if found else ()
+    return [chains[number] for number in dict.fromkeys(found)]
 
 
 # Double entry for what nodes' logs lost.

@@ -18,6 +18,7 @@ from typing import (
 )
 
 from harness.percent import percent
+from harness.protocols.explanations import Explanation
 from harness.protocols.runs import Bounds, Deliveries, Facts, Ints, Operations, Reads, Texts, Writes
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class CheckResult:
     doubts            what keeps the run from being `valid`; also for an `invalid` run
     all_well          the sentence of a `valid` run, without a full stop
     details           what else a page shows, as JSON
+    explanations      why each record was skipped, or processed again
 
     A checker reports what it has found itself: `vacuous` if nothing was put to its test,
     `incomplete` if it needs something that was not read. Judging adds what applies to every run:
@@ -101,6 +103,7 @@ class CheckResult:
     doubts: tuple[Statement, ...] = ()
     all_well: str = "nothing was found"
     details: Mapping[str, Any] = field(default_factory=dict)
+    explanations: tuple[Explanation, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,5 @@
-"""Why acknowledged writes were lost, as far as the evidence of a run says.
+"""Why acknowledged writes were lost, as far as the evidence of a run says; and why consumers
+skipped records, or processed them again.
 
 A target explains the lost writes of a stored run (`Target.explain`): each gets exactly one cause,
 with the facts that it rests on. A cause never changes a verdict. What has none, or more than one,
@@ -26,6 +27,10 @@ FactKind = Literal[
     "disk",
     "deleted",
     "fault",
+    "processed",
+    "commit",
+    "ended",
+    "assigned",
 ]
 
 
@@ -45,6 +50,9 @@ class Fact:
     at_s: float | None = None
     node: str | None = None
     place: str = ""
+
+    def __lt__(self, other: Fact) -> bool:
+        return (self.at_s or 0.0) < (other.at_s or 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +117,8 @@ class LossEvent:
     """One event that lost acknowledged writes, for one cause.
 
     cause       one of `Target.causes`
+    kind        `lost`; of what is not loss, `skipped` or `reprocessed`, and its cause is one of
+                `DELIVERY_CAUSES`
     partition   where the writes were written to; `None` where the system has none
     first, last their lowest and highest position; `kept`: every position below it stayed
     epoch       of the leader that acknowledged them; `dropped_by`: of the one that dropped them
@@ -118,6 +128,7 @@ class LossEvent:
     """
 
     cause: str
+    kind: str = "lost"
     partition: int | None = None
     first: int | None = None
     last: int | None = None
@@ -191,6 +202,39 @@ PRIMARY_CAUSES: Final[Mapping[str, str]] = {
     EMPTIED: "The leader was restarted without them and still led, and the others copied it",
 }
 """Of a leader that whatever follows it copies, also where it has less."""
+
+
+# Of deliveries that were skipped, or made again.
+
+EARLY_COMMIT, FOREIGN_COMMIT = "committed-unprocessed", "committed-by-another"
+RESET, RESET_LOST, RESET_DELETED = "reset-uncommitted", "reset-commit-lost", "reset-deleted"
+TRUNCATED, JUMPED, WENT_BACK = "log-truncated", "position-jumped", "position-went-back"
+UNCOMMITTED, REFUSED, NO_OUTCOME = "not-committed", "commit-refused", "commit-unknown"
+LATE, SET_BACK, COMMIT_LOST = "commit-late", "commit-set-back", "commit-lost"
+ZOMBIE, ELECTED = "revoked-reader", "-elected"
+_GONE: Final = {
+    RESET_LOST: "A commit was acknowledged; the next reader was given none, and was reset",
+    COMMIT_LOST: "A commit above them was acknowledged; the next reader was given less, or none",
+}
+DELIVERY_CAUSES: Final[Mapping[str, str]] = {
+    EARLY_COMMIT: "A member committed an offset above them, and ended before it processed them",
+    FOREIGN_COMMIT: "A member that had not been handed them committed an offset above them",
+    RESET: "Nothing was committed when their reader was assigned the partition: it was reset",
+    RESET_DELETED: "Their reader's position had been deleted from the log, and was reset",
+    TRUNCATED: "The log was truncated below the position of their reader",
+    JUMPED: "Their reader's position moved above them in one assignment, by a seek or a reset",
+    WENT_BACK: "Their reader's position was below what it was given as committed, or went back in "
+    "one assignment: a seek, a reset, or a library that had asked earlier",
+    UNCOMMITTED: "They were processed, and not committed when the partition got its next reader",
+    REFUSED: "They were processed, and their commit was refused",
+    NO_OUTCOME: "They were processed, and the outcome of their commit is not known",
+    LATE: "Their commit was acknowledged after the next reader had asked what was committed",
+    SET_BACK: "A commit above them was acknowledged, and a later one set it back",
+    ZOMBIE: "A member processed them after the partition had been assigned to another",
+    **_GONE,
+    **{key + ELECTED: f"{text}; another coordinator was elected" for key, text in _GONE.items()},
+}
+"""Why a group skipped records, or processed some again, each with a sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)

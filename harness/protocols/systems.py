@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeAlias, Type
 from harness.errors import HarnessFailure
 from harness.plan import Plan
 from harness.plan.model import OwnKey
-from harness.protocols.explanations import Explanation, Removed
+from harness.protocols.explanations import Explanation, Fact, Removed
 from harness.protocols.faults import Lever, UndoRecord, Vocabulary
 from harness.protocols.groups import Consumers, GroupSettings, Record
 from harness.protocols.nodes import (
@@ -427,6 +427,11 @@ class Target(ABC, Generic[PlanOf]):
         unexplained, with the facts that there are. `lost` has the columns of the checker's findings
         (`value`, `partition`, `offset`, `invoke_ns`, `complete_ns` ...), one row a write.
         """
+        return ()
+
+    def coordinators(self, folder: Path) -> Sequence[Fact]:
+        """Who was elected when to lead the partition that keeps the commits of a run's group, or of
+        that of one of its cells, in order of time; nothing where no log says it."""
         return ()
 
     def removed(self, folder: Path) -> Removed | None:

@@ -174,13 +174,17 @@ class Evidence:
         )
 
 
-def evidence_of(rundir: RunDir, lost: Sequence[Write]) -> Evidence:
-    """The evidence in the folder of a run or of one of its cells about its lost writes. Raises
-    HistoryError for documents that cannot be read; a log that is missing shows nothing."""
+def evidence_of(rundir: RunDir, lost: Sequence[Write], topic: str | None = None) -> Evidence:
+    """The evidence in the folder of a run or of one of its cells about its lost writes, or about
+    another topic. Raises HistoryError for documents that cannot be read; a log that is missing
+    shows nothing."""
     plan = rundir.read_json(rundir.plan)
     faults = tuple(windows(rundir.faults))
-    lines = _lines(rundir, plan["topic"]["name"], faults)
-    states = list(_of_metadata(rundir, plan, faults)) or _states(lines)
+    name = topic or plan["topic"]["name"]
+    lines = _lines(rundir, name, faults)
+    states = list(_of_metadata(rundir, plan, faults, name)) or _states(lines)
+    if topic is not None:
+        return Evidence(plan=plan, states=tuple(states), events=(*_events(lines),), faults=faults)
     logged = {state.partition for state in states if state.elected}
     seen = [state for state in _observed(rundir) if state.partition not in logged]
     changed = {state.partition for state in seen if state.elected}
@@ -228,7 +232,7 @@ def _states(lines: Sequence[Line]) -> list[State]:
 
 
 def _of_metadata(
-    rundir: RunDir, plan: Mapping[str, Any], faults: Sequence[FaultWindow]
+    rundir: RunDir, plan: Mapping[str, Any], faults: Sequence[FaultWindow], topic: str
 ) -> Iterator[State]:
     """By the log of metadata that controllers left. None where less than a majority did, or where a
     fault moved the clock of one: then their logs' lines are all there is."""
@@ -238,7 +242,7 @@ def _of_metadata(
     if 2 * len(logs) <= plan["target"].get("controllers", 1) or moved & logs.keys():
         return
     start_ms = datetime.fromisoformat(root.read_json(root.run)["wall_time"]).timestamp() * 1e3
-    node, found = assigned(logs, plan["topic"]["name"])
+    node, found = assigned(logs, topic)
     now: dict[int, State] = {}
     for each in found:
         now[each.partition] = state = State(

@@ -27,7 +27,9 @@ from harness.history.autopsy import disk_cause, fault_facts
 from harness.history.run_folder import RunDir
 from harness.protocols import UNEXPLAINED, Explanation, Fact, Prevention
 from harness.protocols.explanations import BY_DEPOSED, DEPOSED, DISK, POWER, UNDISTURBED, WIPED
+from targets.kafka.configuration import OFFSETS_TOPIC
 from targets.kafka.evidence import Event, Evidence, State, Write, evidence_of
+from targets.kafka.groups.settings import group_of_topic
 from targets.kafka.promises import ALL, acks_of, min_insync_replicas
 
 UNCLEAN: Final = "unclean-election"
@@ -98,6 +100,28 @@ def explain(folder: Path, lost: pa.Table) -> list[Explanation]:
         fact = Fact(kind="acknowledged", text=text, source="history")
         found.append(Explanation(cause=UNEXPLAINED, values=nowhere, facts=(fact,)))
     return found
+
+
+def coordinators(folder: Path) -> list[Fact]:
+    """The elections of the partition that keeps the commits of a run's group."""
+    from targets.kafka.groups.group import java_hash  # which imports what clients need
+
+    rundir = RunDir(folder)
+    evidence = evidence_of(rundir, (), OFFSETS_TOPIC)
+    partitions = 1 + max((state.partition for state in evidence.states), default=0)
+    number = java_hash(group_of_topic(evidence.plan["topic"]["name"])) % partitions
+    return [
+        _of_state("elected", state, f"{_elected(state)}, of {OFFSETS_TOPIC}-{number}")
+        for state in evidence.states
+        if state.partition == number and state.elected
+    ]
+
+
+def _elected(state: State) -> str:
+    how = "uncleanly" if state.unclean else "cleanly"
+    before = state.before.in_sync if state.before is not None else ()
+    text = f"{state.leader} was elected {how} in epoch {state.epoch}"
+    return f"{text}; the ISR was {_set(before)}" if before else f"{text}; the ISR was empty"
 
 
 def _writes(lost: pa.Table) -> Iterator[Write]:
@@ -406,11 +430,7 @@ class Autopsy:
         election = self.elections.get((loss.partition, loss.dropped_by))
         begun = self.begins[loss.partition][loss.dropped_by]
         if election is not None:
-            how = "uncleanly" if election.unclean else "cleanly"
-            before = election.before.in_sync if election.before is not None else ()
-            text = f"{begun.node} was elected {how} in epoch {loss.dropped_by}"
-            text += f"; the ISR was {_set(before)}" if before else "; the ISR was empty"
-            yield _of_state("elected", election, text)
+            yield _of_state("elected", election, _elected(election))
         if begun.place.startswith("nodes/"):
             text = f"{begun.node} began to lead with a log that ended at {begun.offset:,}"
             yield _of_event("elected", begun, text)

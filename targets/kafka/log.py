@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from harness.errors import Mistakes
 from harness.history.run_folder import RunDir
-from harness.protocols import Cluster, End, Explanation, Promises, Range, Target, Vocabulary
+from harness.protocols import Cluster, End, Explanation, Fact, Promises, Range, Target, Vocabulary
 from harness.protocols.explanations import Removed
 from harness.protocols.systems import JSON
 from harness.run.cells import group_of
@@ -73,6 +73,9 @@ class KafkaLog(Target[KafkaPlan]):
 
     def explain(self, folder: Path, lost: pa.Table) -> Sequence[Explanation]:
         return explain.explain(folder, lost)
+
+    def coordinators(self, folder: Path) -> Sequence[Fact]:
+        return explain.coordinators(folder)
 
     def removed(self, folder: Path) -> Removed | None:
         return removed.removed(RunDir(folder))

@@ -12,7 +12,7 @@ import pytest
 from checkers.judging.one_run import judge_run
 from harness.history.run_folder import RunDir
 from tests.e2e.test_memory import Run, run
-from tests.fixtures.command_line import ackloss
+from tests.fixtures.command_line import ackloss, ackloss_json
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
@@ -38,8 +38,26 @@ def test_the_page_has_a_section_of_consumers(valid: Run) -> None:
         assert words in text
 
 
+def causes(of: Run, kind: str) -> dict[str, int]:
+    """Why records were skipped, or processed again; all that were are counted."""
+    alike = [each for each in of.result["not_lost"] if each["kind"] == kind]
+    assert sum(each["writes"] for each in alike) == of.result["counts"][kind]
+    return {each["cause"]: each["writes"] for each in alike}
+
+
 def test_members_that_commit_before_they_process_skip_and_others_do_not(tmp_path: Path) -> None:
     before = run(tmp_path / "before", "group-commit-before")
+    assert causes(before, "skipped").keys() == {"committed-unprocessed"}
+    assert "skipped deliveries explained</h2>" in before.rundir.report.read_text(encoding="utf-8")
+    found = pq.read_table(before.rundir.explanations).to_pylist()
+    value = next(each["value"] for each in found if each["cause"] == "committed-unprocessed")
+    (chain,) = ackloss_json("explain", before.rundir.path, "--write", value)["chains"]
+    assert (chain["kind"], chain["cause"]) == ("skipped", "committed-unprocessed")
+    kinds = [fact["kind"] for fact in chain["facts"] if fact["kind"] != "fault"]
+    assert kinds == ["assigned", "processed", "commit", "ended", "assigned"]
+    said = ackloss("explain", before.rundir.path)
+    assert f"{chain['writes']:,} skipped: A member committed an offset above them" in said.output
+    assert "no acknowledged write was lost" in said.output
     after = run(tmp_path / "after", "group-commit-after")
     assert before.result["counter_examples"] == ["skipped"]
     assert before.result["counts"]["skipped_delivered"] == before.result["counts"]["skipped"] > 0
@@ -53,6 +71,33 @@ def test_a_group_that_begins_at_the_latest_offset_skips_where_its_commits_are_fo
     counts = latest.result["counts"]
     assert {"skipped", "lost_commits"} <= set(latest.result["counter_examples"])
     assert counts["skipped"] > counts["skipped_delivered"]
+    assert causes(latest, "skipped").keys() == {"reset-commit-lost"}
+
+
+ORDINARY = {"not-committed", "commit-refused", "commit-unknown", "commit-late", "revoked-reader"}
+"""What happens at rebalances without a defect."""
+
+
+@pytest.mark.parametrize(
+    ("plan", "cause"),
+    [
+        ("forgotten-commits", "commit-lost"),
+        ("commit-before-replication", "commit-lost"),
+        ("stale-generation-commits", "commit-set-back"),
+        ("group-commit-after", None),
+    ],
+)
+def test_what_a_defect_has_processed_again_has_its_cause(
+    tmp_path: Path, plan: str, cause: str | None
+) -> None:
+    found = causes(run(tmp_path, plan), "reprocessed")
+    assert found.keys() - ORDINARY == ({cause} if cause else set())
+
+
+def test_a_group_that_nothing_happens_to_has_nothing_to_explain(tmp_path: Path) -> None:
+    calm = run(tmp_path, "group-commit-after", "faults=[]")
+    assert (calm.result["not_lost"], calm.rundir.explanations.exists()) == ([], False)
+    assert "deliveries explained" not in calm.rundir.report.read_text(encoding="utf-8")
 
 
 def test_each_cell_has_a_group_of_its_own(tmp_path: Path) -> None:

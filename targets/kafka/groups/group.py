@@ -86,11 +86,11 @@ def coordination(plan: KafkaPlan, partitions: tuple[PartitionView, ...]) -> Part
     """The partition of that topic in which the plan's group is kept; `None` while there is none."""
     if not partitions:
         return None
-    number = _java_hash(group_id(plan)) % len(partitions)
+    number = java_hash(group_id(plan)) % len(partitions)
     return next((each for each in partitions if each.partition == number), None)
 
 
-def _java_hash(text: str) -> int:
+def java_hash(text: str) -> int:
     """The magnitude of Java's hash of a text, as Kafka takes it (`Utils.abs`): 31 bits."""
     number = 0
     for character in text:

@@ -181,7 +181,12 @@ def _check_settings(plan: KafkaPlan, group: GroupSettings) -> None:
 
 def group_id(plan: KafkaPlan) -> str:
     """The id of the plan's group."""
-    return f"{plan.topic.name}-group"
+    return group_of_topic(plan.topic.name)
+
+
+def group_of_topic(topic: str) -> str:
+    """The id of the group that reads a topic."""
+    return f"{topic}-group"
 
 
 def consumer_settings(plan: KafkaPlan, group: GroupSettings) -> dict[str, Any]:

@@ -8,7 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from checkers.delivery import counts_of, judge_rows
+from checkers.delivery.causes import explanations
 from checkers.delivery.records import rows_of
+from harness.protocols import UNEXPLAINED
+from harness.protocols.explanations import DELIVERY_CAUSES
 from harness.protocols.groups import KINDS, Delivery
 from tests.checkers.delivery.hand_made import Made, Record, Write, final, whole_group
 from tests.checkers.delivery.oracle import truth
@@ -75,6 +78,18 @@ def test_every_count_is_that_of_the_definitions(made: Made) -> None:
     found = counts_of(judge_rows(rows_of(made)))
     expected = truth(made)
     assert {name: found[name] for name in expected} == expected
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(groups())
+def test_every_skipped_and_every_repeated_delivery_has_exactly_one_cause(made: Made) -> None:
+    judged = judge_rows(rows_of(made))
+    found: dict[str, list[int]] = {"skipped": [], "reprocessed": []}
+    for each in explanations(made.facts, judged.rows, judged.records, judged.commits):
+        assert each.cause in {*DELIVERY_CAUSES, UNEXPLAINED}
+        found[each.kind] += each.values
+    assert sorted(found["skipped"]) == sorted(judged.rows.log.value[judged.records.skipped])
+    assert sorted(found["reprocessed"]) == sorted(judged.records.again.value)
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))

@@ -209,8 +209,8 @@ def test_a_wrong_value_is_refused_before_a_consumer_starts() -> None:
 
 
 def test_the_hash_is_javas() -> None:
-    assert group._java_hash("hello") == 99162322  # "hello".hashCode() in any Java
-    assert group._java_hash("polygenelubricants") == 0  # it is Integer.MIN_VALUE: Utils.abs
+    assert group.java_hash("hello") == 99162322  # "hello".hashCode() in any Java
+    assert group.java_hash("polygenelubricants") == 0  # it is Integer.MIN_VALUE: Utils.abs
 
 
 def test_the_group_is_kept_in_the_partition_of_its_hash() -> None:
@@ -219,5 +219,5 @@ def test_the_group_is_kept_in_the_partition_of_its_hash() -> None:
     )
     found = group.coordination(plan(), views)
     assert found is not None
-    assert found.partition == group._java_hash("ackloss-group") % 50
+    assert found.partition == group.java_hash("ackloss-group") % 50
     assert group.coordination(plan(), ()) is None
