@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from checkers.judging.one_run import judge_run
+from harness.history.explanations import chains_of
 from harness.history.run_folder import RunDir
 
 STORED = Path(__file__).parents[1] / "histories" / "runs"
@@ -61,6 +62,31 @@ def test_real_runs_are_judged_as_they_were(tmp_path: Path) -> None:
     found = {name: fenced["counts"][name] for name in fenced["counter_examples"]}
     assert found == {"commits_back": 4, "zombie_commits": 1}
     assert (fenced["counts"]["reprocessed"], fenced["counts"]["skipped"]) == (190, 0)
+    causes = {each["cause"]: each["writes"] for each in fenced["not_lost"]}
+    assert causes == {"commit-set-back": 189, "revoked-reader": 1}
+    (back,) = (c for c in chains_of(RunDir(tmp_path / names[-1])) if c.cause == "commit-set-back")
+    commits = [fact.text for fact in back.facts if fact.kind == "commit"]
+    assert ["committed 478" in commits[0], "committed 289" in commits[1]] == [True, True]
+    assert "consumer-2 (life 1, generation 7)" in commits[1]
+
+
+def test_a_commit_that_was_lost_names_the_election_of_the_next_coordinator(tmp_path: Path) -> None:
+    """Of __consumer_offsets-0, by its controller's metadata log."""
+    run = RunDir(tmp_path / "coordinator-unclean")
+    shutil.copytree(STORED / run.run_id, run.path)
+    judge_run(run)
+    causes = {
+        "range": {"commit-lost-elected": 225, "not-committed": 57},
+        "server": {"commit-lost-elected": 232, "commit-unknown": 34, "not-committed": 4},
+    }
+    for cell in run.cells():
+        found = cell.read_json(cell.result)["not_lost"]
+        assert {each["cause"]: each["writes"] for each in found} == causes[cell.path.name]
+        chain = next(each for each in chains_of(cell) if each.cause == "commit-lost-elected")
+        said = [fact.text for fact in chain.facts if fact.kind == "elected"]
+        assert said == [
+            "b3 was elected uncleanly in epoch 1; the ISR was {b2}, of __consumer_offsets-0"
+        ]
 
 
 @pytest.mark.parametrize("removed", ["history/part-0000[1-5]*", "reads/part-*", "reads/ends*"])
