@@ -1,7 +1,7 @@
 """The published figures of failovers: table and picture of docs/evidence/failover.md.
 
     python scripts/failover.py                 write them again from the stored rows
-    python scripts/failover.py CAMPAIGN ...    first take the rows from the runs of these campaigns
+    python scripts/failover.py CAMPAIGN ...    first add the rows of the runs of these campaigns
 
 A time s that grows as n^b is a line of the slope b in logarithms: least squares over single faults,
 intervals of Student's t. A slope of 0 is a time that does not grow, of 1 one that grows as the
@@ -178,13 +178,15 @@ def picture(
 
 
 def take(campaigns: list[str]) -> None:
-    """The rows of all judged runs of these campaigns."""
+    """Add the rows of all judged runs of these campaigns to those that are there."""
     runs = [each for name in campaigns for each in sorted(Path(name).glob("runs/2*"))]
     rows = measured_faults([each for each in runs if (each / "result.json").is_file()])
     zookeeper = rows["system"].str.endswith(" zookeeper")
     rows["system"] = rows["system"].str.split().str[0] + zookeeper.map(
         {True: ", ZooKeeper", False: ", KRaft"}
     )
+    if ROWS.exists():
+        rows = pd.concat([pd.read_csv(ROWS), rows]).drop_duplicates(["run_id", "fault", "begun_s"])
     ROWS.parent.mkdir(parents=True, exist_ok=True)
     rows.to_csv(ROWS, index=False)
 

@@ -518,8 +518,9 @@ class Loop:
 MOST_PER_S: Final = 5_000
 """The highest rate, of all that this process begins, at which its load has the larger share. A
 faster load would take what its own cluster needs."""
-NICE: Final = -10
-"""Some nine times the weight of a session like others."""
+NICE: Final = -16
+"""Some 36 times the weight of a session like others: more than all containers together have where
+`scripts/setup` raised theirs, or the start of nodes would starve it."""
 
 _AUTOGROUP: Final = Path("/proc/self/autogroup")
 
