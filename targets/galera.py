@@ -20,7 +20,7 @@ from pydantic import Field
 from harness.images.recipe import Debian, Source
 from harness.plan import Plan, Slug
 from harness.protocols import FAIL, NODE_DATA, STORED, Cluster, Node
-from harness.protocols.explanations import LogRow
+from harness.protocols.explanations import MAJORITY_CAUSES, UNDISTURBED, LogRow, Remedy, Waits
 from harness.run.cells import cell_plans
 from harness.servers import (
     CLIENT_KEYS,
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 PORT, GROUP_PORT, IST_PORT, SST_PORT, STATE_PORT = 3306, 4567, 4568, 4444, 4569
 _DATA: Final = f"{NODE_DATA}/{STORED}/mysql"
 _FILE: Final = f"{NODE_DATA}/galera.cnf"
-_PROVIDER: Final = "/usr/lib/galera/libgalera_smm.so"
 
 
 class GaleraTargetPlan(ServerTargetPlan):
@@ -235,8 +234,7 @@ while :; do
     if ! joins; then
         [ -d mysql ] || mariadb-install-db --defaults-file="$FILE" --skip-test-db
         [ ! -f grastate.dat ] || sed -i 's/^\\(safe_to_bootstrap:\\) 0/\\1 1/' grastate.dat
-        say begins "$own"
-        begin=--wsrep-new-cluster
+        say begins "$own" && begin=--wsrep-new-cluster
     fi
     kill $listener
     mariadbd --defaults-file="$FILE" --wsrep-start-position="$position" $begin &
@@ -264,6 +262,10 @@ class Galera(ServerSystem[GaleraPlan]):
         *("innodb_snapshot_isolation", "wsrep_slave_threads"),
     )
     synced: ClassVar[tuple[str, Any]] = ("target.settings.innodb_flush_log_at_trx_commit", 1)
+    causes: ClassVar[Mapping[str, str]] = {
+        **MAJORITY_CAUSES,
+        UNDISTURBED: "The servers were killed while they had them in memory, and not on disk",
+    }
     switch: ClassVar[tuple[str, str]] = ("OFF", "ON")
     alarms: ClassVar[Path | None] = Path(__file__).parent / "galera_alarms.toml"
     events: ClassVar[Sequence[LogRow]] = EVENTS
@@ -286,18 +288,11 @@ name = "set"
     def argv(self, server: Server, plan: GaleraPlan) -> list[str]:
         """A script that becomes the server, as another user."""
         del plan
-        values = {
-            "DATA": _DATA,
-            "FILE": _FILE,
-            "SELF": server.address,
-            "SERVERS": f"'{' '.join(server.addresses.values())}'",
-            "STATE_PORT": STATE_PORT,
-        }
         start = (
             f"[ -d {_DATA} ] || install -d -o mysql -g mysql -m 700 {_DATA}; "
             "exec setpriv --reuid=mysql --regid=mysql --clear-groups env "
-            f"{' '.join(f'{name}={value}' for name, value in values.items())} "
-            f"/bin/sh {NODE_DATA}/{_SCRIPT}"
+            f"DATA={_DATA} FILE={_FILE} SELF={server.address} STATE_PORT={STATE_PORT} "
+            f"SERVERS='{' '.join(server.addresses.values())}' /bin/sh {NODE_DATA}/{_SCRIPT}"
         )
         return ["/bin/sh", "-c", start]
 
@@ -311,16 +306,14 @@ name = "set"
             "innodb_buffer_pool_size": "64M",
             "innodb_log_file_size": "32M",
             "binlog_format": "ROW",
-            "innodb_autoinc_lock_mode": 2,
             "wsrep_on": "ON",
-            "wsrep_provider": _PROVIDER,
+            "wsrep_provider": "/usr/lib/galera/libgalera_smm.so",
             "wsrep_provider_options": '"gcache.size=32M"',
             "wsrep_cluster_name": "ackloss",
             "wsrep_cluster_address": f"gcomm://{','.join(server.addresses.values())}",
             "wsrep_node_name": server.name,
             "wsrep_node_address": server.address,
             "wsrep_node_incoming_address": f"{server.address}:{PORT}",
-            "wsrep_sst_method": "rsync",
             **self.wanted(plan),
         }
         lines = ["[mysqld]", *(f"{name} = {setting_text(v)}" for name, v in settings.items()), ""]
@@ -351,6 +344,10 @@ name = "set"
             position=int(status["wsrep_last_committed"]) if is_synced else -1,
         )
 
+    def waits(self, plan: Mapping[str, Any]) -> Waits:
+        """With 0 a server's log is in its memory for a second, so that killing it is enough."""
+        return Waits(prevents={UNDISTURBED: _WRITTEN})
+
     def is_ready(self, node: Node, plan: GaleraPlan) -> bool:
         """Whether it is Synced and takes statements."""
         del plan
@@ -359,7 +356,6 @@ name = "set"
 
     def metrics(self, node: Node, plan: GaleraPlan, *, timeout_s: float) -> Mapping[str, float]:
         """What its status has, by the names and numbers that mysqld_exporter gives."""
-        del plan
         status = _shown(node.address, "STATUS", _METRICS, timeout_s=timeout_s)
         return {
             f"mysql_global_status_{name}": float(_NUMBERS.get(status[name], status[name]))
@@ -372,6 +368,10 @@ name = "set"
         return _shown(node.address, "VARIABLES", self.settings, timeout_s=5)
 
 
+_WRITTEN: Final = Remedy(
+    *(Galera.synced[0], "1", "only processes were killed"),
+    "each would have been written to a disk when it was acknowledged",
+)
 _METRICS: Final = (
     *("wsrep_ready", "wsrep_cluster_status", "wsrep_cluster_size", "wsrep_cluster_conf_id"),
     *("wsrep_local_state", "wsrep_local_recv_queue", "wsrep_last_committed"),

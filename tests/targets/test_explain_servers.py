@@ -19,6 +19,7 @@ from harness.protocols import UNEXPLAINED, Explanation
 from harness.protocols.explanations import DEPOSED, MAJORITY_CAUSES, WITHOUT
 from harness.servers import ServerSystem
 from targets.etcd import Etcd
+from targets.galera import Galera
 from targets.nats import Nats
 from targets.postgresql import Postgresql
 from targets.rabbitmq import RabbitMQ
@@ -28,6 +29,7 @@ from targets.zookeeper import ZooKeeper
 LOSSES = Path(__file__).parent / "losses"
 SYSTEMS: dict[str, ServerSystem[Any]] = {
     "etcd": Etcd(),
+    "galera": Galera(),
     "nats": Nats(),
     "postgresql": Postgresql(),
     "rabbitmq": RabbitMQ(),
@@ -92,6 +94,16 @@ def test_each_lost_write_of_a_real_run_has_its_cause(name: str, tmp_path: Path) 
         if fact.source.startswith("log of"):
             log, _, number = fact.place.rpartition(":")
             assert (tmp_path / log).read_text().splitlines()[int(number) - 1]
+
+
+def test_killed_servers_lose_what_was_only_in_their_memory(tmp_path: Path) -> None:
+    """With innodb_flush_log_at_trx_commit = 0, where the server that was ahead began."""
+    (each,) = explained("galera-kill-all", tmp_path)
+    assert (each.cause, len(each.values)) == ("disk-undisturbed", 22)
+    assert [fact.node for fact in each.facts if fact.kind == "elected"] == ["n1", "n2"]
+    assert {fact.node for fact in each.facts if fact.kind == "disk"} == {"n1", "n2", "n3"}
+    (change,) = each.preventions
+    assert change.change == "target.settings.innodb_flush_log_at_trx_commit=1"
 
 
 def test_one_wiped_disk_lets_a_server_lead_that_never_had_them(tmp_path: Path) -> None:

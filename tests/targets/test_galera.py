@@ -59,7 +59,7 @@ def plan_of(**sections: Any) -> GaleraPlan:
 
 
 def called(op: Invoke, **load: Any) -> Completion:
-    plan = plan_of(workload={"name": "set", "duration_s": 1} | load)
+    plan = plan_of(workload={"name": "set", "duration_s": 1, "request_ms": 20_000} | load)
     client = Moving(lambda address: GaleraClient(address, plan), [("n1", HERE)])
     try:
         return client.call(op)
@@ -102,7 +102,7 @@ def test_a_statement_is_sent_once_and_its_error_decides(server: FakeMariadb, cod
 @pytest.mark.parametrize("how", [{"hangs_up": "elements"}, {"is_silent": True}])
 def test_a_statement_without_an_answer_is_unknown(server: FakeMariadb, how: dict[str, Any]) -> None:
     vars(server).update(how)
-    assert called(invoke("add", 1), request_ms=200)[::2][:2] == (INFO, "OperationalError")
+    assert called(invoke("add", 1), request_ms=1000)[::2][:2] == (INFO, "OperationalError")
     assert server.committed
 
 
@@ -213,7 +213,7 @@ def test_what_a_plan_sets_is_in_the_configuration() -> None:
 FAKES = {
     "mariadbd": 'case "$*" in *--wsrep-recover) cat "$FAKES/recovered" ;; '
     '*) echo "mariadbd $*" >>"$FAKES/did"; [ -f "$FAKES/ends" ] || exec /bin/sleep 60 ;; esac',
-    "mariadb": 'cat "$FAKES/mariadb.$3" 2>/dev/null; '
+    "mariadb": 'echo asked >>"$FAKES/asked"; cat "$FAKES/mariadb.$3" 2>/dev/null; '
     'case "$*" in *bootstrap*) echo "bootstrap $3" >>"$FAKES/did"; '
     'printf "wsrep_cluster_status\\tPrimary\\n" >"$FAKES/mariadb.$3" ;; esac',
     "socat": 'case "$1" in TCP-LISTEN*) echo "$2" >"$FAKES/serves" ;; '
@@ -223,9 +223,13 @@ FAKES = {
 }
 
 
+def text_of(file: Path) -> str:
+    return file.read_text() if file.exists() else ""
+
+
 def started(tmp_path: Path, recovered: str | None, *, starts: int = 1, **others: str) -> list[str]:
-    """What the script of 10.0.0.1 did until it had started its server so often, or for 2 s, where
-    10.0.0.2 and 10.0.0.3 answer so: to `mariadb` or, once stopped, to `socat`."""
+    """What the script of 10.0.0.1 did until it had started its server so often, or had asked 20
+    times, where 10.0.0.2 and 10.0.0.3 answer so: to `mariadb` or, once stopped, to `socat`."""
     fakes, data = tmp_path / "fakes", tmp_path / "data"
     fakes.mkdir()
     data.mkdir()
@@ -254,16 +258,17 @@ def started(tmp_path: Path, recovered: str | None, *, starts: int = 1, **others:
         "SERVERS": "10.0.0.1 10.0.0.2 10.0.0.3",
         "STATE_PORT": "4569",
     }
-    did, until_s = fakes / "did", time.monotonic() + 2
+    did, asked, until_s = fakes / "did", fakes / "asked", time.monotonic() + 60
     with subprocess.Popen(["/bin/sh", str(tmp_path / "script")], env=environment) as running:
-        while time.monotonic() < until_s:
-            text = did.read_text() if did.exists() else ""
-            if text.count("mariadbd") >= starts:
-                break
-            time.sleep(0.02)
-        running.terminate()
-        assert running.wait(timeout=10) == 143
-    return did.read_text().splitlines() if did.exists() else []
+        try:
+            while time.monotonic() < until_s and text_of(asked).count("asked") <= 20:
+                if text_of(did).count("mariadbd") >= starts:
+                    break
+                time.sleep(0.02)
+        finally:
+            running.terminate()
+        assert running.wait(timeout=30) == 143
+    return text_of(did).splitlines()
 
 
 UUID = "d2481dc3-ebbd-11f1-86fb-861a8fc4526a"
