@@ -265,7 +265,8 @@ def lanes(line: Timeline) -> list[Lane]:
     for partition in line.by_loss[:PARTITIONS_AT_MOST]:
         views = who.views[who.views["partition"] == partition]
         beliefs = who.beliefs[who.beliefs["partition"] == partition]
-        rows.append(Lane(f"p{partition}: in sync", sizes=list(_sizes(views))))
+        of = f"p{partition}: " if len(line.by_loss) > 1 else ""
+        rows.append(Lane(f"{of}in sync", sizes=list(_sizes(views))))
         rows += [Lane(node, spans=list(_spans(views, beliefs, node))) for node in line.nodes]
     return rows
 

@@ -35,6 +35,7 @@ from harness.images.recipe import PROGRAMS, Recipe, Source, kept_program
 from harness.models import LOG, WATCH
 from harness.models.micro_ops import Read, Step, answered, steps_of
 from harness.plan import Plan, Slug, TargetPlan, WorkloadPlan
+from harness.plan.model import at, is_default
 from harness.protocols import (
     FAIL,
     INFO,
@@ -480,11 +481,6 @@ def compare_settings(
     return unreported
 
 
-def _at(plan: Plan, key: str) -> Any:
-    """What a plan has at a key."""
-    return functools.reduce(getattr, key.split("."), plan)
-
-
 def shared_settings(reported: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """The settings that are equal on all servers."""
     first, *others = reported.values()
@@ -546,15 +542,13 @@ class ServerSystem(Target[PlanT]):
     source: ClassVar[Source]
     """Where the server comes from."""
     version_commands: ClassVar[Mapping[str, Sequence[str]]] = {}
-    """The commands that print the versions of a node's programs, by the names of these; by default,
-    the server's with `--version`. A system with a `default_version` has those of its image."""
+    """The commands that print the versions of a node's programs, by name; by default its server's,
+    unless an image has what a `default_version` names."""
     ports: ClassVar[tuple[int, ...]]
     """The TCP ports on which a server listens."""
     settings: ClassVar[Sequence[str]] = ()
     """The settings of servers that a plan may set in `target.settings`: those that load no code and
     name no file, address or port."""
-    setting_keys: ClassVar[Mapping[str, str]] = {}
-    """The settings that have their own key in a plan, by name."""
     causes: ClassVar[Mapping[str, str]] = MAJORITY_CAUSES
     defects: ClassVar[frozenset[str]] = frozenset({WITHOUT})
     events: ClassVar[Sequence[LogRow]] = ()
@@ -641,7 +635,7 @@ class ServerSystem(Target[PlanT]):
         """The settings that every server is started with, as far as the plan decides them: those
         with their own key that the version has, and `target.settings`."""
         lacked = self._lacked(plan)
-        own = {name: _at(plan, key) for name, key in self.setting_keys.items() if key not in lacked}
+        own = {name: at(plan, key) for name, key in self.setting_keys.items() if key not in lacked}
         found = {**own, **plan.target.settings}
         return {k: self.switch[v] if isinstance(v, bool) else v for k, v in found.items()}
 
@@ -658,8 +652,7 @@ class ServerSystem(Target[PlanT]):
                 )
         self.source.version(plan.target.version)
         for key in self._lacked(plan):
-            section, _, name = key.rpartition(".")
-            if _at(plan, key) != type(_at(plan, section)).model_fields[name].default:
+            if not is_default(plan, key):
                 having = " ".join(filter(None, (self.plugin, plan.target.version)))
                 raise PlanError(f"{having} has no such setting", key=key, hint="leave it out")
         load: Any = plan.workload
@@ -721,21 +714,20 @@ class ServerSystem(Target[PlanT]):
 
     def prepare_version(self, version: str, say: Callable[[str], None]) -> str | None:
         """The image."""
-        from harness.images.building import ensure, output_in  # imports Docker's client
+        from harness.images.building import ensure  # imports Docker's client
+        from harness.images.daemon import output_of
 
         image = ensure(self.recipe(version), say)
-        return self._versions(version, lambda argv: output_in(image.id, argv))
+        return self._versions(version, lambda argv: output_of(image.id, argv))
 
     def running(self, node: Node, plan: PlanT) -> str | None:
         """By `version_commands`."""
         return self._versions(plan.target.version, lambda argv: node.run(argv).output)
 
     def _versions(self, version: str | None, run: Callable[[Sequence[str]], str]) -> str | None:
-        if self.default_version:
-            return None
-        own = {"": (self.source.of(version).command, "--version")}
-        printed = {name: run(argv) for name, argv in (self.version_commands or own).items()}
-        found = {name: _VERSION.search(text) for name, text in printed.items()}
+        own = {} if self.default_version else {"": (self.source.of(version).command, "--version")}
+        commands = self.version_commands or own
+        found = {name: _VERSION.search(run(argv)) for name, argv in commands.items()}
         return ", ".join(f"{k} {v[0]}".strip() for k, v in found.items() if v is not None) or None
 
     def made(self, version: str) -> dict[str, bool]:

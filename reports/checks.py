@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from analysis.primary import of_result
 from harness import registry
-from harness.history.documents import CheckRecord, RunResult
+from harness.history.documents import CONCLUSIVE, CheckRecord, RunResult
 from harness.history.parquet_reader import UnusableRow, decoded
 from harness.history.run_folder import RunDir
 from harness.models import LIST_APPEND, LOG, REGISTER, RW_REGISTER, TRANSACTION
@@ -368,10 +368,11 @@ def shown(result: RunResult) -> Sequence[CheckRecord]:
 def views(result: RunResult) -> list[CheckView]:
     """The checks that need a section. Raises ValueError or TypeError for details that no check
     writes."""
-    return [_view(check, result.model) for check in shown(result)]
+    known = result.verdict in CONCLUSIVE
+    return [_view(check, result.model, known=known) for check in shown(result)]
 
 
-def _view(check: CheckRecord, model: str) -> CheckView:
+def _view(check: CheckRecord, model: str, *, known: bool) -> CheckView:
     latencies = check.details.get("latencies_ms") or {}
     final = check.details.get("final_read")
     faults = [
@@ -381,19 +382,19 @@ def _view(check: CheckRecord, model: str) -> CheckView:
     return CheckView(
         name=check.name,
         title=_declared(check.name).title or f"Check: {check.name}",
-        counts=counted(check),
-        short=in_short(check),
+        counts=counted(check, known=known),
+        short=in_short(check, known=known),
         doubts=[sentence for _, sentence in check.doubts],
         drawings=drawings(check.details) if model in _DRAWN else [],
         latencies=[
             (what, [formatting.milliseconds(points.get(point)) for point in _POINTS])
             for what, points in latencies.items()
-            if points
+            if any(points.values())  # without a read before the end, they are all 0
         ],
         rates=[
             (label, formatting.rate(check.rates[name]))
             for name, label in _RATES.items()
-            if name in check.rates
+            if name in check.rates and (known or name != "loss")
         ],
         final=bool((final or {}).get("is_final")) if "final_read" in check.details else None,
         ruled_out=str(check.details.get("ruled_out") or ""),
@@ -423,15 +424,20 @@ def states_losses(result: RunResult) -> bool:
     return counts_losses(result) or any("lost" in check.counts for check in result.checks[:1])
 
 
-def counted(check: CheckRecord) -> list[Counted]:
-    """All counts of a check, those that it declares in their order."""
+def counted(check: CheckRecord, *, known: bool = True) -> list[Counted]:
+    """All counts of a check, those that it declares in their order. Not `known`, as in a run whose
+    verdict is unknown: then how much was lost is not known either, and never 0."""
     declared = [each.name for each in _declared(check.name).counts if each.name in check.counts]
-    return [_counted(check, name) for name in dict.fromkeys([*declared, *check.counts])]
+    counts = [_counted(check, name) for name in dict.fromkeys([*declared, *check.counts])]
+    hidden = () if known else _declared(check.name).primary.counter_examples or ()
+    return [
+        replace(each, value=formatting.UNKNOWN) if each.name in hidden else each for each in counts
+    ]
 
 
-def in_short(check: CheckRecord) -> list[Counted]:
+def in_short(check: CheckRecord, *, known: bool = True) -> list[Counted]:
     names = _declared(check.name).short or check.counts
-    return [each for each in counted(check) if each.name in names]
+    return [each for each in counted(check, known=known) if each.name in names]
 
 
 def headline(result: RunResult) -> str:

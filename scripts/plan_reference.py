@@ -12,8 +12,11 @@ from typing import Any
 
 from harness import registry
 from harness.campaigns.plan import CampaignPlan
+from harness.faults.leaders import quorum_vocabulary
 from harness.models import MODELS
+from harness.protocols.faults import Vocabulary
 from harness.run.preview import plan_schema
+from harness.servers import ServerSystem
 from targets.kafka import definitions
 from targets.kafka import kraft as kraft_layout
 from targets.kafka import zookeeper as zookeeper_layout
@@ -114,7 +117,7 @@ def plan_page() -> str:
     parts.append(_module_words("Selectors: which nodes", "harness.faults.selectors"))
     parts.append(_module_words("Selectors and conditions of Kafka", "targets.kafka.vocabulary"))
     parts.append(_module_words("Selectors and conditions of memory", "targets.memory.vocabulary"))
-    parts.append("Those of ZooKeeper and etcd: [ZooKeeper](../how-to/zookeeper.md).")
+    parts.append(_words_of_servers())
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -243,6 +246,28 @@ def _described(docstring: str, options: Schema) -> tuple[str, dict[str, str]]:
 def _module_words(title: str, module: str) -> str:
     words = (__import__(module, fromlist=["__doc__"]).__doc__ or "").strip()
     return f"## {title}\n\n{words}"
+
+
+def _words_of_servers() -> str:
+    """What systems of servers have in common: the words of their base, with their meanings, and
+    the roles of each system's servers. Raises AssertionError for one with other words."""
+    roles: dict[str, list[str]] = {}
+    for name, plugin in registry.plugins("targets").items():
+        if issubclass(plugin, ServerSystem):
+            target = registry.target_named(name)
+            assert words_of(target.vocabulary()) == words_of(quorum_vocabulary("")), name
+            own = sorted({target.role("n1"), target.role("o1"), *target.voters})
+            roles.setdefault(" and ".join(f"`role:{each}`" for each in own), []).append(name)
+    words = cleandoc(quorum_vocabulary.__doc__ or "").partition("Selectors of its servers:")[2]
+    having = "; ".join(f"{', '.join(names)} ({own})" for own, names in roles.items())
+    title = "## Selectors and conditions of systems of servers"
+    return f"{title}\n\n{having}:{words}"
+
+
+def words_of(vocabulary: Vocabulary) -> list[str]:
+    """The selectors and conditions that a system has, as its documentation writes them."""
+    numbered = [f"{name}(N)" for name in vocabulary.numbered]
+    return [*vocabulary.words, *numbered, *(each.form for each in vocabulary.conditions)]
 
 
 def campaigns_page() -> str:

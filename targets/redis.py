@@ -410,6 +410,7 @@ wait_replicas = 1                # 0: no WAIT, the default
                 epochs[node] = event.epoch
             elif kind == "asks":
                 had[node] = event.text.format(end=end)
+                yield replace(event, text="", end=end)
             elif kind != "loads" and (kind != "starts" or node in loaded):
                 if kind == "starts" and not loaded.pop(node):
                     event, end = replace(event, text="started empty"), 0

@@ -154,7 +154,9 @@ def _in_words(situation: Situation) -> str:
     """Leader and in-sync members of the first partitions, and the controller, if there is one."""
     views = list(situation.partitions.values())
     parts = [
-        f"p{v.partition}: {v.leader or 'none'} in sync {{{','.join(v.members)}}}" for v in views[:4]
+        f"{f'p{v.partition}: ' if len(views) > 1 else ''}{v.leader or 'no node'} leads, in sync "
+        + ("unknown" if v.in_sync is None else f"{{{','.join(v.members)}}}")
+        for v in views[:4]
     ]
     if len(views) > 4:
         parts.append(f"and {len(views) - 4} more")

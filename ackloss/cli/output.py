@@ -310,7 +310,8 @@ def print_result(out: Output, result: RunResult, rundir: RunDir) -> None:
     elif counts_losses(result):
         _print_losses(out, result)
     for check in shown(result):
-        counted = "  ".join(f"{count.label} {count.value}" for count in in_short(check))
+        short = in_short(check, known=result.verdict in CONCLUSIVE)
+        counted = "  ".join(f"{count.label} {count.value}" for count in short)
         out.say(f"  {check.name}: {counted or 'no result'}")
     for kind, codes in vars(result.errors).items():
         if codes:

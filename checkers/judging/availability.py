@@ -133,7 +133,8 @@ def _met(
             moved_to |= dict.fromkeys(n for n in during if n not in (None, named[-1]))
     met = bool(partitions) if led else None
     who = {"leaders": list(led), "moved_to": list(moved_to)}
-    return {"fault": fault["id"], **who, "met": met, "partitions": partitions}
+    which = None if len(leads) == 1 else partitions
+    return {"fault": fault["id"], **who, "met": met, "partitions": which}
 
 
 def _observed(rundir: RunDir, footers: Mapping[Path, Any]) -> _Observed:

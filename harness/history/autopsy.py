@@ -406,7 +406,7 @@ class Autopsy:
             epoch=loss.epoch,
             dropped_by=loss.dropped_by,
             facts=tuple(facts),
-            preventions=tuple(self._preventions(loss, len(writes))),
+            preventions=tuple(self._preventions(loss, writes)),
         )
 
     def _facts(self, loss: Loss, begun_s: float) -> Iterator[Fact]:
@@ -422,25 +422,38 @@ class Autopsy:
             elif event.kind in _SHOWN and loss.dropped_by is not None and event.at_s > begun_s:
                 yield event.fact(_SHOWN[event.kind])
 
-    def _preventions(self, loss: Loss, writes: int) -> Iterator[Prevention]:
+    def _enough(self, loss: Loss, writes: Sequence[Write]) -> tuple[Any, str]:
+        """The value with which a leader would have waited in vain, and why. A number need not be
+        above how many others may have had them, by what these lacked once another led."""
+        (key, most), first = self.waits.others, min(write.position or 0 for write in writes)
+        led = [e for e in self.events if e.kind == "leads" and e.epoch == loss.dropped_by][:1]
+        asked = [e for e in self.events if e.kind == "asks" and led and e.at_s >= led[0].at_s]
+        nodes = [event.line.node for event in asked]  # who asks again may have had another's
+        short = [e for e in asked if nodes.count(e.line.node) == 1 and (e.end or 0) < first]
+        own = {write.node for write in writes}
+        lacked = {e.line.node for e in (*led, *short)} - own
+        restarted = own & {e.line.node for e in self._between("starts", 0, float("inf"))}
+        if type(most) is not int or len(lacked) < 2 or restarted:  # then positions are of two logs
+            return most, "the leader that was elected never had them"
+        enough = max(most + 1 - len(lacked), 1 + int(self.at(key) or 0))
+        return enough, f"{' and '.join(sorted(lacked))} never had them"
+
+    def _preventions(self, loss: Loss, writes: Sequence[Write]) -> Iterator[Prevention]:
         """What the system's semantics guarantee: that an fsync, or another server's copy, precedes
         the acknowledgement."""
         remedy = self.waits.prevents.get(loss.cause)
         if remedy is not None and self.at(remedy.key) != remedy.value:
-            yield Prevention(writes=writes, **remedy._asdict())
+            yield Prevention(writes=len(writes), **remedy._asdict())
         if loss.cause == BEHIND and self.lags:
-            yield Prevention(
-                key=self.waits.others[0],
-                value=str(self.waits.others[1]).lower(),
-                writes=writes,
-                because="the leader that was elected never had them",
-            )
+            enough, why = self._enough(loss, writes)
+            value = str(enough).lower()
+            yield Prevention(key=self.waits.others[0], value=value, writes=len(writes), because=why)
         key, value = self.synced
         if loss.cause == POWER and self.at(key) not in (None, value):
             yield Prevention(
                 key=key,
                 value=str(value).lower(),
-                writes=writes,
+                writes=len(writes),
                 because="only the power of servers was cut",
                 else_="each would have been on the disks of a majority when it was acknowledged",
             )
@@ -523,7 +536,7 @@ class Promotions(Autopsy):
         found = (e for e in self._between(kind, after_s, until_s) if e.line.node == node)
         return max(found, key=lambda event: event.at_s, default=None)
 
-    def _preventions(self, loss: Loss, writes: int) -> Iterator[Prevention]:
+    def _preventions(self, loss: Loss, writes: Sequence[Write]) -> Iterator[Prevention]:
         """As above, and what an fsync on its own disk would have kept."""
         cause = loss.cause.removesuffix(DEPOSED)
         behind = loss._replace(cause=BEHIND if cause == STALE else cause)
@@ -532,7 +545,7 @@ class Promotions(Autopsy):
             yield Prevention(
                 key=self.synced[0],
                 value=str(self.synced[1]).lower(),
-                writes=writes,
+                writes=len(writes),
                 because="their leader came back without them",
                 else_="each would have been on its disk when it was acknowledged",
             )

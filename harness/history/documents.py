@@ -185,8 +185,8 @@ class ErrorCodes:
 @dataclass(frozen=True, kw_only=True)
 class MetLeader:
     """A fault: who led while it was in force, and whether it met one of them; `met` is `None` if no
-    leader is known. `partitions`: those whose leader it met, and `moved_to` who led them next while
-    it was in force; `None`: not recorded."""
+    leader is known. `partitions`: those whose leader it met (`None`: of the only one), and
+    `moved_to` who led them next while it was in force; `None`: not recorded."""
 
     fault: str
     leaders: tuple[str, ...] = ()
@@ -202,7 +202,7 @@ class MetLeader:
         names = [f"p{each}" for each in self.partitions or ()]
         more = len(names) - _LEADERS_SHOWN
         shown = ", ".join(names[:_LEADERS_SHOWN]) + (f" and {more} more" if more > 0 else "")
-        text = f"met the leader of: {shown or ('some' if self.met else 'none')}"
+        text = "met the leader" + ("" if self.met and not shown else f" of: {shown or 'none'}")
         if self.moved_to is None or not (self.met or self.moved_to):
             return text
         return f"{text}; led next by {', '.join(self.moved_to) or 'no other'}"

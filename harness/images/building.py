@@ -10,14 +10,13 @@ import io
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
 from harness.errors import EnvironmentFailure
 from harness.images import java
-from harness.images.daemon import connect, one_off
+from harness.images.daemon import connect
 from harness.images.keeping import Say, alone, quietly, step
 from harness.images.recipe import DEBIAN, INFRA, MMDEBSTRAP, Recipe, kept_program, made_base
 from harness.machine.files import scratch
@@ -72,13 +71,6 @@ def ensure(recipe: Recipe, say: Say = quietly) -> ImageRef:
     if built is None:
         raise EnvironmentFailure(f"the image {reference} was built but cannot be found")
     return built
-
-
-def output_in(image: str, argv: Sequence[str]) -> str:
-    """What a command prints in a container of an image."""
-    with one_off(image, argv) as command:
-        command.wait(limit_s=60)
-        return command.output()
 
 
 def pulled(reference: str, say: Say = quietly) -> ImageRef:

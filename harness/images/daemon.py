@@ -165,6 +165,13 @@ def one_off(
             state.forget(name)
 
 
+def output_of(image: str, argv: Sequence[str], *, mounts: Mapping[Path, str] | None = None) -> str:
+    """What such a command prints."""
+    with one_off(image, argv, mounts=mounts) as command:
+        command.wait(limit_s=60)
+        return command.output()
+
+
 def _create(
     client: docker.DockerClient,
     name: str,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 import orjson
@@ -90,6 +91,17 @@ def merged(document: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[st
         both = isinstance(before, Mapping) and isinstance(value, Mapping)
         changed[key] = merged(before, value) if both else value  # type: ignore[arg-type]
     return changed
+
+
+def at(plan: Plan, key: str) -> Any:
+    """What a plan has at a key."""
+    return reduce(getattr, key.split("."), plan)
+
+
+def is_default(plan: Plan, key: str) -> bool:
+    """Whether it has there what a plan has that leaves this key of a section out."""
+    section, _, name = key.rpartition(".")
+    return bool(at(plan, key) == type(at(plan, section)).model_fields[name].default)
 
 
 def keys_of(overrides: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

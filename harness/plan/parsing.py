@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from harness import registry
 from harness.errors import PlanError, nearest
 from harness.plan.model import PROCESSES_MOST, Plan, keys_of, plan_model
-from harness.plan.steps import concrete, named_schedule
+from harness.plan.steps import VERSION, concrete, named_schedule
 from harness.wrong_values import dotted, explain, whole_key
 
 PLANS: Final = "plans"
@@ -250,6 +250,10 @@ def parse_plan(document: Mapping[str, Any], *, file: str = "plan") -> Plan:
     section = document.get("target", {})
     model = plan_model(section.get("system") if isinstance(section, dict) else None, file=file)
     try:
+        named = section.get("version") if isinstance(section, dict) else None
+        if isinstance(named, str) and not re.fullmatch(VERSION, named):  # its system says which
+            target = registry.target_named(section.get("system") or registry.default_target() or "")
+            target.check_version(named, key="target.version")
         plan = model.model_validate(document)
         if plan.schedule:
             document = {**document, "schedule": None, **named_schedule(plan.schedule)}

@@ -115,7 +115,8 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
 Scalar = bool | int | float | str
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
-Version = Annotated[str, StringConstraints(pattern=r"^\d+(\.\d+){1,3}$")]
+VERSION = r"^\d+(\.\d+){1,3}$"
+Version = Annotated[str, StringConstraints(pattern=VERSION)]
 Image = Annotated[
     str,
     StringConstraints(

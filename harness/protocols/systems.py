@@ -152,6 +152,8 @@ class Target(ABC, Generic[PlanOf]):
     settings_files: ClassVar[Mapping[str, str]] = {}
     """The options of `ackloss run`, without dashes in front, that name the user's own settings
     files in the system's own format, each with its help."""
+    setting_keys: ClassVar[Mapping[str, str]] = {}
+    """The settings that have their own key in a plan, by name."""
     settings_places: ClassVar[Mapping[str, str]] = {}
     """The table of a plan that each group of settings is in (`requested`)."""
     sampler: ClassVar[str] = ""

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from harness import registry
 from harness.errors import PlanError
 from harness.plan import FaultStep, FinalPlan, Plan, WorkloadPlan, parse_plan
-from harness.plan.model import OVERRULED, UNKNOWN, OwnFile, OwnKey, Yours, keys_of
+from harness.plan.model import OVERRULED, UNKNOWN, OwnFile, OwnKey, Yours, is_default, keys_of
 from harness.plan.parsing import dotted_parts
 from harness.plan.steps import named_schedule
 from harness.protocols import Target
@@ -180,8 +180,10 @@ def origins_of(
     by_place, origins = plan.yours.by_place(), {g: dict(found) for g, found in others.items()}
     for group, settings in requested.items():
         for key, value in settings.items():
-            place = dotted((*tables.get(group, group).split("."), key))
-            who = f"yours: {SET}" if place in plan.yours.set else "the plan"
+            own_key = target.setting_keys.get(key)
+            place = own_key or dotted((*tables.get(group, group).split("."), key))
+            who = "ackloss' default" if own_key and is_default(plan, own_key) else "the plan"
+            who = f"yours: {SET}" if place in plan.yours.set else who
             if place in by_place:
                 file, own = by_place[place]
                 who = own.why if own.state == OVERRULED else who

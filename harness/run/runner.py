@@ -146,7 +146,6 @@ _FRAME: Final = re.compile(r"\s*(at |\.\.\. \d+ more)")
 _LONGEST: Final = 300
 
 _BY_HAND: Final = "by-hand"
-"""What is done by hand before the final read, in the journal. It has no step, so it is no fault."""
 _AT_ONCE: Final = 4
 """Cells that are brought up, or read back, at the same time."""
 
@@ -422,8 +421,7 @@ class _Run:
         still_going(self.cells)
 
     def _recover(self, observer: Observer, clock: RunClock, faults: Faults) -> None:
-        """Wait until every replica is in sync, and note of each cell who is. Where that does not
-        happen by itself, what the system's manual tells an operator to do is done once."""
+        """Wait until every replica is in sync, and note of each cell who is."""
         self.record.update(state="reading")
         self.how.status.enter("waiting until fully replicated")
         settle_s, stop = self.resolved.plan.final.settle_s, self.how.interrupts.stop
@@ -435,7 +433,7 @@ class _Run:
             cell.record.update(in_sync=[asdict(each) for each in noted])
 
     def _heal_by_hand(self, faults: Faults) -> bool:
-        """Restart the nodes that the target names: journalled, but no fault of the plan."""
+        """Restart the nodes that the target names: journalled, without a step and so no fault."""
         names = self.resolved.target.to_restart(self.cluster, self.cells[0].resolved.plan)
         if not names or self.how.interrupts.stop.is_set():
             return False
@@ -443,9 +441,8 @@ class _Run:
         records = [ProcessRecord(node=n, signal="TERM", pid=pid) for n, pid in pids.items()]
         faults.inject(_BY_HAND, "kill", [Act("process", record) for record in records])
         faults.heal(_BY_HAND)
-        were = "was" if len(names) == 1 else "were"
-        why = "the cluster did not recover by itself, and was healed by hand, as its manual says"
-        self.record.warn(f"{why}: {', '.join(names)} {were} restarted")
+        why = "the cluster did not recover by itself: it was healed by hand, as its manual says"
+        self.record.warn(f"{why}, by restarting {', '.join(names)}")
         return True
 
     def keep_logs(self) -> None:

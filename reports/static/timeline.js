@@ -296,13 +296,14 @@
     factsOfPartition(partition, t) {
       const { nodes } = this.data;
       const view = partition.views.find(([from, to]) => from <= t && t < to);
-      if (!view) return `partition ${partition.id}: no node answered`;
+      const of = this.data.partitions.length > 1 ? `partition ${partition.id}: ` : "";
+      if (!view) return `${of}no node answered`;
       const [, , leader, epoch, inSync] = view;
       const who = leader < 0 ? "no leader" : `${nodes[leader]} leads`;
       const members = inSync.map((n) => nodes[n]).join(", ");
       const believers = partition.beliefs.filter(([, from, to]) => from <= t && t < to)
         .map(([node, , , old]) => `; ${nodes[node]} believes that it leads (epoch ${old})`);
-      return `partition ${partition.id}: ${who} (epoch ${epoch}), in sync ${inSync.length}: ${members}${believers.join("")}`;
+      return `${of}${who} (epoch ${epoch}), in sync ${inSync.length}: ${members}${believers.join("")}`;
     }
 
     factsOfPanel({ title, tracks, areas, marks, kinds }, t) {
@@ -608,7 +609,8 @@
       this.chosen.forEach((partition, place) => {
         let y = this.lanesTop + place * this.groupTall + 6;
         this.rule(Math.round(y - 3) + 0.5);
-        this.text(`p${partition.id}${this.narrow ? "" : ": in sync"}`, this.left - 7, y + laneTall / 2, { align: "right", size: 11, tone: "ink", most: this.left - 4 });
+        const of = this.data.partitions.length > 1 ? `p${partition.id}` : "";
+        this.text(of && this.narrow ? of : `${of && `${of}: `}in sync`, this.left - 7, y + laneTall / 2, { align: "right", size: 11, tone: "ink", most: this.left - 4 });
         this.paintSizes(partition, y);
         data.nodes.forEach((node, n) => {
           y += laneTall;

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from harness.errors import EnvironmentFailure, PlanError
 from harness.images.building import base_reference, ensure, find, pulled
-from harness.images.daemon import OneOff, one_off
+from harness.images.daemon import OneOff, one_off, output_of
 from harness.images.keeping import Say, alone, keep, kept, place, quietly, step
 from harness.images.recipe import FILES
 from harness.protocols import ImageRef
@@ -124,10 +124,7 @@ def _release(image: ImageRef) -> ReleaseLine:
 @lru_cache(maxsize=16)
 def _version_inside(image_id: str) -> str:
     """The version of Kafka in an image, by the name of its own jar."""
-    with one_off(image_id, ["ls", JAR_FOLDER]) as listing:
-        listing.wait(limit_s=30)
-        jars = listing.output()
-    found = re.search(f"^{VERSION_JAR}$", jars, re.MULTILINE)
+    found = re.search(f"^{VERSION_JAR}$", output_of(image_id, ["ls", JAR_FOLDER]), re.MULTILINE)
     if found is None:
         raise PlanError(
             f"this image has no Kafka under {JAR_FOLDER}",
@@ -271,9 +268,7 @@ def _unusable(image: ImageRef, release: ReleaseLine, made: Path) -> str | None:
     """Why a JVM of this image does not use the archive: it would ignore it silently."""
     java, *rest = release.java(heap_mb=_HEAP_MB * 2, archive=ARCHIVE_INSIDE)
     argv = [java, "-Xlog:class+load", *rest, release.broker_class, "--version"]
-    with one_off(image.id, argv, mounts={made: ARCHIVE_INSIDE}) as version:
-        version.wait(limit_s=60)
-        output = version.output()
+    output = output_of(image.id, argv, mounts={made: ARCHIVE_INSIDE})
     if re.search(r"kafka\.Kafka\$? source: shared objects file \(top\)", output):
         return None
     return f"this JVM does not use it: {last_line(output)}"

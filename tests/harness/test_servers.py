@@ -11,6 +11,8 @@ import pytest
 
 from harness import registry
 from harness.errors import PlanError
+from harness.plan import parse_plan
+from harness.plan.model import Yours
 from harness.protocols import (
     FAIL,
     INFO,
@@ -23,6 +25,7 @@ from harness.protocols import (
     invoke,
 )
 from harness.run.final_read import read_by
+from harness.run.own_settings import origins_of
 from harness.servers import (
     DIFFERS,
     NOT_CONNECTED,
@@ -209,6 +212,18 @@ def test_versions_are_those_that_a_nodes_programs_print(
     target = registry.target_named(system)
     plan = ServerPlan(schema=1, name="p", target=ServerTargetPlan(system=system))
     assert target.running(Printing("n1", frozenset(), "a", prints=prints), plan) == stated
+
+
+def test_a_value_that_a_plan_leaves_out_is_ackloss_default() -> None:
+    target = {"system": "redis", "appendonly": "always", "down_after_ms": 4000}
+    plan = parse_plan({"schema": 1, "name": "p", "target": target})
+    stored = parse_plan(plan.document())  # as a campaign runs it
+    chosen = plan.model_copy(update={"yours": Yours(set=["target.down_after_ms"])})
+    for own, who in ((plan, "the plan"), (stored, "the plan"), (chosen, "yours: --set")):
+        requested = registry.target_named("redis").requested(own)["settings"]
+        found = origins_of(own, requested, {})["server"]
+        assert (found["appendfsync"], found["down-after-milliseconds"]) == ("the plan", who)
+        assert found["failover-timeout"] == found["min-replicas-to-write"] == "ackloss' default"
 
 
 @pytest.mark.parametrize("nodes", [2, 3])

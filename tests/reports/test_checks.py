@@ -119,6 +119,30 @@ def test_latencies_of_a_set() -> None:
     assert not views(result("set", "set", SET, details={"final_read": None}))[0].final
 
 
+def test_latencies_without_a_read_before_the_end_are_not_shown() -> None:
+    none = dict.fromkeys(("0", "0.5", "0.95", "0.99", "1"), 0.0)
+    details = {"latencies_ms": {"stable": none, "lost": none}, "final_read": {"is_final": True}}
+    (view,) = views(result("set", "set", SET, details=details))
+    assert view.latencies == []
+
+
+@pytest.mark.parametrize(
+    ("verdict", "lost", "rates"),
+    [("valid", "0", 2), ("invalid", "0", 2), ("unknown", "unknown", 1)],
+)
+@pytest.mark.parametrize("model", ["set", "queue"])
+def test_what_an_unknown_run_lost_is_never_0(
+    verdict: str, lost: str, rates: int, model: str
+) -> None:
+    counts = {"attempted": 9, "acknowledged": 9, "lost": 0, "unexpected": 0}
+    one = result(model, model, counts, verdict=verdict, rates={"ack": 1.0, "loss": 0.0})
+    (view,) = views(one)
+    for each in (view.counts, view.short, in_short(one.checks[0], known=verdict != "unknown")):
+        shown = {count.name: count.value for count in each}
+        assert (shown["lost"], shown["unexpected"]) == (lost, "0")
+    assert len(view.rates) == rates
+
+
 def test_what_each_fault_cost_is_a_table() -> None:
     faults = [
         {"fault": "stop", "nodes": ["b1"], "met": 334, "led_s": 1.5, "changed_s": None},

@@ -60,3 +60,15 @@ def test_every_key_of_the_reference_system_is_explained() -> None:
 
 def test_the_page_is_current(capsys: pytest.CaptureFixture[str]) -> None:
     assert reference.PLAN.read_text(encoding="utf-8") == PAGE
+
+
+def test_every_word_of_systems_of_servers_is_explained() -> None:
+    text = section("Selectors and conditions of systems of servers")
+    systems = [name for name in registry.usable("targets") if name not in ("kafka", "memory")]
+    assert len(systems) >= 7
+    for name in systems:
+        vocabulary = registry.target_named(name).vocabulary()
+        assert re.search(rf"\b{name}\b", text)
+        words = [*vocabulary.words, *(f"{each}(N)" for each in vocabulary.numbered)]
+        for word in [*words, *(each.form for each in vocabulary.conditions)]:
+            assert f"\n    {word} " in text, (name, word)

@@ -233,7 +233,7 @@ LATE = {
 }
 """Of a write that began after another server had been elected, that is said."""
 CHANGES = {
-    "redis-isolate-leader": "workload.wait_replicas=2",
+    "redis-isolate-leader": "workload.wait_replicas=1",
     "redis-restart-quickly": "target.appendonly=always",
     "redis-lag-kill": "workload.wait_replicas=2",
     "redis-restart-then-replaced": "workload.wait_replicas=2",
@@ -293,6 +293,31 @@ def test_a_promotion_with_all_of_them_explains_nothing(
             lines[:] = [re.sub(end, further, line) for line in lines]
 
     assert counted(explained(name, tmp_path, change)) == {UNEXPLAINED: 12}
+
+
+def test_as_many_replicas_are_waited_for_as_others_may_have_had_them(tmp_path: Path) -> None:
+    """Neither replica had them: one that confirms is missing. Where the log of one does not show
+    that, or shows that it had them, both are waited for."""
+    name, asks = "redis-isolate-leader", r"(Trying a partial resynchronization \(request \w+:)\d+"
+
+    def said(change: Callable[[str], str]) -> Change:
+        def of(case: dict[str, Any]) -> None:
+            for log, lines in case["logs"].items():
+                if not log.startswith("n1/"):
+                    lines[:] = [change(line) for line in lines]
+
+        return of
+
+    changes = {
+        "1": said(str),
+        "2": said(lambda line: re.sub(asks, "nothing", line)),
+        "2 ": said(lambda line: re.sub(asks, r"\g<1>99999999", line)),
+    }
+    for wanted, change in changes.items():
+        found = explained(name, tmp_path / wanted.replace(" ", "x"), change)
+        assert {p.value for each in found for p in each.preventions} == {wanted.strip()}
+    sentences = [p.because for each in explained(name, tmp_path / "y") for p in each.preventions]
+    assert all(re.fullmatch(r"n\d and n\d never had them", sentence) for sentence in sentences)
 
 
 def test_all_servers_that_started_without_them_have_lost_them(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def refused(*args: str, exit_code: int = 4, mistakes: int = 1, **env: str) -> st
         ("target.version=0.7.2", "target.version", "unsupported version"),
         ("target.metadata=zookeeper", "target.metadata", "ended with 3.9"),
         ('target.settings."zookeeper.connect"=x', "target.settings", "refused"),
-        ("target.version=4.3.1-rc; rm", "target.version", "is not allowed here"),
+        ("target.version=4.3.1-rc; rm", "target.version", "0.8.0 to 4.x are known, such as"),
         ('target.settings."advertised.listeners"=x', "target.settings", "refused"),
         ('workload.producer."plugin.library.paths"=x', "workload.producer", "refused"),
         ('workload.producer."ssl.ca.location"=x', "workload.producer", "refused"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,15 +23,27 @@ from tests.fixtures.result_documents import lossy
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
-LED = Situation(
-    time_ns=0,
-    partitions={0: PartitionView(partition=0, leader="b1", leader_epoch=0, members=("b1", "b2"))},
+LED = PartitionView(partition=0, leader="b1", leader_epoch=0, members=("b1", "b2"))
+NEXT = replace(LED, partition=1, leader=None, members=())
+BY_ANOTHER = replace(LED, members=("b2",), unnamed=None)
+"""As a server reports it that does not lead: of the members it knows itself alone."""
+
+
+@pytest.mark.parametrize(
+    ("views", "shown"),
+    [
+        ([LED], " b1 leads, in sync {b1,b2}"),
+        ([LED, NEXT], "p0: b1 leads, in sync {b1,b2}; p1: no node leads, in sync {}"),
+        ([BY_ANOTHER], " b1 leads, in sync unknown"),
+        ([], None),
+    ],
 )
-
-
-@pytest.mark.parametrize(("observes", "shown"), [(True, "p0: b1 in sync {b1,b2}"), (False, None)])
-def test_leaders_are_shown_of_systems_that_can_be_asked(observes: bool, shown: str | None) -> None:
-    observer: Any = SimpleNamespace(observes=observes, situation=lambda: LED)
+def test_leaders_are_shown_of_systems_that_can_be_asked(
+    views: list[PartitionView], shown: str | None
+) -> None:
+    observes = bool(views)
+    situation = Situation(time_ns=0, partitions={view.partition: view for view in views})
+    observer: Any = SimpleNamespace(observes=observes, situation=lambda: situation)
     recorder: Any = SimpleNamespace(live=lambda: Live(7, 6, 0, 1, 3.5))
     status = Status(phase="running", recorders=[recorder], observer=observer)
     view = _View(Output(), parse_plan({"schema": 1, "name": "t"}), status, "writes")

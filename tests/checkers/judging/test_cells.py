@@ -354,10 +354,11 @@ def met(rundir: RunDir, *faults: dict[str, Any], nodes: bool = True) -> dict[str
 def led(
     *leaders: str,
     met: bool | None,
-    partitions: Sequence[int] = (),
+    partitions: Sequence[int] | None = (),
     moved_to: Sequence[str] = (),
 ) -> dict[str, Any]:
-    found = {"leaders": list(leaders), "met": met, "partitions": list(partitions)}
+    which = None if partitions is None else list(partitions)
+    found = {"leaders": list(leaders), "met": met, "partitions": which}
     return {**found, "moved_to": list(moved_to)}
 
 
@@ -379,11 +380,11 @@ def test_a_fault_meets_who_leads_when_it_begins_or_while_it_lasts(tmp_path: Path
         fault("of-a-client", "k1", from_s=1, to_s=2),
     ]
     assert met(rundir, *faults)["leaders"] == {
-        "first": led("b1", met=True, partitions=[0]),
-        "longer": led("b1", "b2", met=True, partitions=[0], moved_to=["b2"]),
-        "other": led("b1", met=False),
-        "moves": led("b1", "b2", met=True, partitions=[0]),
-        "late": led("b2", met=False),
+        "first": led("b1", met=True, partitions=None),
+        "longer": led("b1", "b2", met=True, partitions=None, moved_to=["b2"]),
+        "other": led("b1", met=False, partitions=None),
+        "moves": led("b1", "b2", met=True, partitions=None),
+        "late": led("b2", met=False, partitions=None),
     }
     found = met(rundir, fault("f", "b1", from_s=1, to_s=2), nodes=False)["leaders"]
     assert found["f"]["met"], "an earlier ackloss did not record the nodes"
@@ -392,7 +393,7 @@ def test_a_fault_meets_who_leads_when_it_begins_or_while_it_lasts(tmp_path: Path
 def test_a_leader_that_is_replaced_while_its_fault_is_being_applied_is_met(tmp_path: Path) -> None:
     rundir = observed(tmp_path, (0, "b1", 0, "b1", 1), (1.5, "b2", 0, "b2", 2))
     kill = fault("kill", "b1", from_s=2, to_s=5) | {"begun_s": 1.0}
-    expected = led("b1", "b2", met=True, partitions=[0], moved_to=["b2"])
+    expected = led("b1", "b2", met=True, partitions=None, moved_to=["b2"])
     assert met(rundir, kill)["leaders"]["kill"] == expected
 
 
@@ -435,10 +436,11 @@ def test_one_partition_is_enough_and_nobody_is_not_known(tmp_path: Path) -> None
     cut = fault("f", "b2", from_s=1, to_s=2)
     assert met(rundir, cut)["leaders"]["f"] == led("b1", "b2", met=True, partitions=[1])
     nobody = observed(tmp_path / "nobody", (0, "b1", 0, None, 1))
-    assert met(nobody, cut)["leaders"]["f"] == led(met=None)
+    assert met(nobody, cut)["leaders"]["f"] == led(met=None, partitions=None)
     rows = (0, "b1", 0, "b2", 1), (0.5, "b1", 0, None, 1), (1.5, "b1", 0, "b3", 2)
     stepped_down = observed(tmp_path / "down", *rows)
-    assert met(stepped_down, cut)["leaders"]["f"] == led("b3", met=False, moved_to=["b3"])
+    expected = led("b3", met=False, partitions=None, moved_to=["b3"])
+    assert met(stepped_down, cut)["leaders"]["f"] == expected
     assert met(RunDir.create(tmp_path, "none"), cut)["leaders"]["f"] == led(met=None)
 
 
@@ -456,7 +458,7 @@ def test_who_was_met_is_in_the_result_of_each_cell(run: RunDir, tmp_path: Path) 
     stored = moved.read_json(moved.run)
     moved.write_json(moved.run, {name: stored[name] for name in stored if name != "cell"})
     assert judge_run(moved)["leaders"] == document["cells"][3]["leaders"], "of any run"
-    assert read_result(moved).met_by("kill-leader") == "met the leader of: p0; led next by no other"
+    assert read_result(moved).met_by("kill-leader") == "met the leader; led next by no other"
     assert read_result(run).met_by("kill-leader") == f"met the leader of: {', '.join(CELLS)}"
 
 

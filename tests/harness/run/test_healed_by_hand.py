@@ -76,6 +76,5 @@ def test_it_is_restarted_only_where_it_does_not_recover_by_itself(
         assert warnings == [runner.NOT_FULLY_REPLICATED]
     else:
         (warning,) = warnings
-        were = "was" if len(names) == 1 else "were"
         assert "was healed by hand" in warning
-        assert warning.endswith(f": {', '.join(names)} {were} restarted")
+        assert warning.endswith(f"by restarting {', '.join(names)}")
