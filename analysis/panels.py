@@ -90,7 +90,7 @@ class Panel:
     def top(self) -> float:
         """The highest that is drawn."""
         heights = [*(track.height for track in self.tracks), self.marks["height"].to_numpy()]
-        return max(1e-3, *(float(np.nanmax(each)) for each in heights if len(each)))
+        return max([1e-3, *(float(np.nanmax(each)) for each in heights if len(each))])
 
     @property
     def counts(self) -> dict[str, int]:

@@ -93,3 +93,7 @@ def test_many_marks_are_few_with_their_number_and_the_oldest() -> None:
     assert len(marks) <= 500
     assert marks["count"].sum() == 20_000
     assert marks["height"].max() == some.max() / 7
+
+
+def test_a_group_that_did_nothing_has_a_panel_without_height() -> None:
+    assert Panel(0, [], [], pd.DataFrame({"height": []})).top == 1e-3
