@@ -287,7 +287,6 @@ name = "set"
 
     def argv(self, server: Server, plan: GaleraPlan) -> list[str]:
         """A script that becomes the server, as another user."""
-        del plan
         start = (
             f"[ -d {_DATA} ] || install -d -o mysql -g mysql -m 700 {_DATA}; "
             "exec setpriv --reuid=mysql --regid=mysql --clear-groups env "
@@ -350,7 +349,6 @@ name = "set"
 
     def is_ready(self, node: Node, plan: GaleraPlan) -> bool:
         """Whether it is Synced and takes statements."""
-        del plan
         status = _status(node.address, timeout_s=2) or {}
         return [status.get(f"wsrep_{name}") for name in ("local_state", "ready")] == ["4", "ON"]
 
@@ -364,7 +362,6 @@ name = "set"
 
     def reported(self, node: Node, plan: GaleraPlan) -> dict[str, str]:
         """What it uses."""
-        del plan
         return _shown(node.address, "VARIABLES", self.settings, timeout_s=5)
 
 
