@@ -59,7 +59,7 @@ NAMES: Final = {
     "kafka": "Kafka",
     "zookeeper": "ZooKeeper",
     "etcd": "etcd",
-    "galera": "MariaDB with Galera",
+    "galera": "MariaDB Galera",
     "nats": "NATS JetStream",
     "postgresql": "PostgreSQL with Patroni",
     "rabbitmq": "RabbitMQ",
