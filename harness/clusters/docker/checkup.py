@@ -84,7 +84,7 @@ def weight() -> list[Finding]:
             if (has := int(file.read_text())) > session:
                 return [Finding("weight", OK, f"of all containers: {has}, a session has {session}")]
             detail = "of all containers together: that of one session, so nodes wait for others"
-            return [Finding("weight", WARN, detail, f"echo {16 * session} > {file}")]
+            return [Finding("weight", WARN, detail, f"echo {4 * session} > {file}")]
     return []
 
 

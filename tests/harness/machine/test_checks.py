@@ -196,6 +196,6 @@ def test_containers_that_weigh_together_what_one_session_does_are_a_warning(
     file.parent.mkdir(parents=True)
     file.write_text(f"{session}\n")
     (found,) = doctor.weight()
-    assert (found.status, found.fix) == (Status.WARN, f"echo {16 * session} > {file}")
-    file.write_text(f"{16 * session}\n")
+    assert (found.status, found.fix) == (Status.WARN, f"echo {4 * session} > {file}")
+    file.write_text(f"{4 * session}\n")
     assert [each.status for each in doctor.weight()] == [Status.OK]
