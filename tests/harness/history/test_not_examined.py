@@ -72,7 +72,7 @@ def test_what_those_without_a_cause_are(
     assert page.exit_code == 0
     html = rundir.report.read_text()
     assert ("✕" in html.partition('id="why"')[2].partition("<ol")[0]) is (which == "unexplained")
-    assert f"{lost:,}</strong> not examined: no evidence" in html or which != "not_examined"
+    assert f"{lost:,}</strong> not examined: the evidence" in html or which != "not_examined"
 
 
 def test_an_explanation_that_fails_stays_unexplained(

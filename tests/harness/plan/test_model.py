@@ -90,7 +90,7 @@ def test_numbers_of_other_options_are_finite(changes: dict[str, object], key: st
             "faults.x.id",
             "an earlier step too",
         ),
-        ({"target": {"version": "4.3.1; reboot"}}, "target.version", "is not allowed here"),
+        ({"target": {"version": "4.3.1; reboot"}}, "target.version", "is an unsupported version"),
         ({"target": {"version": "4.3.1", "image": "kafka"}}, "target", "not both"),
         ({"target": {"image": "--privileged"}}, "target.image", "is not allowed here"),
         ({"topic": {"name": "../../etc"}}, "topic.name", "is not allowed here"),
