@@ -3,9 +3,9 @@
 Each skipped record has been passed by an assignment that was to begin above it, or that handed over
 a later one: the first such after the record was handed over last, if ever. Each record that was
 processed again has two readers: either the earlier one went on after the later one had been
-assigned the partition, or what was committed when that one asked was not above the record, and the
-commits of that place say why. What no row decides is unexplained. Facts name rows of `deliveries/`,
-counted from 0 over all parts.
+assigned the partition, or that one was given a committed offset that is not above the record, and
+the commits of that place say why. What no row decides is unexplained. Facts name rows of
+`deliveries/`, counted from 0 over all parts.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class _Causes:
         author = author[(commits.mark[author] != FAIL) & (commits.begun_ns[author] <= answered_ns)]
         if len(author):
             return why.FOREIGN_COMMIT, int(author[-1])
-        # No row has it: libraries commit what they have handed over, and tell of it later.
+        # No row has it: libraries commit what they have handed over, and report it later.
         last = _rows(did, partition=partition, offset=committed - 1)
         had = set(did.who[last[did.row[last] < self.assign.row[then]]].tolist())
         own = handed != NOBODY and had == {int(did.who[handed])}

@@ -104,12 +104,12 @@ def explain(folder: Path, lost: pa.Table) -> list[Explanation]:
 
 def coordinators(folder: Path) -> list[Fact]:
     """The elections of the partition that keeps the commits of a run's group."""
-    from targets.kafka.groups.group import java_hash  # which imports what clients need
+    from targets.kafka.groups.group import partition_of  # which imports what clients need
 
     rundir = RunDir(folder)
     evidence = evidence_of(rundir, (), OFFSETS_TOPIC)
     partitions = 1 + max((state.partition for state in evidence.states), default=0)
-    number = java_hash(group_of_topic(evidence.plan["topic"]["name"])) % partitions
+    number = partition_of(group_of_topic(evidence.plan["topic"]["name"]), partitions)
     return [
         _of_state("elected", state, f"{_elected(state)}, of {OFFSETS_TOPIC}-{number}")
         for state in evidence.states

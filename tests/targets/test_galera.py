@@ -26,7 +26,8 @@ from harness.servers import DIFFERS, Moving, NotSent, Report, Server
 from targets import galera
 from targets.galera import ERRORS, RECOVERY, Galera, GaleraClient, GaleraPlan
 from tests.fixtures.dry_run import DryRunNode
-from tests.fixtures.fake_mariadb import HERE, FakeMariadb
+from tests.fixtures.fake_mariadb import FakeMariadb
+from tests.fixtures.fake_server import HERE
 
 NOTHING = "127.0.0.2"
 PLAN: dict[str, Any] = {"schema": 1, "name": "p", "target": {"system": "galera"}}

@@ -22,7 +22,8 @@ from harness.servers import DIFFERS, NotSent, Report, Server
 from targets import postgresql
 from targets.postgresql import ERRORS, Postgresql, PostgresqlClient, PostgresqlPlan
 from tests.fixtures.dry_run import DryRunNode
-from tests.fixtures.fake_postgresql import HERE, FakePostgresql
+from tests.fixtures.fake_postgresql import FakePostgresql
+from tests.fixtures.fake_server import HERE
 
 NOTHING = "127.0.0.2"
 PLAN: dict[str, Any] = {"schema": 1, "name": "p", "target": {"system": "postgresql"}}

@@ -86,17 +86,18 @@ def coordination(plan: KafkaPlan, partitions: tuple[PartitionView, ...]) -> Part
     """The partition of that topic in which the plan's group is kept; `None` while there is none."""
     if not partitions:
         return None
-    number = java_hash(group_id(plan)) % len(partitions)
+    number = partition_of(group_id(plan), len(partitions))
     return next((each for each in partitions if each.partition == number), None)
 
 
-def java_hash(text: str) -> int:
-    """The magnitude of Java's hash of a text, as Kafka takes it (`Utils.abs`): 31 bits."""
+def partition_of(group: str, partitions: int) -> int:
+    """In which of so many a group is kept: the magnitude of Java's hash of its id, as Kafka takes
+    it (`Utils.abs`, 31 bits)."""
     number = 0
-    for character in text:
+    for character in group:
         number = (31 * number + ord(character)) & 0xFFFFFFFF
     signed = number - (1 << 32) if number & (1 << 31) else number
-    return 0 if signed == -(1 << 31) else abs(signed)
+    return (0 if signed == -(1 << 31) else abs(signed)) % partitions
 
 
 _LEAVE_S: Final = 10.0

@@ -229,7 +229,8 @@ def test_the_way_back_is_open_where_levels_permit_it_or_a_step_changes_them() ->
     back = {**UPGRADE, "to": "3.8.1"}
     for low, faults in (({"metadata.version": 20}, [back]), ({}, [levels, back])):
         target = {"system": "kafka", "version": "3.9.2", "features": low}
-        resolve(parse_plan(plan(target=target, faults=faults)))
+        resolved = resolve(parse_plan(plan(target=target, faults=faults)))
+        assert [each.step.nemesis for each in resolved.steps][-1] == "upgrade"
 
 
 def test_what_upgrades_cannot_be_done_to() -> None:

@@ -122,7 +122,9 @@ def test_what_cannot_be_is_refused_with_its_key(made: Any, key: str, what: str) 
     ],
 )
 def test_their_twins_are_accepted(made: Any) -> None:
-    resolve(plan(**made))
+    group = group_of(resolve(plan(**made)).plan)
+    assert group is not None
+    assert group.protocol == made.get("options", {}).get("protocol", "range")
 
 
 def test_a_nemesis_of_consumers_needs_consumers() -> None:
@@ -209,8 +211,10 @@ def test_a_wrong_value_is_refused_before_a_consumer_starts() -> None:
 
 
 def test_the_hash_is_javas() -> None:
-    assert group.java_hash("hello") == 99162322  # "hello".hashCode() in any Java
-    assert group.java_hash("polygenelubricants") == 0  # it is Integer.MIN_VALUE: Utils.abs
+    assert group.partition_of("hello", 2**31) == 99162322  # "hello".hashCode() in any Java
+    assert (
+        group.partition_of("polygenelubricants", 2**31) == 0
+    )  # it is Integer.MIN_VALUE: Utils.abs
 
 
 def test_the_group_is_kept_in_the_partition_of_its_hash() -> None:
@@ -219,5 +223,5 @@ def test_the_group_is_kept_in_the_partition_of_its_hash() -> None:
     )
     found = group.coordination(plan(), views)
     assert found is not None
-    assert found.partition == group.java_hash("ackloss-group") % 50
+    assert found.partition == group.partition_of("ackloss-group", 50)
     assert group.coordination(plan(), ()) is None
