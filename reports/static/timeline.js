@@ -285,7 +285,7 @@
       const outcome = this.data.outcomes[m.outcome[mark]];
       const parts = [`write ${m.value[mark]}: ${outcome.label}`];
       if (m.latency[mark] >= 0) parts.push(latency(m.latency[mark]));
-      if (m.partition[mark] >= 0) parts.push(`partition ${m.partition[mark]}`);
+      if (m.partition[mark] >= 0 && this.data.partitions.length > 1) parts.push(`partition ${m.partition[mark]}`);
       if (m.offset[mark] >= 0) parts.push(`offset ${m.offset[mark]}`);
       parts.push(`process ${m.process[mark]}`);
       const lines = [[outcome.key === "lost" ? "is-lost" : "", parts.join(" · ")]];
@@ -300,10 +300,11 @@
       if (!view) return `${of}no node answered`;
       const [, , leader, epoch, inSync] = view;
       const who = leader < 0 ? "no leader" : `${nodes[leader]} leads`;
-      const members = inSync.map((n) => nodes[n]).join(", ");
+      const term = epoch < 0 ? "" : ` (epoch ${epoch})`;
+      const members = inSync.length ? `, in sync ${inSync.length}: ${inSync.map((n) => nodes[n]).join(", ")}` : "";
       const believers = partition.beliefs.filter(([, from, to]) => from <= t && t < to)
-        .map(([node, , , old]) => `; ${nodes[node]} believes that it leads (epoch ${old})`);
-      return `${of}${who} (epoch ${epoch}), in sync ${inSync.length}: ${members}${believers.join("")}`;
+        .map(([node, , , old]) => `; ${nodes[node]} believes that it leads${old < 0 ? "" : ` (epoch ${old})`}`);
+      return `${of}${who}${term}${members}${believers.join("")}`;
     }
 
     factsOfPanel({ title, tracks, areas, marks, kinds }, t) {
