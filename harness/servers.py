@@ -64,7 +64,7 @@ from harness.protocols import (
 )
 from harness.protocols.explanations import MAJORITY_CAUSES, WITHOUT, Happened, Line, LogRow, Waits
 from harness.run.blocking import ThreadedClient
-from harness.run.call_limits import limited as limited
+from harness.run.blocking import limited as limited
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -480,7 +480,7 @@ def compare(
     """
     from analysis.comparison import NOT_JUDGED, compare_campaigns
     from harness.campaigns.folder import CampaignDir
-    from reports import campaign_comparison as pages
+    from reports import compare as pages
 
     if len(folders) < 2:
         raise click.UsageError("name at least two campaigns, the oldest first")
@@ -504,7 +504,7 @@ def compare(
 
 
 def _print_comparison(out: Output, comparison: CampaignComparison) -> None:
-    from reports.campaign_comparison import changes, headline, ordered, value
+    from reports.compare import changes, headline, ordered, value
     from reports.formatting import SIMULATED
 
     out.say(headline(comparison), style="bold")

@@ -11,7 +11,7 @@ import pytest
 from analysis.campaign_figures import draw_trend
 from analysis.comparison import CampaignComparison, compare_campaigns
 from reports import ci
-from reports.campaign_comparison import as_markdown, write_markdown, write_page
+from reports.compare import as_markdown, write_markdown, write_page
 from tests.fixtures.budget import full_of
 from tests.fixtures.campaign_folder import OFF, ON, build
 from tests.fixtures.result_documents import lossy, run

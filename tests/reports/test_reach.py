@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from reports.reach import Reach, reaches
+from reports.run_view import Reach, reaches
 
 PEERS = [{"name": "b1"}, {"name": "c1"}]
 
