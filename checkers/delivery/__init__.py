@@ -388,15 +388,14 @@ def _all_well(counts: Mapping[str, Number]) -> str:
 
 def _findings(run_id: str, judged: Judged) -> pa.Table:
     """One row an anomaly: kind, partition, offset, the value where it is about a record, and the
-    instant where it is about what a consumer did, or of the acknowledgement that was lost; of a
-    lost commit the offset that was lost."""
+    instant where it is about what a consumer did, or of the acknowledgement that was lost, with
+    the times of that write; of a lost commit the offset that was lost."""
     rows, records = judged.rows, judged.records
-    log = rows.log
+    log, written, lost = rows.log, rows.written, records.gone.lost
     at = np.concatenate([records.skipped, records.pending])
     kinds = ["skipped"] * len(records.skipped) + ["pending"] * len(records.pending)
     nobody = np.full(len(at), NULL)
     columns = [[log.place[at] // WIDTH], [log.place[at] % WIDTH], [log.value[at]], [nobody]]
-    lost, written = records.gone.lost, rows.written
     kinds += ["lost"] * len(lost)
     for column, part in zip(
         columns, (written.partition, written.offset, written.value, written.time_ns), strict=True
@@ -416,6 +415,9 @@ def _findings(run_id: str, judged: Judged) -> pa.Table:
         ):
             column.append(part)
     partition, offset, value, time_ns = (np.concatenate(column) for column in columns)
+    is_lost, begun_ns = np.array(kinds, np.str_) == "lost", np.full(len(kinds), NULL)
+    begun_ns[is_lost] = written.begun_ns[lost]
+    ended_ns = np.where(is_lost, time_ns, NULL)
     return pa.table(
         {
             "run_id": pa.array([run_id] * len(kinds), pa.string()),
@@ -424,5 +426,7 @@ def _findings(run_id: str, judged: Judged) -> pa.Table:
             "offset": pa.array(offset, pa.int64(), mask=offset == NULL),
             "value": pa.array(value, pa.int64(), mask=value == NULL),
             "time_ns": pa.array(time_ns, pa.int64(), mask=time_ns == NULL),
+            "invoke_ns": pa.array(begun_ns, pa.int64(), mask=begun_ns == NULL),
+            "complete_ns": pa.array(ended_ns, pa.int64(), mask=ended_ns == NULL),
         }
     )

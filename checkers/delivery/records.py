@@ -38,13 +38,15 @@ def place(partition: Ints, offset: Ints) -> Ints:
 
 class Written(NamedTuple):
     """The writes: how many began, and of those that were acknowledged (none, if producers do not
-    request it) the value, the partition, the offset (NULL: unknown) and the instant."""
+    request it) the value, the partition, the offset (NULL: unknown), the instant, and when they had
+    begun (NULL: unknown)."""
 
     attempted: int
     value: Ints
     partition: Ints
     offset: Ints
     time_ns: Ints
+    begun_ns: Ints
 
 
 class Log(NamedTuple):
@@ -128,13 +130,19 @@ def rows_of(run: Run) -> GroupRows:
 
 
 def _written(parts: Iterable[Writes], *, acknowledges: bool) -> Written:
-    attempted, kept = 0, []
+    began, kept = [], []
     for part in parts:
-        attempted += int(np.count_nonzero(part.mark == INVOKED))
+        begins = part.mark == INVOKED
+        began.append([part.value[begins], part.time_ns[begins]])
         ok = (part.mark == OK) & acknowledges
         columns = (part.value, part.partition, part.offset, part.time_ns)
         kept.append([column[ok] for column in columns])
-    return Written(attempted, *_joined(kept, 4))
+    value, partition, offset, time_ns = _joined(kept, 4)
+    begun, begun_ns = (np.append(each, NULL) for each in _joined(began, 2))
+    order = np.argsort(begun)
+    at = order[np.minimum(np.searchsorted(begun[order], value), len(order) - 1)]
+    begun_ns = np.where(begun[at] == value, begun_ns[at], NULL)
+    return Written(len(order) - 1, value, partition, offset, time_ns, begun_ns)
 
 
 def _log(facts: Facts, parts: Iterable[Reads]) -> Log:

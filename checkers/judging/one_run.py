@@ -159,7 +159,9 @@ def _removed(rundir: RunDir, examined: Examined) -> Document:
             return {}
     except Exception as error:  # whatever a plug-in raises, the verdict stands
         removed = Removed(records=(), why_not=(f"cannot be read: {error}",))
-    return {"removed": asdict(double_entry(rundir, removed, values))}
+    phantoms = lost_rows(examined.results.values(), {"phantoms"})
+    processed = [] if phantoms is None else phantoms["value"].to_pylist()
+    return {"removed": asdict(double_entry(rundir, removed, values, processed))}
 
 
 def _alarms(rundir: RunDir, examined: Examined) -> Document:

@@ -248,15 +248,18 @@ def chains_with(rundir: RunDir, value: int) -> list[Chain]:
 _LISTED_AT_MOST: Final = 100
 
 
-def double_entry(rundir: RunDir, removed: Removed, lost: Sequence[int]) -> DoubleEntry:
+def double_entry(
+    rundir: RunDir, removed: Removed, lost: Sequence[int], delivered: Sequence[int] = ()
+) -> DoubleEntry:
     """Of the records that were `removed` from nodes' logs during a run, of whose writes these are
-    `lost`: each acknowledged one is lost, or stands elsewhere in the final log. What is neither is
-    left over: the checker, the final read or the copies are wrong then. No verdict rests on it."""
+    `lost`, and others had been `delivered` before they were: each acknowledged one is lost, or
+    stands elsewhere in the final log. What is neither is left over: the checker, the final read or
+    the copies are wrong then. No verdict rests on it."""
     records = {record[2:] for record in removed.records}
     written = {each[-1] for each in records if each[-1] >= 0}
     acknowledged = _having(rundir.parts(rundir.history), written, ("type", "ok"))
     found = _having(rundir.parts(rundir.reads), written)
-    gone = written.intersection(lost)
+    gone = written.intersection(lost) | acknowledged.intersection(delivered) - found
     left = sorted(acknowledged - gone - found)
     return DoubleEntry(
         records=len(records),

@@ -18,13 +18,15 @@ READERS = ("first", "second")
 
 
 class Write(NamedTuple):
-    """A write that ended: its value, whether it was acknowledged, and where and when."""
+    """A write that ended: its value, whether it was acknowledged, and where and when; it began a
+    nanosecond before, or at `begun_ns`."""
 
     value: int
     partition: int
     acknowledged: bool = True
     offset: int | None = None
     time_ns: int = 0
+    begun_ns: int | None = None
 
 
 class Record(NamedTuple):
@@ -95,7 +97,7 @@ class Made:
                     each.partition,
                     offset=None if mark == INVOKED else each.offset,
                     due_ns=each.time_ns,
-                    at_ns=each.time_ns,
+                    at_ns=each.time_ns if mark != INVOKED else begun(each),
                 )
                 for each in self.writes_
                 for mark in (INVOKED, OK if each.acknowledged else INFO)
@@ -123,6 +125,10 @@ class Made:
     def things(self) -> Iterator[tuple[Texts, Ints]]:
         """Not asked for."""
         raise NotImplementedError
+
+
+def begun(write: Write) -> int:
+    return write.time_ns - 1 if write.begun_ns is None else write.begun_ns
 
 
 def deliveries(rows: Sequence[Delivery]) -> Deliveries:

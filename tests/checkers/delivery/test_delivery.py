@@ -146,14 +146,15 @@ def test_a_record_that_was_deleted_before_anybody_processed_it_is_not_skipped() 
 def test_an_acknowledged_record_that_is_gone_and_that_nobody_processed_is_lost() -> None:
     made = group(*everything())
     made.writes_ += [
-        Write(1_000, 0, offset=2),
+        Write(1_000, 0, offset=2, time_ns=9, begun_ns=7),
         Write(1_001, 0),
         Write(1_002, 0, acknowledged=False),
     ]
     assert found(made) == {"lost": 2}
     (finding, _) = judged(made).findings.to_pylist()
     assert finding == {
-        "run_id": "made", "kind": "lost", "partition": 0, "offset": 2, "value": 1_000, "time_ns": 0
+        "run_id": "made", "kind": "lost", "partition": 0, "offset": 2, "value": 1_000, "time_ns": 9,
+        "invoke_ns": 7, "complete_ns": 9,
     }  # fmt: skip
     made.readers = ("first",)
     assert found(made) == {}

@@ -15,9 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.history import ENDS, MEMBERS, OBSERVATIONS, READS
+from harness.history.explanations import lost_rows
 from harness.protocols import UNEXPLAINED, Explanation
 from targets.kafka import Kafka
 from targets.kafka.explain import CAUSES, explain
+from tests.checkers.delivery.hand_made import Made, Record, Write, whole_group
+from tests.checkers.delivery.test_delivery import judged
 
 ENDS_HERE = ("partition", "log_start_offset", "position", "complete")
 LOSSES = Path(__file__).parent / "losses"
@@ -102,6 +105,22 @@ def test_each_lost_write_of_a_real_run_has_its_cause(name: str, tmp_path: Path) 
     assert counted(found) == CASES[name]
     assert sorted(v for each in found for v in each.values) == sorted(case["lost"]["value"])
     assert set(CASES[name]) <= set(CAUSES)
+
+
+@pytest.mark.parametrize("name", ["unclean-4.4", "zookeeper-2.8", "acks1-4.4"])
+def test_what_a_group_did_not_get_has_the_same_causes(name: str, tmp_path: Path) -> None:
+    """Of a real run, had a group read its log: lost is what nobody processed."""
+    case = case_of(name)
+    columns = ("value", "partition", "offset", "complete_ns", "invoke_ns")
+    rows = [*zip(*(case["lost"][name] for name in columns), strict=True)]
+    writes = [Write(value, p, offset=o, time_ns=t, begun_ns=b) for value, p, o, t, b in rows]
+    made = Made(partitions=1 + max(p for _, p, *_ in rows), writes_=writes, did=whole_group())
+    lost = lost_rows([judged(made)])
+    assert lost is not None
+    assert counted(explain(folder_of(case, tmp_path), lost)) == CASES[name]
+
+    made.log = [Record(p, o, value) for value, p, o, *_ in rows]
+    assert lost_rows([judged(made)]).num_rows == 0
 
 
 def test_each_fact_of_a_log_names_the_line_that_states_it(tmp_path: Path) -> None:

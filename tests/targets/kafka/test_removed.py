@@ -140,6 +140,8 @@ def test_an_acknowledged_record_that_is_neither_is_left_over(tmp_path: Path) -> 
     found = double_entry(rundir, Removed(records=given(2)), [])
     assert (found.lost, found.left_over, found.left) == (0, 1, (2,))
     assert double_entry(rundir, Removed(records=()), [2]).lost_unseen == 1
+    delivered = double_entry(rundir, Removed(records=given(2)), [], [2, 3])
+    assert (delivered.lost, delivered.left_over, delivered.lost_unseen) == (1, 0, 0)
 
 
 def test_the_result_states_it_and_the_verdict_does_not_rest_on_it(tmp_path: Path) -> None:
