@@ -15,27 +15,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, NamedTuple
-
-import pyarrow as pa
+from typing import ClassVar, NamedTuple
 
 from harness.protocols import DOUBTS, CheckResult, Count, OneShard, PrimaryFinding, Run, Statement
+from harness.protocols.checkers import findings_table
 from harness.protocols.runs import INVOKED, OK, Operations
 
-FINDINGS: Final = pa.schema(
-    [
-        pa.field("run_id", pa.string(), nullable=False),
-        pa.field("kind", pa.string(), nullable=False),
-        pa.field("key", pa.string(), nullable=False),
-        *(
-            pa.field(name, pa.int64(), nullable=False)
-            for name in ("process", "from", "to", "other_process", "other_from", "other_to")
-        ),
-    ]
-)
-"""`kind` is `held_twice`; spans are indices of the history: from the answer to the acquire to the
-beginning of the last confirmation; of an acquire that was never confirmed, from its beginning to
-its answer."""
+
+class Found(NamedTuple):
+    """`kind` is `held_twice`; spans are indices of the history: from the answer to the acquire to
+    the beginning of the last confirmation; of an acquire that was never confirmed, from its
+    beginning to its answer."""
+
+    kind: str
+    key: str
+    process: int
+    from_: int
+    to: int
+    other_process: int
+    other_from: int
+    other_to: int
 
 
 class Span(NamedTuple):
@@ -84,20 +83,13 @@ class Locks(OneShard[Held]):
         return spans.held
 
     def judge(self, run: Run, held: Held) -> CheckResult:
-        found = [(key, *pair) for key, spans in sorted(held.spans.items()) for pair in twice(spans)]
-        rows = [
-            {
-                "run_id": run.facts.run_id,
-                "kind": "held_twice",
-                "key": key,
-                "process": one.process,
-                "from": one.begin,
-                "to": one.end,
-                "other_process": other.process,
-                "other_from": other.begin,
-                "other_to": other.end,
-            }
-            for key, one, other in found
+        found = [
+            Found(
+                *("held_twice", key, one.process, one.begin, one.end),
+                *(other.process, other.begin, other.end),
+            )
+            for key, spans in sorted(held.spans.items())
+            for one, other in twice(spans)
         ]
         sentence = f"times that two processes held one lock together: {len(found):,}"
         vacuous = Statement(DOUBTS.vacuous, "no process confirmed that it held a lock")
@@ -108,7 +100,7 @@ class Locks(OneShard[Held]):
                 "confirmed": held.confirmed,
                 "held_twice": len(found),
             },
-            findings=pa.Table.from_pylist(rows, schema=FINDINGS),
+            findings=findings_table(Found, found, run_id=run.facts.run_id),
             counter_examples=(Statement("held_twice", sentence),) if found else (),
             doubts=() if held.confirmed else (vacuous,),
             all_well=f"each of {held.acknowledged:,} locks taken had one holder at a time",

@@ -36,7 +36,7 @@ from harness.history.quorum import QuorumBatch, QuorumMember, QuorumState, quoru
 from harness.history.run_folder import RunDir
 from harness.models import MODELS
 from harness.protocols import DOUBTS, CheckResult, Count, OneShard, PrimaryFinding, Run, Statement
-from harness.protocols.checkers import counter_examples
+from harness.protocols.checkers import counter_examples, findings_table
 from harness.protocols.runs import INVOKED, OK
 
 _WRONG: Final = (
@@ -52,23 +52,11 @@ _WRONG: Final = (
         "leaders that stated a high watermark before their own epoch's first record was committed",
     ),
 )
-FINDINGS: Final = pa.schema(
-    [
-        pa.field("run_id", pa.string(), nullable=False),
-        pa.field("kind", pa.string(), nullable=False),
-        pa.field("epoch", pa.int64(), nullable=False),
-        pa.field("node", pa.string()),
-        pa.field("offset", pa.int64()),
-        pa.field("what", pa.string(), nullable=False),
-    ]
-)
-"""`kind` is a count above, `what` a sentence."""
-
 _COLUMNS: Final = ["time_ns", "answered_by", "controller", "controller_epoch"]
 
 
 class Found(NamedTuple):
-    """One violation."""
+    """One violation: `kind` is a count above, `what` a sentence."""
 
     kind: str
     epoch: int
@@ -171,10 +159,9 @@ class Quorum(OneShard[Left]):
             "cuts": sum(state.cut is not None for state in logged),
             **{each.name: sum(one.kind == each.name for one in found) for each in _WRONG},
         }
-        rows = [{"run_id": run.facts.run_id, **one._asdict()} for one in found]
         return CheckResult(
             counts=counts,
-            findings=pa.Table.from_pylist(rows, schema=FINDINGS),
+            findings=findings_table(Found, found, run_id=run.facts.run_id),
             counter_examples=tuple(
                 Statement(name, f"{sentence}; first: {_first(found, name)}")
                 for name, sentence in counter_examples(_WRONG, counts)

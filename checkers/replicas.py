@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from harness.protocols import (
     DOUBTS,
@@ -28,18 +27,18 @@ from harness.protocols import (
     Run,
     Statement,
 )
+from harness.protocols.checkers import findings_table
 from harness.protocols.runs import INVOKED, OK, Operations
 
 _ADD: Final = "add"
-FINDINGS: Final = pa.schema(
-    [
-        pa.field("run_id", pa.string(), nullable=False),
-        pa.field("kind", pa.string(), nullable=False),
-        pa.field("value", pa.int64(), nullable=False),
-        pa.field("node", pa.string(), nullable=False),
-    ]
-)
-"""`kind` is `missing_on_a_node`: an element that this node lacks and another has."""
+
+
+class Found(NamedTuple):
+    """`kind` is `missing_on_a_node`: an element that this node lacks and another has."""
+
+    kind: str
+    value: int
+    node: str
 
 
 @dataclass
@@ -100,6 +99,7 @@ class Replicas(OneShard[Ended]):
     def judge(self, run: Run, ended: Ended) -> CheckResult:
         missing = ended.missing
         values = {value for _, value in missing}
+        rows = [Found("missing_on_a_node", value, node) for node, value in missing]
         return CheckResult(
             counts={
                 "attempted": ended.attempted,
@@ -107,7 +107,7 @@ class Replicas(OneShard[Ended]):
                 "nodes_read": len(ended.by_node),
                 "missing_on_a_node": len(values),
             },
-            findings=_findings(run.facts.run_id, missing),
+            findings=findings_table(Found, rows, run_id=run.facts.run_id),
             counter_examples=_counter_examples(missing),
             doubts=_doubts(run.facts, ended),
             all_well=f"all {len(ended.by_node)} nodes have the same elements",
@@ -149,11 +149,3 @@ def _doubts(facts: Facts, ended: Ended) -> tuple[Statement, ...]:
         read = f"final reads were served by {served} of {nodes} nodes that hold the set"
         return (Statement(DOUBTS.incomplete, read),)
     return ()
-
-
-def _findings(run_id: str, missing: Sequence[tuple[str, int]]) -> pa.Table:
-    rows = [
-        {"run_id": run_id, "kind": "missing_on_a_node", "value": value, "node": node}
-        for node, value in missing
-    ]
-    return pa.Table.from_pylist(rows, schema=FINDINGS)

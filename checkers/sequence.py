@@ -9,26 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from harness.protocols import DOUBTS, CheckResult, Count, OneShard, PrimaryFinding, Run, Statement
-from harness.protocols.checkers import counter_examples
+from harness.protocols.checkers import counter_examples, findings_table
 from harness.protocols.runs import INVOKED, NULL, OK, Ints, Operations
 
-FINDINGS: Final = pa.schema(
-    [
-        pa.field("run_id", pa.string(), nullable=False),
-        pa.field("kind", pa.string(), nullable=False),
-        pa.field("value", pa.int64(), nullable=False),
-        pa.field("number", pa.int64(), nullable=False),
-        pa.field("number_before", pa.int64()),
-    ]
-)
-"""`kind`: `duplicated`, the number was handed out before; `inverted`, a request that was answered
-before this one began had got the larger `number_before`."""
+
+class Found(NamedTuple):
+    """`kind`: `duplicated`, the number was handed out before; `inverted`, a request that was
+    answered before this one began had got the larger `number_before`."""
+
+    kind: str
+    value: int
+    number: int
+    number_before: int | None = None
 
 
 @dataclass
@@ -72,18 +69,16 @@ class Sequence(OneShard[Numbers]):
 
     def judge(self, run: Run, numbers: Numbers) -> CheckResult:
         found = [*_duplicated(numbers), *_inverted(numbers)]
-        kinds = [row[0] for row in found]
+        kinds = [each.kind for each in found]
         counts = {
             "attempted": numbers.attempted,
             "acknowledged": len(numbers.rows) + numbers.unnumbered,
             "duplicated": kinds.count("duplicated"),
             "inverted": kinds.count("inverted"),
         }
-        names = ("kind", "value", "number", "number_before")
-        rows = [{"run_id": run.facts.run_id, **dict(zip(names, row, strict=True))} for row in found]
         return CheckResult(
             counts=counts,
-            findings=pa.Table.from_pylist(rows, schema=FINDINGS),
+            findings=findings_table(Found, found, run_id=run.facts.run_id),
             counter_examples=counter_examples(self.counts[2:], counts),
             doubts=tuple(_doubts(numbers)),
             all_well=f"all {len(numbers.rows):,} numbers are unique and in order",
@@ -102,15 +97,12 @@ def _take(numbers: Numbers, begun: dict[int, int], part: Operations) -> None:
             numbers.rows.append((begun.pop(process, place), place, value, number))
 
 
-Found = tuple[str, int, int, int | None]
-
-
 def _duplicated(numbers: Numbers) -> list[Found]:
     seen: set[int] = set()
     found: list[Found] = []
     for _, _, value, number in numbers.rows:
         if number in seen:
-            found.append(("duplicated", value, number, None))
+            found.append(Found("duplicated", value, number))
         seen.add(number)
     return found
 
@@ -124,7 +116,8 @@ def _inverted(numbers: Numbers) -> list[Found]:
     earlier = np.searchsorted(answered, began) - 1
     before = np.where(earlier >= 0, largest[earlier], NULL)
     chosen = np.flatnonzero(before > number)
-    return [("inverted", int(value[i]), int(number[i]), int(before[i])) for i in chosen.tolist()]
+    columns = (value, number, before)
+    return [Found("inverted", *(int(each[i]) for each in columns)) for i in chosen.tolist()]
 
 
 def _doubts(numbers: Numbers) -> Iterator[Statement]:

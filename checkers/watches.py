@@ -32,10 +32,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from harness.protocols import DOUBTS, CheckResult, Count, OneShard, PrimaryFinding, Run, Statement
-from harness.protocols.checkers import counter_examples
+from harness.protocols.checkers import counter_examples, findings_table
 from harness.protocols.runs import FAIL, INVOKED, NULL, OK, Operations
 
 _WRONG: Final = (
@@ -52,18 +51,20 @@ _WRONG: Final = (
     Count("unexpected", "unexpected", "reads of values that nobody had written to the key"),
     Count("failed_found", "failed, found", "reads of values whose write had failed"),
 )
-FINDINGS: Final = pa.schema(
-    [
-        pa.field("run_id", pa.string(), nullable=False),
-        pa.field("kind", pa.string(), nullable=False),
-        pa.field("process", pa.int64(), nullable=False),
-        pa.field("key", pa.string(), nullable=False),
-        *(pa.field(name, pa.int64()) for name in ("index", "value", "place", "place_before")),
-    ]
-)
-"""`kind` is a count above; `index` the row of the watch in the history (or of the write that
-disagrees with another write), `value` and `place` the write that it read, `place_before` that of
-the watch or write before, or of the other client's answer."""
+
+
+class Found(NamedTuple):
+    """`kind` is a count above; `index_` the row of the watch in the history (or of the write that
+    disagrees with another write), `value` and `place` the write that it read, `place_before` that
+    of the watch or write before, or of the other client's answer."""
+
+    kind: str
+    process: int
+    key: str
+    index_: int | None
+    value: int | None
+    place: int | None
+    place_before: int | None
 
 
 class Answer(NamedTuple):
@@ -134,21 +135,15 @@ class Watches(OneShard[Seen]):
             **{each.name: kinds.count(each.name) for each in _WRONG},
         }
         rows = [
-            {
-                "run_id": run.facts.run_id,
-                "kind": kind,
-                "process": watch.process,
-                "key": watch.key,
-                "index": watch.row,
-                "value": None if watch.value == NULL else watch.value,
-                "place": None if watch.place == NULL else watch.place,
-                "place_before": before,
-            }
+            Found(
+                *(kind, watch.process, watch.key, watch.row),
+                *(_known(watch.value), _known(watch.place), before),
+            )
             for kind, watch, before in found
         ]
         return CheckResult(
             counts=counts,
-            findings=pa.Table.from_pylist(rows, schema=FINDINGS),
+            findings=findings_table(Found, rows, run_id=run.facts.run_id),
             counter_examples=counter_examples(_WRONG, counts),
             doubts=_doubts(counts),
             all_well=f"all {counts['notified']:,} notifications came before the changes were read",
@@ -183,6 +178,10 @@ def _take(seen: Seen, wrote: dict[tuple[int, str, int], int], part: Operations) 
 def _session(answer: Sequence[int], before: int) -> int:
     """The session at the end of an answer; NULL of a run of an earlier version, which had none."""
     return answer[before] if len(answer) > before else NULL
+
+
+def _known(number: int) -> int | None:
+    return None if number == NULL else number
 
 
 Anomaly = tuple[str, Answer, int | None]

@@ -31,27 +31,27 @@ from checkers.loss.numbering import numbered
 from checkers.loss.readers import Readers, confirmed
 from harness.models import LOG
 from harness.protocols import DOUBTS, CheckResult, Count, OneShard, PrimaryFinding, Run, Statement
-from harness.protocols.checkers import counted
+from harness.protocols.checkers import counted, findings_table
 from harness.protocols.runs import INVOKED, NULL, OK, Bools, Facts, Ints, Reads
 
-FINDINGS: Final = pa.schema(
-    [
-        pa.field("run_id", pa.string(), nullable=False),
-        pa.field("kind", pa.string(), nullable=False),
-        pa.field("partition", pa.int64(), nullable=False),
-        pa.field("producer", pa.int64(), nullable=False),
-        pa.field("value", pa.int64(), nullable=False),
-        pa.field("offset", pa.int64(), nullable=False),
-        pa.field("value_sent_later", pa.int64(), nullable=False),
-        pa.field("offset_of_later", pa.int64(), nullable=False),
-    ]
-)
 _FINDINGS_MOST: Final = 1000
 _UNREAD: Final = 2**63 - 1
 _CRASHES: Final = "client"
 """The nemesis whose faults make processes change their producer."""
 
 SWAPPED: Final = "{n} acknowledged [record stands|records stand] behind one that was sent later"
+
+
+class Found(NamedTuple):
+    """A record, and the one that is furthest ahead of those that were sent later."""
+
+    kind: str
+    partition: int
+    producer: int
+    value: int
+    offset: int
+    value_sent_later: int
+    offset_of_later: int
 
 
 class Sent(NamedTuple):
@@ -252,16 +252,8 @@ def _findings(run_id: str, sent: Sent) -> pa.Table:
     placed = _placed(sent) if len(sent.position) else sent.position
     for at in np.flatnonzero(swapped(sent))[:_FINDINGS_MOST].tolist():
         later = at + 1 + int(np.argmin(placed[at + 1 :]))
-        rows.append(
-            {
-                "run_id": run_id,
-                "kind": "swapped",
-                "partition": int(sent.partition[at]),
-                "producer": int(sent.producer[at]),
-                "value": int(sent.value[at]),
-                "offset": int(sent.position[at]),
-                "value_sent_later": int(sent.value[later]),
-                "offset_of_later": int(sent.position[later]),
-            }
-        )
-    return pa.Table.from_pylist(rows, schema=FINDINGS)
+        own = (sent.partition, sent.producer, sent.value, sent.position)
+        others = (sent.value, sent.position)
+        numbers = [*(int(each[at]) for each in own), *(int(each[later]) for each in others)]
+        rows.append(Found("swapped", *numbers))
+    return findings_table(Found, rows, run_id=run_id)

@@ -12,15 +12,15 @@ class Model:
 
     functions   the names that an operation's `f` may have
     writes      those that change the system: an `ok` acknowledges one
-    final_read  whether a run ends with everything that the system holds being read back
     check       the checker that judges a run whose plan names none
+    final_read  whether a run ends with everything that the system holds being read back
     """
 
     name: str
     functions: frozenset[str]
     writes: frozenset[str]
-    final_read: bool
     check: str
+    final_read: bool = False
 
 
 APPEND: Final = "append"
@@ -42,7 +42,6 @@ REGISTER: Final = Model(
     name="register",
     functions=frozenset({"read", "write", "cas", "delete"}),
     writes=frozenset({"write", "cas", "delete"}),
-    final_read=False,
     check="register",
 )
 """One value a key: `read` returns it in `result`, `write` sets `value`, `cas` sets `value` where
@@ -53,7 +52,6 @@ SET: Final = Model(
     name="set",
     functions=frozenset({"add", "read"}),
     writes=frozenset({"add"}),
-    final_read=False,
     check="set",
 )
 """`add` puts a unique `value` into one set, `read` returns all of it in `result`, as a tuple (the
@@ -63,7 +61,6 @@ QUEUE: Final = Model(
     name="queue",
     functions=frozenset({"enqueue", "dequeue", "drain"}),
     writes=frozenset({"enqueue"}),
-    final_read=False,
     check="queue",
 )
 """`enqueue` puts a unique `value` into one queue. `dequeue` takes one element out of it (`result`;
@@ -75,7 +72,6 @@ WATCH: Final = Model(
     name="watch",
     functions=frozenset({"write", "watch"}),
     writes=frozenset({"write"}),
-    final_read=False,
     check="watches",
 )
 """`write` sets the `value` of a key. `watch` reads a key and requests to be notified of its next
@@ -89,7 +85,6 @@ SEQUENCE: Final = Model(
     name="sequence",
     functions=frozenset({"next"}),
     writes=frozenset({"next"}),
-    final_read=False,
     check="sequence",
 )
 """`next` stores a unique `value` and is answered the number that the system gave it: `offset`."""
@@ -98,7 +93,6 @@ LOCK: Final = Model(
     name="lock",
     functions=frozenset({"acquire", "confirm", "release"}),
     writes=frozenset({"acquire", "release"}),
-    final_read=False,
     check="locks",
 )
 """`acquire` takes the lock `key`, or fails because it is held; `confirm` asks whether this process
@@ -113,7 +107,6 @@ TRANSACTION: Final = Model(
         }
     ),
     writes=frozenset({"txn", "send"}),
-    final_read=False,
     check="kafka",
 )
 """`txn` is a transaction of micro-operations that send values to logs and poll what the logs hold;
@@ -126,7 +119,6 @@ LIST_APPEND: Final = Model(
     name="list-append",
     functions=frozenset({"txn"}),
     writes=frozenset({"txn"}),
-    final_read=False,
     check="list-append",
 )
 """`txn` is a transaction of appends of unique values to lists, and of reads of whole lists, in
@@ -136,7 +128,6 @@ RW_REGISTER: Final = Model(
     name="rw-register",
     functions=frozenset({"txn"}),
     writes=frozenset({"txn"}),
-    final_read=False,
     check="rw-register",
 )
 """The same of registers: each write to one has a value that no other write to it has."""

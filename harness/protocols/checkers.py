@@ -14,6 +14,8 @@ from typing import (
     NamedTuple,
     Protocol,
     TypeVar,
+    get_args,
+    get_type_hints,
     runtime_checkable,
 )
 
@@ -162,6 +164,22 @@ def counter_examples(
             share = f" of {whole:,} ({percent(number / whole)})" if whole else ""
             found.append(Statement(each.name, f"{each.meaning}: {number:,}{share}"))
     return tuple(found)
+
+
+def findings_table(row: type[Any], rows: Iterable[Any], *, run_id: str) -> pa.Table:
+    """Findings as a table: `run_id`, then a column for each field of the NamedTuple `row`, the
+    first of which is `kind`: int or str, null only where its type has None. Of a field's name a
+    last underscore is left out."""
+    import pyarrow as pa
+
+    columns = [pa.field("run_id", pa.string(), nullable=False)]
+    for name, of in get_type_hints(row).items():
+        types = get_args(of) or (of,)
+        column = pa.int64() if int in types else pa.string()
+        columns.append(pa.field(name.removesuffix("_"), column, nullable=type(None) in types))
+    schema = pa.schema(columns)
+    found = [dict(zip(schema.names, (run_id, *each), strict=True)) for each in rows]
+    return pa.Table.from_pylist(found, schema=schema)
 
 
 def rates(attempted: int, acknowledged: int, lost: int, found: int) -> dict[str, float | None]:
