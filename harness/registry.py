@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.errors import PlanError, nearest
-from harness.wrong_values import dotted, first_of, remedy, what_of
+from harness.wrong_values import dotted, first_of, what_of
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -340,6 +340,5 @@ def make(kind: str, name: str, options: Mapping[str, Any], *, key: str, file: st
     except ValidationError as error:
         findings = first_of(error.errors(include_url=False))
         at = ".".join(filter(None, (place, dotted(findings[0]["loc"]))))
-        raise PlanError(
-            what_of(findings), file=file or None, key=at or None, hint=remedy(findings)
-        ) from error
+        what, hint = what_of(findings)
+        raise PlanError(what, file=file or None, key=at or None, hint=hint) from error

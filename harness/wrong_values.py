@@ -4,9 +4,8 @@ classes, but plans and documents are TOML and JSON.
 
     by_value  the findings about each wrong value: of a key that takes several forms, pydantic
               reports each form that the value does not have
-    what_of   what is wrong
-    remedy    what would be right
-    expected  the same for a file that programs write
+    what_of   what is wrong, and what would be right
+    expected  what would be right in a file that programs write
     explain   the findings about a document, as errors; the words for keys and tables need its model
 
 pydantic takes long to import, and the command line needs these words without it.
@@ -104,30 +103,20 @@ def by_value(findings: Sequence[Finding]) -> list[list[Finding]]:
     return [_of_its_form(each) for each in found.values()]
 
 
-def what_of(findings: Sequence[Finding]) -> str:
-    """What is wrong with a value, a predicate or a sentence."""
+def what_of(findings: Sequence[Finding]) -> tuple[str, str | None]:
+    """What is wrong with a value, a predicate or a sentence; and what would be right, `None` where
+    that is said already."""
     first = findings[0]
     if first["type"] == _MISSING:
-        return "is missing"
+        return "is missing", "add it"
     if first["type"] in _UNKNOWN:
-        return "unknown key"
+        return "unknown key", "remove it"
     if first["type"] in _RAISED:
-        return str(first["ctx"]["error"])
-    return f"{shown(first['input'])} is not allowed here"
-
-
-def remedy(findings: Sequence[Finding]) -> str | None:
-    """What would be right; `None` where `what_of` says it."""
-    first = findings[0]
-    if first["type"] == _MISSING:
-        return "add it"
-    if first["type"] in _UNKNOWN:
-        return "remove it"
-    if first["type"] in _RAISED:
-        return None
+        return str(first["ctx"]["error"]), None
+    what = f"{shown(first['input'])} is not allowed here"
     if first["type"] == "string_pattern_mismatch":
-        return f"it must match {first['ctx']['pattern']}"
-    return f"use {_wanted(findings)}"
+        return what, f"it must match {first['ctx']['pattern']}"
+    return what, f"use {_wanted(findings)}"
 
 
 def expected(findings: Sequence[Finding]) -> str:
@@ -265,7 +254,7 @@ def _sentence(
         named = isinstance(given, str) and field is not None and field.annotation is str
         with_key = f" with the key {first} = {shown(given)}" if named else ""
         return f"{shown(given)} is not a table", f"write [{header}]{with_key}"
-    return what_of(findings), remedy(findings)
+    return what_of(findings)
 
 
 def _keys(model: type[BaseModel], loc: Loc) -> list[str]:

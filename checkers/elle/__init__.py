@@ -31,7 +31,7 @@ from harness.protocols import (
     Run,
     Statement,
 )
-from harness.protocols.checkers import counter_examples
+from harness.protocols.checkers import counter_examples, findings_table
 from harness.protocols.runs import FAIL, OK
 
 
@@ -280,29 +280,27 @@ class _Page:
 
     def table(self, found: Sequence[Found], run_id: str) -> pa.Table:
         """The first anomalies of each kind without a cycle."""
-        ops, rows = self._history.ops, list[dict[str, Any]]()
-        for each in found:
-            for key, value, op, other in zip(*(c[:_TABLE].tolist() for c in each[1:]), strict=True):
-                rows.append(
-                    {
-                        "run_id": run_id,
-                        "kind": each.kind,
-                        "key": self._text(int(self._history.keys[key])),
-                        "value": None if value == NULL else self._text(value),
-                        "process": int(ops.process[op]),
-                        "row": int(ops.place[op]),
-                        "other": None if other == ABSENT else int(ops.place[other]),
-                    }
-                )
-        return pa.Table.from_pylist(rows, _FINDINGS)
+        ops, keys = self._history.ops, self._history.keys
+        rows = [
+            _Row(
+                *(each.kind, self._text(int(keys[key]))),
+                None if value == NULL else self._text(value),
+                *(int(ops.process[op]), int(ops.place[op])),
+                None if other == ABSENT else int(ops.place[other]),
+            )
+            for each in found
+            for key, value, op, other in zip(*(c[:_TABLE].tolist() for c in each[1:]), strict=True)
+        ]
+        return findings_table(_Row, rows, run_id=run_id)
 
 
-_FINDINGS: Final = pa.schema(
-    [
-        *((name, pa.string()) for name in ("run_id", "kind", "key", "value")),
-        *((name, pa.int64()) for name in ("process", "row", "other")),
-    ]
-)
+class _Row(NamedTuple):
+    kind: str | None
+    key: str | None
+    value: str | None
+    process: int | None
+    row: int | None
+    other: int | None
 
 
 @dataclass(frozen=True)
