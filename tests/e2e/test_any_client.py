@@ -17,71 +17,33 @@ import pytest
 
 from harness.machine.client_processes import client_processes
 from harness.plan import load_plan
-from tests.fixtures.machine import clean
+from tests.fixtures.machine import ROOT, clean, result_of, started
 
-ROOT = Path(__file__).parents[2]
 PLANS = sorted((ROOT / "plans/clients").glob("*.toml"))
 EXAMPLES = ROOT / "docs/examples/clients"
 HONEST, LIAR = (
     f"{sys.executable} {EXAMPLES / name}" for name in ("kafka_python_client.py", "liar.py")
 )
 SHORT = (
-    *("--set", "workload.duration_s=16"),
-    *("--set", "faults.0.at_s=2"),
-    *("--set", "faults.0.for_s=2"),
-    *("--set", "faults.1.at_s=6"),
-    *("--set", "faults.1.for_s=5"),
-    *("--set", 'workload.producer."delivery.timeout.ms"=2500'),
-    *("--set", 'workload.producer."request.timeout.ms"=1000'),
-    *("--set", 'workload.producer."max.block.ms"=1000'),
+    *("workload.duration_s=16", "faults.0.at_s=2", "faults.0.for_s=2"),
+    *("faults.1.at_s=6", "faults.1.for_s=5"),
+    'workload.producer."delivery.timeout.ms"=2500',
+    'workload.producer."request.timeout.ms"=1000',
+    'workload.producer."max.block.ms"=1000',
 )
+LOSE = ROOT / "plans/clients/lose.toml"
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 
 
-def command(plan: Path, client: str, out: Path, *more: str) -> list[str]:
-    run = [sys.executable, "-m", "ackloss", "run", str(plan), "--client", client]
-    return [*run, "--json", "--out", str(out), *more]
-
-
-def result(plan: Path, client: str, out: Path, *more: str) -> dict[str, Any]:
-    """The result document of a run."""
-    done = subprocess.run(
-        command(plan, client, out, *more),
-        cwd=ROOT,
-        start_new_session=True,
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    assert "Traceback" not in done.stderr
-    document: dict[str, Any] = json.loads(done.stdout)
-    assert "error" not in document, document
-    return document
-
-
-@pytest.mark.full
-def test_an_honest_client_is_valid_under_safe_settings(tmp_path: Path) -> None:
-    reported = result(ROOT / "plans/clients/lose.toml", HONEST, tmp_path, *SHORT)
-    assert (reported["verdict"], reported["counts"]["lost"]) == ("valid", 0), reported["reason"]
-    assert all(fault["proven"] for fault in reported["faults"])
-    assert reported["clients"]["software"].startswith("kafka-python ")
-    assert reported["clients"]["incidents"] == []
-    (folder,) = tmp_path.iterdir()
-    run = json.loads((folder / "run.json").read_text())
-    assert run["versions"]["client"] == reported["clients"]["software"]
-    assert run["settings"]["effective"]["producer"]["acks"] == "all"
-    assert any("nothing reads them back" in warning for warning in run["warnings"])
-    assert {path.name for path in (folder / "clients").iterdir()} == {
-        f"client-{number}.log" for number in (1, 2, 3)
-    }
-    assert not client_processes(reported["run_id"])
+def result(plan: Path, client: str, out: Path, *sets: str) -> dict[str, Any]:
+    """The result of a run with a client."""
+    return result_of(plan, out, *sets, words=("--client", client))
 
 
 @pytest.mark.full
 def test_a_client_that_acknowledges_before_it_sends_is_found(tmp_path: Path) -> None:
-    reported = result(ROOT / "plans/clients/lose.toml", LIAR, tmp_path, *SHORT)
+    reported = result(LOSE, LIAR, tmp_path, *SHORT)
     assert reported["verdict"] == "invalid", reported["reason"]
     assert reported["counts"]["lost"] > 0
     assert "lost" in reported["counter_examples"]
@@ -107,13 +69,8 @@ def test_a_client_that_numbers_writes_alike_is_found(
 
 
 ZOOKEEPER = (
-    *("--set", "workload.client=exec"),
-    *("--set", "workload.clients=3"),
-    *("--set", "workload.processes=60"),
-    *("--set", "workload.duration_s=9"),
-    *("--set", "ensemble.servers=1"),
-    *("--set", 'checks=["set"]'),
-    *("--set", "faults.0.for_s=2"),
+    *("workload.client=exec", "workload.clients=3", "workload.processes=60"),
+    *("workload.duration_s=9", "ensemble.servers=1", 'checks=["set"]', "faults.0.for_s=2"),
 )
 
 
@@ -195,8 +152,7 @@ def test_a_client_that_breaks_the_protocol_is_reported(tmp_path: Path) -> None:
         'print("WARN connection lost", flush=True)\n'
         "sys.stdin.read()\n"
     )
-    plan = ROOT / "plans/clients/lose.toml"
-    reported = result(plan, f"{sys.executable} {babbler}", tmp_path / "runs", *SHORT)
+    reported = result(LOSE, f"{sys.executable} {babbler}", tmp_path / "runs", *SHORT)
     assert reported["verdict"] == "invalid"
     assert "lies" in reported["counter_examples"]
     assert reported["clients"]["lies"] == 3
@@ -207,13 +163,7 @@ def test_a_client_that_breaks_the_protocol_is_reported(tmp_path: Path) -> None:
 @pytest.mark.full
 @pytest.mark.usefixtures("own_state")
 def test_nothing_is_left_of_clients_when_the_harness_is_killed(tmp_path: Path) -> None:
-    harness = subprocess.Popen(
-        command(ROOT / "plans/clients/lose.toml", HONEST, tmp_path, *SHORT),
-        cwd=ROOT,
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    harness = started(tmp_path, str(LOSE), *SHORT, words=("--client", HONEST))
     try:
         deadline = time.monotonic() + 120
         while not (run := next(tmp_path.glob("*/history/part-*"), None)):
@@ -229,6 +179,7 @@ def test_nothing_is_left_of_clients_when_the_harness_is_killed(tmp_path: Path) -
     while client_processes(run_id) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not client_processes(run_id)
+    harness.communicate()
     assert any(run_id in name for name in clean()["removed"])
 
 
@@ -238,6 +189,19 @@ def test_the_python_example_has_the_verdict_that_a_plan_expects(path: Path, tmp_
     reported = result(path, HONEST, tmp_path)
     assert reported["verdict"] == load_plan(path).expect, reported["reason"]
     assert all(fault["proven"] for fault in reported["faults"])
+    assert reported["clients"]["software"].startswith("kafka-python ")
+    assert reported["clients"]["incidents"] == []
+    assert not client_processes(reported["run_id"])
+    if path == LOSE:
+        assert reported["counts"]["lost"] == 0
+        (folder,) = tmp_path.iterdir()
+        run = json.loads((folder / "run.json").read_text())
+        assert run["versions"]["client"] == reported["clients"]["software"]
+        assert run["settings"]["effective"]["producer"]["acks"] == "all"
+        assert any("nothing reads them back" in warning for warning in run["warnings"])
+        assert {path.name for path in (folder / "clients").iterdir()} == {
+            f"client-{number}.log" for number in (1, 2, 3)
+        }
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)

@@ -224,7 +224,8 @@ def test_a_client_of_the_users_is_judged_on_a_project_of_theirs(
 ) -> None:
     """By the plan that judges them anywhere; the liar acknowledges what it has not sent."""
     plan = (ROOT / "plans/clients/lose.toml").read_text()
-    words = ["--client", f"{sys.executable} {ROOT / 'docs/examples/clients' / client}", *SHORT]
+    words = ["--client", f"{sys.executable} {ROOT / 'docs/examples/clients' / client}"]
+    words += [word for change in SHORT for word in ("--set", change)]
     ended, printed = run(tmp_path, plan, theirs.file(), *words)
     judged = written(tmp_path, "result.json")
     assert (ended, judged["verdict"]) == (code, "invalid" if code else "valid"), printed

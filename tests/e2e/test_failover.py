@@ -3,36 +3,17 @@ refused."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.fixtures.machine import ran
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.full]
 
 
-def ran(out: Path, *sets: str) -> tuple[int, dict[str, Any]]:
-    """The exit code of the plan with these changes, and its JSON."""
-    words = [word for each in sets for word in ("--set", each)]
-    done = subprocess.run(
-        [sys.executable, "-m", "ackloss", "run", "failover", "--json", "--out", str(out), *words],
-        cwd=ROOT,
-        start_new_session=True,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    return done.returncode, json.loads(done.stdout)
-
-
 def test_each_fault_is_measured_over_all_partitions(tmp_path: Path) -> None:
-    code, result = ran(tmp_path, "target.ballast_partitions=190")
+    code, result = ran("failover", tmp_path, "target.ballast_partitions=190")
     assert (code, result["verdict"]) == (0, "valid"), result["reason"]
     check = next(each for each in result["checks"] if each["name"] == "failover")
     stop, crash = check["details"]["failover"]
@@ -45,7 +26,7 @@ def test_each_fault_is_measured_over_all_partitions(tmp_path: Path) -> None:
 
 
 def test_more_partitions_than_brokers_may_open_files_for_are_refused(tmp_path: Path) -> None:
-    code, document = ran(tmp_path, "target.ballast_partitions=200000")
+    code, document = ran("failover", tmp_path, "target.ballast_partitions=200000")
     assert code == 4
     error = document["error"]
     assert error["key"] == "target.ballast_partitions"

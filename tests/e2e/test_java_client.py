@@ -4,16 +4,14 @@ node of the client is killed during the run."""
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from targets.kafka.versions import DEFAULT_VERSION
+from tests.fixtures.machine import ROOT, result_of
 
-ROOT = Path(__file__).parents[2]
 PLAN = "plans/java-unclean.toml"
 SAFE = [
     "topic.settings.'unclean.leader.election.enable'=false",
@@ -26,19 +24,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 
 def run(out: Path, plan: Path | str, *changes: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The result, and run.json."""
-    sets = [part for change in changes for part in ("--set", change)]
-    done = subprocess.run(
-        [sys.executable, "-m", "ackloss", "run", str(plan), "--json", "--out", str(out), *sets],
-        cwd=ROOT,
-        start_new_session=True,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.stdout, done.stderr
-    result = json.loads(done.stdout)
-    assert "error" not in result, done.stderr
+    result = result_of(plan, out, *changes)
     (folder,) = out.iterdir()
     assert "ackloss-1.1" in (folder / "nodes" / "k1" / "server.log").read_text()
     return result, json.loads((folder / "run.json").read_text())

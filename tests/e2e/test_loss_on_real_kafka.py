@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,8 +17,9 @@ from targets.kafka import images
 from targets.kafka.plan import KafkaTargetPlan
 from targets.kafka.versions import DEFAULT_VERSION
 from tests.fixtures.budget import full_of
+from tests.fixtures.command_line import ackloss
+from tests.fixtures.machine import ROOT, ran
 
-ROOT = Path(__file__).parents[2]
 SHORT = ("workload.duration_s=19", "faults.1.within_s=8", "faults.2.within_s=7")
 """With time for replicas that leave the ISR late, on a busy machine after 5 s, and for an election
 that comes late: where faults or the load end before it, nothing is lost."""
@@ -32,27 +31,6 @@ SAFE = (
 )
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker]
-
-
-def ackloss(*args: str, timeout_s: float = 240) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ackloss", *args],
-        cwd=ROOT,
-        start_new_session=True,
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
-
-
-def run(plan: Path | str, out: Path, *changes: str) -> tuple[int, dict[str, Any]]:
-    sets = [part for change in changes for part in ("--set", change)]
-    done = ackloss("run", str(plan), "--json", "--out", str(out), *sets)
-    assert done.stdout, done.stderr
-    document = json.loads(done.stdout)
-    assert "error" not in document, done.stderr
-    return done.returncode, document
 
 
 def docker(*args: str) -> str:
@@ -72,7 +50,8 @@ def leftovers(run_id: str) -> str:
 def test_unclean_election_loses_acknowledged_writes(
     plan: str, changes: Sequence[str], tmp_path: Path
 ) -> None:
-    exit_code, result = run(f"plans/{plan}.toml", tmp_path, *changes)
+    exit_code, result = ran(f"plans/{plan}.toml", tmp_path, *changes)
+    assert "error" not in result, result
     counts = result["counts"]
     assert (exit_code, result["verdict"]) == (1, "invalid"), result["reason"]
     assert counts["lost"] > 100
@@ -100,8 +79,8 @@ def test_unclean_election_loses_acknowledged_writes(
 
     (folder,) = tmp_path.iterdir()
     assert {reads.name for reads in folder.iterdir()} >= {"run.json", "report.html", "faults.jsonl"}
-    again = ackloss("check", str(folder), "--json")
-    assert again.returncode == 1
+    again = ackloss("check", folder, "--json")
+    assert again.exit_code == 1
     assert json.loads(again.stdout)["counts"] == counts
     assert leftovers(folder.name) == ""
 
@@ -125,7 +104,7 @@ def test_safe_settings_lose_nothing_under_the_same_faults(
         .replace("producer = {", 'producer = { "max.in.flight" = 1, "batch.num.messages" = 4,')
     )
     try:
-        exit_code, result = run(plan, tmp_path / "runs", *changes)
+        exit_code, result = ran(plan, tmp_path / "runs", *changes)
     finally:
         docker("rmi", image)
     assert (exit_code, result["verdict"]) == (0, "valid"), result["reason"]

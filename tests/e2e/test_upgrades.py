@@ -3,37 +3,27 @@ itself what it runs."""
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.e2e.test_loss_on_real_kafka import ackloss, leftovers
+from tests.e2e.test_loss_on_real_kafka import leftovers
+from tests.fixtures.machine import clean, result_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 
 ROLL = "plans/upgrades/kraft-rolling.toml"
 
 
-def run(plan: str, out: Path, *sets: str) -> dict[str, Any]:
-    changes = [part for change in sets for part in ("--set", change)]
-    done = ackloss("run", plan, "--json", "--out", str(out), *changes, timeout_s=600)
-    assert done.stdout, done.stderr
-    document: dict[str, Any] = json.loads(done.stdout)
-    assert "error" not in document, done.stderr
-    return document
-
-
 def test_a_node_is_upgraded_and_nothing_is_lost(tmp_path: Path) -> None:
     """The only node, which is broker and controller, from 3.9 to the newest. It may still be
     stopping when the load ends."""
     one = ["target.brokers=1", "target.controllers=1", "topic.replication_factor=1"]
-    result = run(ROLL, tmp_path, "workload.duration_s=10", "topic.settings={}", *one)
+    result = result_of(ROLL, tmp_path, "workload.duration_s=10", "topic.settings={}", *one)
     (fault,) = result["faults"]
     assert (result["verdict"], result["counts"]["lost"]) == ("valid", 0), result["reason"]
     report = "b1: reports Kafka 4.4.0, metadata.version 21 (before: reports Kafka 3.9.2"
@@ -50,7 +40,7 @@ def test_a_node_is_upgraded_and_nothing_is_lost(tmp_path: Path) -> None:
 def test_a_roll_loses_nothing(plan: str, tmp_path: Path) -> None:
     """Writes, what a group consumes, and transactions; the path leads through four versions, with
     faults in its midst."""
-    result = run(f"plans/upgrades/{plan}.toml", tmp_path)
+    result = result_of(f"plans/upgrades/{plan}.toml", tmp_path)
     assert result["verdict"] == "valid", result["reason"]
     assert not any(
         result["counts"].get(name) for name in ("lost", "skipped", "lost_commits", "lost-write")
@@ -61,7 +51,7 @@ def test_a_roll_loses_nothing(plan: str, tmp_path: Path) -> None:
 @pytest.mark.full
 def test_there_is_no_way_back_once_levels_are_raised(tmp_path: Path) -> None:
     """The first node that goes back does not start, and the step says so."""
-    result = run("plans/upgrades/kraft-no-way-back.toml", tmp_path)
+    result = result_of("plans/upgrades/kraft-no-way-back.toml", tmp_path)
     back = result["faults"][-1]
     assert result["verdict"] == "unknown"
     assert not back["proven"]
@@ -86,5 +76,5 @@ def test_a_run_that_is_killed_in_the_middle_of_an_upgrade_is_cleaned_up(
             process.send_signal(signal.SIGKILL)
     run_id = journals[0].parent.name
     assert leftovers(run_id)
-    assert ackloss("clean").returncode == 0
+    clean()
     assert not leftovers(run_id)

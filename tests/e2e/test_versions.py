@@ -7,14 +7,13 @@ without faults.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.plan import load_plan
+from tests.fixtures import machine
 
 ROOT = Path(__file__).parents[2]
 PLANS = {"zookeeper": "short-unclean-zookeeper", "kraft": "short-unclean"}
@@ -54,20 +53,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 def result_of(out: Path, version: str, metadata: str, *changes: str) -> dict[str, Any]:
     """The result of a run on this version, in this mode."""
     settings = [f"target.version={version}", f"target.metadata={metadata}", *changes]
-    plan = f"plans/{PLANS[metadata]}.toml"
-    sets = [part for change in settings for part in ("--set", change)]
-    done = subprocess.run(
-        [sys.executable, "-m", "ackloss", "run", plan, "--json", "--out", str(out), *sets],
-        cwd=ROOT,
-        start_new_session=True,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.stdout, done.stderr
-    result: dict[str, Any] = json.loads(done.stdout)
-    assert "error" not in result, done.stderr
+    result = machine.result_of(f"plans/{PLANS[metadata]}.toml", out, *settings)
     (folder,) = out.iterdir()
     run = json.loads((folder / "run.json").read_text())
     assert run["versions"]["target"] == version
