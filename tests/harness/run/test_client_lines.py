@@ -157,6 +157,27 @@ def test_a_read_without_a_result_is_refused() -> None:
         answer_of(line(type="ok", id=7), READS, "set")
 
 
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (b"java.lang.NullPointerException", "not JSON: 'java.lang.NullPointerException'"),
+        (b"\xff\xfe", "not JSON"),
+        (b"[1]", "not a JSON object"),
+        (line(type="done", id=7), "'type' is 'done'"),
+        (line(type=["ok"], id=7), "'type' is ['ok']"),
+        (line(type="ok", id="7"), "'id' is '7', not an integer"),
+        (line(type="ok", id=7, position="7"), "'position' is '7'"),
+        (line(type="ok", id=7, postion=7), "no field 'postion'"),
+        (line(type="ok", id=7, result=7), "has no 'result'"),
+        (line(type="info", id=7, error=["no"]), "'error' is ['no']"),
+    ],
+)
+def test_a_line_that_is_no_answer_is_a_lie(raw: bytes, words: str) -> None:
+    with pytest.raises(Lie) as lie:
+        answer_of(raw, WRITES, "log")
+    assert words in str(lie.value)
+
+
 def test_an_answer_to_what_is_not_in_flight() -> None:
     with pytest.raises(NotInFlight) as lie:
         answer_of(line(type="ok", id=8), WRITES, "log")
