@@ -239,20 +239,6 @@ def test_what_a_server_exports_is_its_metrics(server: FakeEtcd) -> None:
         metrics(Etcd(), node, plan_of(), timeout_s=2)
 
 
-@pytest.mark.parametrize(
-    ("target", "key"),
-    [
-        ({"version": "3.7.99"}, "target.version"),
-        ({"settings": {"data-dir": "/x"}}, 'target.settings."data-dir"'),
-        ({"version": "3.4.23"}, "target.version"),
-    ],
-)
-def test_what_a_plan_may_not_set_is_refused(target: dict[str, Any], key: str) -> None:
-    with pytest.raises(PlanError) as refused:
-        plan_of(target={"system": "etcd", **target})
-    assert refused.value.key == key
-
-
 def test_settings_are_on_the_command_line() -> None:
     plan = plan_of(target={"system": "etcd", "settings": {"unsafe-no-fsync": True}})
     addresses = {"n1": "198.18.0.11", "n2": "198.18.0.12", "n3": "198.18.0.13"}

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from checkers.judging.alarms import published
-from harness.errors import PlanError
 from harness.history.autopsy import dated_lines, in_order
 from harness.models.micro_ops import APPEND, HELD, READ, MicroOp, elements_of
 from harness.plan import parse_plan
@@ -177,25 +176,6 @@ def test_the_status_is_the_metrics_of_its_alarms(server: FakeMariadb) -> None:
     rules = tomllib.loads(Galera.alarms.read_text())["rules"]
     assert len(published(Galera.alarms)) == len(rules)
     assert {rule["metric"] for rule in rules} - {"up"} <= {*found}
-
-
-@pytest.mark.parametrize(
-    ("sections", "key"),
-    [
-        (
-            {"target": {"settings": {"wsrep_notify_cmd": "/x"}}},
-            'target.settings."wsrep_notify_cmd"',
-        ),
-        ({"target": {"version": "11.8"}}, "target.version"),
-        ({"workload": {"name": "register"}}, "workload.name"),
-        ({"workload": {"name": "set", "sync_wait": 16}}, "workload.sync_wait"),
-    ],
-)
-def test_what_a_plan_may_not_set_is_refused(sections: dict[str, Any], key: str) -> None:
-    target = {"system": "galera", **sections.get("target", {})}
-    with pytest.raises(PlanError) as refused:
-        plan_of(**{**sections, "target": target})
-    assert refused.value.key == key
 
 
 def test_what_a_plan_sets_is_in_the_configuration() -> None:

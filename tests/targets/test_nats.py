@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from checkers.judging.alarms import published
-from harness.errors import PlanError
 from harness.history.autopsy import in_order
 from harness.plan import parse_plan
 from harness.protocols import FAIL, INFO, OK, Completion, Line, NodeView, invoke
@@ -193,26 +192,6 @@ def test_what_a_server_does_is_read_back(
     plan = plan_of(target={"system": "nats", "sync_interval": wanted})
     node = DryRunNode("n1", frozenset({"server"}), HERE)
     assert Nats().reported(node, plan) == {"sync_interval": shown}
-
-
-@pytest.mark.parametrize(
-    ("sections", "key"),
-    [
-        ({"target": {"system": "nats", "version": "1.0"}}, "target.version"),
-        ({"target": {"system": "nats", "sync_interval": "never"}}, "target.sync_interval"),
-        (
-            {"target": {"system": "nats", "version": "2.9", "sync_interval": "always"}},
-            "target.sync_interval",
-        ),
-        ({"stream": {"replicas": 5}}, "stream.replicas"),
-        ({"target": {"system": "nats", "nodes": 7}}, "target.nodes"),
-        ({"target": {"system": "nats", "object": "other"}}, "target.object"),
-    ],
-)
-def test_what_cannot_be_had_is_refused(sections: dict[str, Any], key: str) -> None:
-    with pytest.raises(PlanError) as refused:
-        plan_of(**sections)
-    assert refused.value.key == key
 
 
 def test_each_version_has_its_program_and_the_interval_is_quoted() -> None:

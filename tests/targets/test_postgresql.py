@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from harness.errors import PlanError
 from harness.history.autopsy import in_order
 from harness.models.micro_ops import APPEND, HELD, READ, MicroOp, elements_of
 from harness.plan import parse_plan
@@ -243,21 +242,6 @@ def test_a_synchronous_leader_is_ready_when_a_standby_is_waited_for(
     assert Postgresql().is_ready(node, plan) is is_ready
     patroni["/patroni"]["role"] = "replica"
     assert Postgresql().is_ready(node, plan)
-
-
-@pytest.mark.parametrize(
-    ("target", "key"),
-    [
-        ({"settings": {"data_directory": "/x"}}, 'target.settings."data_directory"'),
-        ({"version": "3.0.2"}, "target.version"),
-        ({"ttl": 20, "retry_timeout": 10}, "target.ttl"),
-        ({"ttl": 19}, "target.ttl"),
-    ],
-)
-def test_what_a_plan_may_not_set_is_refused(target: dict[str, Any], key: str) -> None:
-    with pytest.raises(PlanError) as refused:
-        plan_of(target={"system": "postgresql", **target})
-    assert refused.value.key == key
 
 
 def test_what_a_plan_sets_is_in_the_configuration() -> None:

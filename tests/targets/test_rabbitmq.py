@@ -15,7 +15,6 @@ import pyarrow as pa
 import pytest
 from pika.exceptions import AMQPConnectionError, NackError, StreamLostError, UnroutableError
 
-from harness.errors import PlanError
 from harness.history.autopsy import Promotions, Write
 from harness.history.run_folder import RunDir
 from harness.plan import parse_plan
@@ -361,19 +360,7 @@ def cells_of(cells: list[dict[str, Any]]) -> Any:
     return resolve(parse_plan(plan)).cells
 
 
-@pytest.mark.parametrize(
-    ("sections", "key"),
-    [
-        ({"queue": {"kind": "stream"}}, "workload.name"),
-        ({"workload": {"name": "append", "duration_s": 1}}, "workload.name"),
-        ({"target": {"system": "rabbitmq", "settings": {"x": 1}}}, 'target.settings."x"'),
-        ({"target": {"system": "rabbitmq", "version": "3.13.0"}}, "target.version"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(sections: dict[str, Any], key: str) -> None:
-    with pytest.raises(PlanError) as refused:
-        plan_of(**sections)
-    assert refused.value.key == key
+def test_a_stream_takes_appends() -> None:
     stream = {"queue": {"kind": "stream"}, "workload": {"name": "append", "duration_s": 1}}
     assert plan_of(**stream).queue.kind == "stream"
 

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import pytest
 
-from harness.errors import PlanError
 from harness.plan import parse_plan
 from harness.protocols import FAIL, INFO, NODE_DATA, OK, Completion, Invoke, invoke
 from harness.run.resolving import resolve
@@ -217,25 +216,6 @@ def test_a_sentinel_that_does_not_know_all_others_is_not_ready(server: FakeRedis
         before, server.watched[name] = server.watched[name], value
         assert not Redis().is_ready(node, plan_of())
         server.watched[name] = before
-
-
-@pytest.mark.parametrize(
-    ("sections", "key"),
-    [
-        ({"target": {"system": "redis", "settings": {"dir": "/x"}}}, 'target.settings."dir"'),
-        ({"target": {"system": "redis", "version": "7.2"}}, "target.version"),
-        ({"target": {"system": "valkey", "version": "7.2"}}, "target.version"),
-        ({"workload": {"name": "set", "wait_replicas": 3}}, "workload.wait_replicas"),
-        (
-            {"target": {"system": "redis", "min_replicas_to_write": 3}},
-            "target.min_replicas_to_write",
-        ),
-    ],
-)
-def test_what_a_plan_may_not_set_is_refused(sections: dict[str, Any], key: str) -> None:
-    with pytest.raises(PlanError) as refused:
-        plan_of(**sections)
-    assert refused.value.key == key
 
 
 def test_a_node_has_the_server_and_a_sentinel_with_their_own_files() -> None:
