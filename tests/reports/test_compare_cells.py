@@ -49,6 +49,18 @@ def compared(a: RunDir, b: RunDir, page: Path) -> tuple[Parsed, dict[str, Any]]:
     return Parsed(page.read_text(encoding="utf-8")), json.loads(done.stdout)
 
 
+Whole = tuple[Parsed, dict[str, Any], Path]
+
+
+@pytest.fixture(scope="module")
+def whole(
+    judged: tuple[RunDir, RunDir], undrawn: None, tmp_path_factory: pytest.TempPathFactory
+) -> Whole:
+    """Both compared, cell by cell: the page, the document, and the folder of the page."""
+    folder = tmp_path_factory.mktemp("compared")
+    return *compared(*judged, folder / "compare.html"), folder
+
+
 def refused(a: Path, b: Path) -> str:
     done = ackloss("compare", str(a), str(b))
     assert done.exit_code == 4, done.output
@@ -56,10 +68,8 @@ def refused(a: Path, b: Path) -> str:
     return str(sentence)
 
 
-def test_whole_runs_with_cells_are_compared_cell_by_cell(
-    judged: tuple[RunDir, RunDir], tmp_path: Path
-) -> None:
-    page, document = compared(*judged, tmp_path / "compare.html")
+def test_whole_runs_with_cells_are_compared_cell_by_cell(whole: Whole) -> None:
+    page, document, _ = whole
     assert [cell["name"] for cell in document["cells"]] == ["unclean", "early", "two"]
     assert (document["only_a"], document["only_b"]) == (["safe"], ["renamed"])
     assert document["not_compared"] == {}
@@ -86,10 +96,8 @@ def test_whole_runs_with_cells_are_compared_cell_by_cell(
     assert policy(page)["default-src"] == "'none'"
 
 
-def test_what_differs_in_every_cell_is_listed_once(
-    judged: tuple[RunDir, RunDir], tmp_path: Path
-) -> None:
-    page, document = compared(*judged, tmp_path / "compare.html")
+def test_what_differs_in_every_cell_is_listed_once(whole: Whole) -> None:
+    page, document, _ = whole
     assert [(d["key"], d["a"], d["b"]) for d in document["differences"]] == [
         ("final.settle_s", "10", "12")
     ]
@@ -101,9 +109,9 @@ def test_what_differs_in_every_cell_is_listed_once(
 
 
 def test_a_pair_has_the_differences_of_its_cells_compared_alone(
-    judged: tuple[RunDir, RunDir], tmp_path: Path
+    judged: tuple[RunDir, RunDir], whole: Whole, tmp_path: Path
 ) -> None:
-    _, document = compared(*judged, tmp_path / "compare.html")
+    _, document, _ = whole
     for cell in document["cells"]:
         a, b = (run.cell(cell["name"]) for run in judged)
         _, alone = compared(a, b, tmp_path / "alone.html")
@@ -111,17 +119,14 @@ def test_a_pair_has_the_differences_of_its_cells_compared_alone(
         assert (alone["a"], alone["b"]) == (cell["a"], cell["b"])
 
 
-def test_it_links_to_the_pages_that_exist(judged: tuple[RunDir, RunDir], tmp_path: Path) -> None:
-    page, _ = compared(*judged, tmp_path / "compare.html")
+def test_it_links_to_the_pages_that_exist(whole: Whole) -> None:
+    page, _, folder = whole
     links = [str(link["href"]) for link in page.named("a")]
     outside = [link for link in links if not link.startswith("#")]
     assert len(outside) == 4, "the first run and its three cells in the pairs"
-    assert all((tmp_path / link).is_file() for link in outside)
-    assert [link for link in links if link.startswith("#cell-")] == [
-        "#cell-1",
-        "#cell-2",
-        "#cell-3",
-    ]
+    assert all((folder / link).is_file() for link in outside)
+    inside = [link for link in links if link.startswith("#cell-")]
+    assert inside == [f"#cell-{number}" for number in (1, 2, 3)]
 
 
 def test_a_run_and_itself_do_not_differ(judged: tuple[RunDir, RunDir], tmp_path: Path) -> None:
