@@ -12,10 +12,9 @@ import tomllib
 import zipfile
 from email.parser import Parser
 from pathlib import Path
+from typing import Any
 
 import pytest
-
-from tests.fixtures.budget import full
 
 pytestmark = pytest.mark.slow
 
@@ -61,15 +60,33 @@ def python(installed: Path, cwd: Path, *args: str) -> subprocess.CompletedProces
     )
 
 
-def document(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, str]]:
+VERBS = """
+import json, sys
+from click.testing import CliRunner
+import harness
+from ackloss.cli import main
+ended = [CliRunner().invoke(main, words) for words in json.loads(sys.argv[1])]
+found = [(each.exit_code, each.stdout, each.stderr) for each in ended]
+print(json.dumps([harness.__file__, found]))
+"""
+PLANS = ("faults/isolate-leader-acks1", "kafka-unclean", "log")
+
+
+@pytest.fixture(scope="module")
+def ended(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """What verbs of the wheel end with, in one process: exit code, stdout and stderr."""
+    verbs = [
+        *(["plan", "validate", name] for name in PLANS),
+        ["campaign", "plan", "always-valid"],
+        ["plan", "validate", "kafka-unclaen"],
+    ]
+    folder = tmp_path_factory.mktemp("elsewhere")
+    done = python(installed, folder, "-c", VERBS, json.dumps(verbs))
     assert done.returncode == 0, done.stderr
-    found: dict[str, dict[str, str]] = json.loads(done.stdout)
-    return found
-
-
-def test_the_code_is_that_of_the_wheel(installed: Path, tmp_path: Path) -> None:
-    done = python(installed, tmp_path, "-c", "import ackloss, harness; print(harness.__file__)")
-    assert Path(done.stdout.strip()).parents[1] == installed, done.stderr
+    code, found = json.loads(done.stdout)
+    assert Path(code).parents[1] == installed
+    assert list(folder.iterdir()) == []
+    return list(found)
 
 
 def test_every_package_is_typed(installed: Path) -> None:
@@ -104,27 +121,18 @@ def test_the_license_is_named_and_included(installed: Path) -> None:
     assert (info / "licenses" / file).read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
-@pytest.mark.parametrize("name", ["faults/isolate-leader-acks1", *full("kafka-unclean", "log")])
-def test_a_plan_is_found_by_name(installed: Path, tmp_path: Path, name: str) -> None:
-    done = python(installed, tmp_path, "-m", "ackloss", "plan", "validate", name)
-    assert (done.returncode, done.stdout) == (0, f"{name}: valid\n"), done.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_campaign_is_found_by_name_with_its_base_plan(installed: Path, tmp_path: Path) -> None:
-    done = python(installed, tmp_path, "-m", "ackloss", "campaign", "plan", "always-valid")
-    assert done.returncode == 0, done.stderr
-    assert "always-valid: 1 cell, 100 runs" in done.stdout
-
-
-def test_an_unknown_name_is_refused(installed: Path, tmp_path: Path) -> None:
-    done = python(installed, tmp_path, "-m", "ackloss", "plan", "validate", "kafka-unclaen")
-    assert done.returncode == 4
-    assert done.stderr.endswith("did you mean 'kafka-unclean'?\n")
+def test_plans_and_campaigns_are_found_by_name(ended: list[Any]) -> None:
+    *plans, (code, said, why), unknown = ended
+    assert plans == [[0, f"{name}: valid\n", ""] for name in PLANS]
+    assert (code, "always-valid: 1 cell, 100 runs" in said) == (0, True), why
+    assert unknown[0] == 4
+    assert unknown[2].endswith("did you mean 'kafka-unclean'?\n")
 
 
 def test_all_names_are_listed(installed: Path, tmp_path: Path) -> None:
-    listed = document(python(installed, tmp_path, "-m", "ackloss", "list", "--json"))
+    done = python(installed, tmp_path, "-m", "ackloss", "list", "--json")
+    assert done.returncode == 0, done.stderr
+    listed = json.loads(done.stdout)
     for kind in ("plans", "campaigns", "schedules"):
         files = (ROOT / kind).rglob("*.toml")
         names = {file.relative_to(ROOT / kind).with_suffix("").as_posix() for file in files}

@@ -18,18 +18,8 @@ SCRIPTS = [
 ] + [ROOT / ".ci/run"]
 WITHOUT_NODES = "not docker and not real_time and not e2e"
 TARGETS = (
-    "help",
-    "setup",
-    "run",
-    "test",
-    "check",
-    "docs",
-    "bench",
-    "e2e",
-    "track-record",
-    "torture",
-    "mutants",
-    "clean",
+    *("help", "setup", "run", "test", "check", "docs", "bench", "e2e", "track-record", "torture"),
+    *("mutants", "clean"),
 )
 
 
@@ -55,13 +45,12 @@ def test_scripts_parse(script: Path) -> None:
         assert os.access(script, os.X_OK)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_every_target_exists_and_is_in_the_help(target: str) -> None:
+def test_every_target_exists_and_is_in_the_help() -> None:
     make = ["make", "-C", str(ROOT)]
-    dry = subprocess.run([*make, "-n", target], check=True, capture_output=True, text=True).stdout
+    dry = subprocess.run([*make, "-n", *TARGETS], check=True, capture_output=True, text=True).stdout
     assert "no issues found" not in dry  # a line with $(MAKE) is run all the same
     printed = subprocess.run([*make, "help"], check=True, capture_output=True, text=True).stdout
-    assert f"make {target}\t" in printed
+    assert [target for target in TARGETS if f"make {target}\t" not in printed] == []
 
 
 def test_tests_that_try_few_cases_by_default_try_many_in_some_target() -> None:
