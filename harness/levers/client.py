@@ -17,7 +17,7 @@ from typing import ClassVar
 from harness.errors import HarnessFailure
 from harness.faults.records import ClientRecord, ConsumerRecord, FoundConsumer
 from harness.levers.commands import poll_until
-from harness.protocols import Lever, Proof, UndoRecord
+from harness.protocols import Lever, Proof
 from harness.protocols.faults import ClientState, Crashes
 from harness.protocols.groups import Consumers, ConsumerState
 
@@ -30,7 +30,6 @@ class ClientLever(Lever[ClientRecord]):
 
     clients: Crashes
     name: ClassVar[str] = "client"
-    record_type: ClassVar[type[UndoRecord]] = ClientRecord
 
     def apply(self, record: ClientRecord) -> None:
         self.clients.crash(record.client, record.fault, at_once=record.at_once)
@@ -114,7 +113,6 @@ class ConsumerLever(Lever[ConsumerRecord]):
 
     groups: Sequence[Consumers]
     name: ClassVar[str] = "consumer"
-    record_type: ClassVar[type[UndoRecord]] = ConsumerRecord
     _ended_by: dict[tuple[int, int], set[str]] = field(default_factory=dict)
     """The faults that ended a consumer and are not healed, by the group and its number."""
 

@@ -29,7 +29,7 @@ from typing import ClassVar, Final
 from harness.errors import HarnessFailure
 from harness.faults.records import ClockRecord
 from harness.levers.commands import poll_until
-from harness.protocols import NODE_DATA, STORED, Lever, Node, NodeSpec, Proof, UndoRecord
+from harness.protocols import NODE_DATA, STORED, Lever, Node, NodeSpec, Proof
 
 FOLDER: Final = "clock"
 LIBRARY: Final = "libfaketimeMT.so.1"
@@ -388,7 +388,6 @@ class ClockLever(Lever[ClockRecord]):
 
     nodes: Mapping[str, Node]
     name: ClassVar[str] = "clock"
-    record_type: ClassVar[type[UndoRecord]] = ClockRecord
 
     def unavailable(self, node: Node, record: ClockRecord) -> str | None:
         """Unless its process was started with libfaketime, and has loaded it."""

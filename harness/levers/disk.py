@@ -30,7 +30,7 @@ from harness.faults.records import DiskRecord
 from harness.levers.commands import must
 from harness.levers.process import end_process, ended, runs_again, start_again
 from harness.levers.storage import unequipped
-from harness.protocols import NODE_DATA, Lever, Node, Proof, UndoRecord
+from harness.protocols import NODE_DATA, Lever, Node, Proof
 
 MOST_BYTES = 256 * 2**20
 """How much is read of one folder, at most."""
@@ -170,7 +170,6 @@ class DiskLever(Lever[DiskRecord]):
     nodes: Mapping[str, Node]
     storage: Storage | None = None
     name: ClassVar[str] = "disk"
-    record_type: ClassVar[type[UndoRecord]] = DiskRecord
 
     def unavailable(self, node: Node, record: DiskRecord) -> str | None:
         """If a command, a process to kill, or knowledge of the files that the form needs is

@@ -49,7 +49,6 @@ class ManualLever(Lever[ManualRecord]):
     _claims: dict[tuple[str, bool], bool] = field(default_factory=dict)
 
     name: ClassVar[str] = "manual"
-    record_type: ClassVar[type[ManualRecord]] = ManualRecord
 
     def apply(self, record: ManualRecord) -> None:
         """Have the operator do it. Raises HarnessFailure when it is not reported."""

@@ -40,7 +40,7 @@ from harness.faults.own_traffic import FIRST_PORT, LAST_PORT, own_connection, ow
 from harness.faults.records import CLIENTS, NetRecord, Peer
 from harness.levers.commands import must
 from harness.levers.protocol import redirected
-from harness.protocols import Lever, Node, Proof, UndoRecord
+from harness.protocols import Lever, Node, Proof
 
 # Clients as a node sees them: they run where ackloss does, and are not nodes of the cluster. The
 # observer and the final reader are clients too: a fault that cuts off clients also blinds them. But
@@ -401,7 +401,6 @@ class NetLever(Lever[NetRecord]):
 
     nodes: Mapping[str, Node]
     name: ClassVar[str] = "net"
-    record_type: ClassVar[type[UndoRecord]] = NetRecord
 
     def unavailable(self, node: Node, record: NetRecord) -> str | None:
         """If the kernel rejects such a rule, or the clients' address is not known."""

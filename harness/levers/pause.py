@@ -24,7 +24,7 @@ from harness.errors import HarnessFailure
 from harness.faults.records import PauseRecord
 from harness.levers.commands import marks, must, poll_until
 from harness.levers.process import unsignalled
-from harness.protocols import Lever, Node, Proof, UndoRecord
+from harness.protocols import Lever, Node, Proof
 
 _FOLDER = "/run"
 _MARK = "ackloss.paused."
@@ -43,7 +43,6 @@ class PauseLever(Lever[PauseRecord]):
 
     nodes: Mapping[str, Node]
     name: ClassVar[str] = "pause"
-    record_type: ClassVar[type[UndoRecord]] = PauseRecord
 
     def unavailable(self, node: Node, record: PauseRecord) -> str | None:
         return unsignalled(node)

@@ -19,7 +19,7 @@ from typing import ClassVar, Final
 from harness.errors import HarnessFailure
 from harness.faults.records import PowerRecord
 from harness.levers.process import end_process, ended, runs_again, start_again
-from harness.protocols import Lever, Node, OwnDisk, PowerLoss, Proof, UndoRecord
+from harness.protocols import Lever, Node, OwnDisk, PowerLoss, Proof
 
 _SHOWN: Final = 4
 
@@ -30,7 +30,6 @@ class PowerLever(Lever[PowerRecord]):
 
     nodes: Mapping[str, Node]
     name: ClassVar[str] = "power"
-    record_type: ClassVar[type[UndoRecord]] = PowerRecord
 
     def unavailable(self, node: Node, record: PowerRecord) -> str | None:
         """If the node has no disk of its own, or no process that can be killed."""

@@ -23,7 +23,7 @@ from typing import ClassVar
 from harness.errors import HarnessFailure
 from harness.faults.records import DiskRecord, PowerRecord, ProcessRecord, StorageRecord
 from harness.levers.commands import marks, must, poll_until
-from harness.protocols import Lever, Node, Proof, UndoRecord
+from harness.protocols import Lever, Node, Proof
 
 _FOLDER = "/tmp"  # noqa: S108  (not /run: who may signal a process need not be root)
 _MARK = "ackloss.dead."
@@ -43,7 +43,6 @@ class ProcessLever(Lever[ProcessRecord]):
 
     nodes: Mapping[str, Node]
     name: ClassVar[str] = "process"
-    record_type: ClassVar[type[UndoRecord]] = ProcessRecord
 
     def unavailable(self, node: Node, record: ProcessRecord) -> str | None:
         return unsignalled(node)

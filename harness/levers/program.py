@@ -17,7 +17,7 @@ from harness.errors import HarnessFailure
 from harness.faults.records import ProgramRecord
 from harness.levers.commands import poll_until
 from harness.plan import Plan
-from harness.protocols import Lever, Node, NodeSpec, Proof, Target, UndoRecord
+from harness.protocols import Lever, Node, NodeSpec, Proof, Target
 
 _STOP_S: Final = 90
 _UP_S: Final = 60
@@ -44,7 +44,6 @@ class ProgramLever(Lever[ProgramRecord]):
     programs: Mapping[str, Program]
     install: Callable[[str, NodeSpec], None]
     name: ClassVar[str] = "program"
-    record_type: ClassVar[type[UndoRecord]] = ProgramRecord
 
     def unavailable(self, node: Node, record: ProgramRecord) -> str | None:
         program = self.programs.get(record.to)

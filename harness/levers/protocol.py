@@ -28,7 +28,7 @@ from harness.errors import HarnessFailure
 from harness.faults.own_traffic import FIRST_PORT, LAST_PORT
 from harness.faults.records import ProtocolRecord
 from harness.levers.commands import must, poll_until
-from harness.protocols import NODE_DATA, Lever, Node, Proof, UndoRecord
+from harness.protocols import NODE_DATA, Lever, Node, Proof
 
 CHAIN: Final = "ACKLOSS-REDIRECT"
 MARK: Final = "/run/ackloss.redirected"
@@ -115,7 +115,6 @@ class ProtocolLever(Lever[ProtocolRecord]):
     nodes: Mapping[str, Node]
     requests: Requests
     name: ClassVar[str] = "protocol"
-    record_type: ClassVar[type[UndoRecord]] = ProtocolRecord
 
     def prepare(self, node: Node) -> None:
         """Redirect the node's ports, then wait for its proxy: until it listens, a connection is

@@ -27,7 +27,7 @@ from harness.errors import HarnessFailure
 from harness.faults.records import ShapingRecord
 from harness.levers.commands import must, poll_until
 from harness.levers.net import device, refuse_gateway, why_no_clients
-from harness.protocols import Lever, Node, OwnConnection, Proof, UndoRecord
+from harness.protocols import Lever, Node, OwnConnection, Proof
 
 _QUEUE_MS = 400
 _LEAST_BURST_BYTES = 16_384  # more than one full packet, and many ticks of the kernel's clock
@@ -48,7 +48,6 @@ class ShapingLever(Lever[ShapingRecord]):
 
     nodes: Mapping[str, Node]
     name: ClassVar[str] = "shaping"
-    record_type: ClassVar[type[UndoRecord]] = ShapingRecord
 
     def unavailable(self, node: Node, record: ShapingRecord) -> str | None:
         """Where the kernel lacks the discipline, or the probe would have no peer to ping."""

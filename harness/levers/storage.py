@@ -30,7 +30,7 @@ from harness.errors import HarnessFailure
 from harness.faults.records import FullRecord, ReadOnlyRecord, StorageRecord
 from harness.levers.commands import marks, must, poll_until
 from harness.levers.process import kept_dead_by, start_again
-from harness.protocols import NODE_DATA, STORED, Completed, Lever, Node, Proof, UndoRecord
+from harness.protocols import NODE_DATA, STORED, Completed, Lever, Node, Proof
 
 RecordT = TypeVar("RecordT", bound=StorageRecord)
 
@@ -127,7 +127,6 @@ class ReadOnlyLever(_StorageLever[ReadOnlyRecord]):
     """Removes the write permission from the folders of a node's data."""
 
     name: ClassVar[str] = "read-only"
-    record_type: ClassVar[type[UndoRecord]] = ReadOnlyRecord
     words: ClassVar[str] = "Permission denied|AccessDenied|Read-only file system"
 
     def apply(self, record: ReadOnlyRecord) -> None:
@@ -201,7 +200,6 @@ class FullLever(_StorageLever[FullRecord]):
     """Fills the disk on which a node stores."""
 
     name: ClassVar[str] = "full"
-    record_type: ClassVar[type[UndoRecord]] = FullRecord
     words: ClassVar[str] = _NO_SPACE
 
     def unavailable(self, node: Node, record: FullRecord) -> str | None:

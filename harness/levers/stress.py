@@ -25,7 +25,7 @@ from typing import ClassVar
 from harness.errors import HarnessFailure
 from harness.faults.records import StressRecord
 from harness.levers.commands import must, poll_until
-from harness.protocols import Lever, Node, Proof, UndoRecord
+from harness.protocols import Lever, Node, Proof
 
 _LOOK_S = 1.0
 _SEEN_S = 10
@@ -51,7 +51,6 @@ class StressLever(Lever[StressRecord]):
 
     nodes: Mapping[str, Node]
     name: ClassVar[str] = "stress"
-    record_type: ClassVar[type[UndoRecord]] = StressRecord
 
     def unavailable(self, node: Node, record: StressRecord) -> str | None:
         answer = node.run(["/bin/sh", "-c", "read up _ < /proc/uptime && sleep 0"])

@@ -33,6 +33,7 @@ from typing import (
     NamedTuple,
     Protocol,
     TypeVar,
+    get_args,
     runtime_checkable,
 )
 
@@ -100,6 +101,14 @@ class Lever(ABC, Generic[RecordT]):
 
     name: ClassVar[str]
     record_type: ClassVar[type[UndoRecord]]
+    """By default the one in brackets: of `Lever[NetRecord]` it is `NetRecord`."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for base in () if "record_type" in vars(cls) else getattr(cls, "__orig_bases__", ()):
+            for of in get_args(base):
+                if isinstance(of, type) and issubclass(of, UndoRecord):
+                    cls.record_type = of
 
     def unavailable(self, node: Node, record: RecordT) -> str | None:
         """None, or why an act such as the record's cannot be done on this node. The record is an

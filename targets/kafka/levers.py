@@ -37,7 +37,7 @@ from harness.faults.records import DiskRecord, LeadershipRecord, MembersRecord, 
 from harness.levers.commands import poll_until
 from harness.levers.disk import Change, DiskLever, Read, Sizes, Storage, check_size
 from harness.levers.protocol import ProtocolLever
-from harness.protocols import Cluster, Lever, Node, PartitionView, Proof, UndoRecord
+from harness.protocols import Cluster, Lever, Node, PartitionView, Proof
 from targets.kafka import kraft, proxy, wire
 from targets.kafka.brokers import Ask, Leadership, ask, ask_of, metadata
 from targets.kafka.configuration import CONTROLLER_PORT, node_ids
@@ -59,7 +59,6 @@ class LeadershipLever(Lever[LeadershipRecord]):
     leadership: Leadership
     nodes: Mapping[str, Node] = field(default_factory=dict)
     name: ClassVar[str] = "leadership"
-    record_type: ClassVar[type[UndoRecord]] = LeadershipRecord
 
     def unavailable(self, node: Node, record: LeadershipRecord) -> str | None:
         """Where no other broker could lead."""
@@ -416,7 +415,6 @@ class MembersLever(Lever[MembersRecord]):
     nodes: Mapping[str, Node]
     plan: KafkaPlan
     name: ClassVar[str] = "members"
-    record_type: ClassVar[type[UndoRecord]] = MembersRecord
 
     def capture_prior_state(self, record: MembersRecord) -> MembersRecord:
         """The chosen voters, with their directory ids."""

@@ -39,7 +39,6 @@ from harness.protocols import (
     NodeSpec,
     NodeView,
     Proof,
-    UndoRecord,
     with_role,
 )
 from targets.kafka import brokers, kraft, zookeeper
@@ -277,7 +276,6 @@ class StageLever(Lever[StageRecord]):
     nodes: Mapping[str, Node]
     plan: KafkaPlan
     name: ClassVar[str] = "stage"
-    record_type: ClassVar[type[UndoRecord]] = StageRecord
 
     def capture_prior_state(self, record: StageRecord) -> StageRecord:
         return replace(record, found=str(self._now(record)))

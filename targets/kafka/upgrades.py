@@ -22,7 +22,7 @@ from harness.faults.own_traffic import NoAnswer
 from harness.faults.records import FeaturesRecord, Level
 from harness.levers.commands import poll_until
 from harness.plan import number_of
-from harness.protocols import CLIENT_ROLE, NODE_DATA, Lever, Node, Proof, UndoRecord
+from harness.protocols import CLIENT_ROLE, NODE_DATA, Lever, Node, Proof
 from targets.kafka import migration, wire
 from targets.kafka.brokers import Ask, ask_of, features, finalized_and_highest
 from targets.kafka.configuration import LOGS
@@ -78,7 +78,6 @@ class FeaturesLever(Lever[FeaturesRecord]):
     nodes: Mapping[str, Node]
     plan: KafkaPlan
     name: ClassVar[str] = "features"
-    record_type: ClassVar[type[UndoRecord]] = FeaturesRecord
 
     def unavailable(self, node: Node, record: FeaturesRecord) -> str | None:
         """With ZooKeeper there are none."""

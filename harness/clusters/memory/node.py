@@ -32,7 +32,7 @@ from harness.faults.records import (
 from harness.levers.disk import matching
 from harness.levers.net import Direction, directions
 from harness.levers.process import ended, runs_again
-from harness.protocols import STORED, Completed, Lever, Node, ProcessState, Proof, UndoRecord
+from harness.protocols import STORED, Completed, Lever, Node, ProcessState, Proof
 
 # A simulated disk: files of records, of which only what was fsynced survives a loss of power.
 #
@@ -291,7 +291,6 @@ class MemoryPauseLever(Lever[PauseRecord]):
 
     world: World
     name: ClassVar[str] = "pause"
-    record_type: ClassVar[type[UndoRecord]] = PauseRecord
 
     def unavailable(self, node: Node, record: PauseRecord) -> str | None:
         return not_running(node)
@@ -336,7 +335,6 @@ class MemoryProcessLever(Lever[ProcessRecord]):
 
     world: World
     name: ClassVar[str] = "process"
-    record_type: ClassVar[type[UndoRecord]] = ProcessRecord
 
     def unavailable(self, node: Node, record: ProcessRecord) -> str | None:
         return not_running(node)
@@ -399,7 +397,6 @@ class MemoryNetLever(Lever[NetRecord]):
 
     world: World
     name: ClassVar[str] = "net"
-    record_type: ClassVar[type[UndoRecord]] = NetRecord
 
     def apply(self, record: NetRecord) -> None:
         """Add the record's rules; those that stand already are not added twice."""
@@ -550,7 +547,6 @@ class MemoryDiskLever(_DamagingLever[DiskRecord]):
     """Damages files of a node in one of some forms."""
 
     name: ClassVar[str] = "disk"
-    record_type: ClassVar[type[UndoRecord]] = DiskRecord
 
     def unavailable(self, node: Node, record: DiskRecord) -> str | None:
         """For forms that need bytes, and under a running process."""
@@ -567,7 +563,6 @@ class MemoryPowerLever(_DamagingLever[PowerRecord]):
     """Takes the power away: the disk keeps only what was fsynced."""
 
     name: ClassVar[str] = "power"
-    record_type: ClassVar[type[UndoRecord]] = PowerRecord
 
     def damage(self, disk: Disk, record: PowerRecord) -> list[str]:
         del record

@@ -26,7 +26,6 @@ class ModeLever(Lever[ModeRecord]):
 
     nodes: Mapping[str, Node]
     name: ClassVar[str] = TOY_MODE
-    record_type: ClassVar[type[UndoRecord]] = ModeRecord
 
     def unavailable(self, node: Node, record: ModeRecord) -> str | None:
         """It can be done on every server."""
