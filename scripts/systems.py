@@ -6,8 +6,8 @@
     python -m scripts.systems --write              only write docs/evidence/systems.md again
 
 A campaign that FOLDER has is resumed, and its finished runs are not repeated. Published is one row
-for each run, and further runs of the same campaign file are added to those that are published: so
-twenty repetitions may come from several machines and days. The page and its sentences are made of
+for each run, and further runs of a cell, as its campaign file describes it, are added to those that
+are published: so twenty repetitions may come from several machines and days. The page and its sentences are made of
 these rows alone. `tables` has the cells of campaigns whose runs were not kept; the page has them
 until more runs are published.
 """
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -128,15 +129,29 @@ def cells_of(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def publish(out: Path) -> None:
-    """Add the runs of the campaigns in a folder to those that are published of the same files."""
+    """Add the runs of the campaigns in a folder to those that are published of the same cells."""
     (RESULTS / "runs").mkdir(parents=True, exist_ok=True)
     for folder in sorted(path.parent for path in out.glob("*/journal.jsonl")):
         file, published = (RESULTS / f"runs/{folder.name}.{kind}" for kind in ("toml", "csv"))
         as_it_ran, runs = (folder / "campaign.toml").read_bytes(), runs_of(folder)
-        if published.exists() and file.read_bytes() == as_it_ran:
-            runs = together(pd.read_csv(published), runs)
+        if published.exists():
+            earlier = pd.read_csv(published)
+            runs = together(unchanged(earlier, file.read_bytes(), as_it_ran), runs)
         file.write_bytes(as_it_ran)
         runs.to_csv(published, index=False)
+
+
+def unchanged(runs: pd.DataFrame, before: bytes, now: bytes) -> pd.DataFrame:
+    """Those of the runs whose cell is the same in both campaign files."""
+    files = [tomllib.loads(text.decode("utf-8")) for text in (before, now)]
+
+    def cell(campaign: Mapping[str, Any], settings: str, schedule: str) -> list[Any]:
+        rest = {key: campaign[key] for key in campaign if key not in ("axes", "about")}
+        chosen = (campaign["axes"]["settings"], settings), (campaign["axes"]["schedule"], schedule)
+        return [rest, *(axis["choices"].get(choice) for axis, choice in chosen)]
+
+    keys = zip(runs["settings"], runs["schedule"], strict=True)
+    return runs[[cell(files[0], *key) == cell(files[1], *key) for key in keys]]
 
 
 def together(earlier: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:

@@ -103,7 +103,8 @@ def share_in_words(share: Share, others: Share = Share(0, 0), *, head: str = "lo
     """The share and its exact interval as a sentence, so that "0 of 50" is not "never". Where the
     outcome chose the runs that count, the bounds over all runs stand instead of the interval."""
     if not share.whole:
-        return NONE_CONCLUSIVE
+        seen = f"; {others.part} of {others.whole} others {head}" if others.part else ""
+        return f"{NONE_CONCLUSIVE}{seen}"
     low, high = bounds(share, method=CLOPPER_PEARSON, confidence=CONFIDENCE)
     of = f"{share.part} of {share.whole}"
     if chosen_by_outcome(share, others):

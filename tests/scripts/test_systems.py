@@ -162,3 +162,19 @@ def test_cells_are_counted_over_the_runs_of_several_days_each_once() -> None:
     assert cells.loc["lag-kill", names].tolist() == [2, 2, 2, 0, 0]
     assert cells.loc["kill-all", names].tolist() == [2, 1, 0, 1, 1]
     assert cells["loss_rate.median"].to_dict() == {"lag-kill": 0.5, "kill-all": 0.0}
+
+
+def test_runs_of_a_cell_that_has_changed_since_are_not_added() -> None:
+    """Once all runs were left out when a campaign file changed for some of its cells."""
+    text = """
+    plan = "a.toml"
+    about = "{about}"
+    axes.settings.choices = {{ default = {{}}, safe.set = {{ a = 1 }} }}
+    axes.schedule.choices = {{ lag-kill.set = {{ b = 1 }}, kill-all.set = {{ b = {b} }} }}
+    """
+    before, now = (text.format(about=b, b=b).encode() for b in (1, 2))
+    runs = pd.DataFrame([ended("1", "lag-kill", "loss"), ended("2", "kill-all", "none")])
+    assert systems.unchanged(runs, before, before)["run_id"].tolist() == ["1", "2"]
+    assert systems.unchanged(runs, before, now)["run_id"].tolist() == ["1"]
+    other_plan = before.replace(b"a.toml", b"b.toml")
+    assert systems.unchanged(runs, before, other_plan).empty

@@ -50,6 +50,12 @@ def test_published_intervals(part: int, whole: int, method: str, low: float, hig
     assert share_estimate(Share(part, whole)).estimate == part / whole
 
 
+def test_losses_are_said_where_no_run_counts() -> None:
+    """Once nothing was said of four runs of four that had lost writes."""
+    assert share_in_words(Share(0, 0), Share(4, 4)) == "no conclusive run; 4 of 4 others lost"
+    assert share_in_words(Share(0, 0), Share(0, 4)) == "no conclusive run"
+
+
 def test_a_share_in_words() -> None:
     assert share_in_words(Share(0, 50)) == "0 of 50: at most 7.1 %"
     assert share_in_words(Share(50, 50)) == "50 of 50: at least 92.9 %"
@@ -120,8 +126,8 @@ def test_where_the_others_are_not_lossy_more_often_the_interval_stands() -> None
         (Share(0, 88), Share(0, 12)),
         (Share(44, 88), Share(6, 12)),
         (Share(80, 88), Share(1, 12)),
-        (Share(0, 0), Share(6, 12)),
     ):
         assert not chosen_by_outcome(share, others)
         assert share_in_words(share, others) == share_in_words(share)
+    assert not chosen_by_outcome(Share(0, 0), Share(6, 12))
     assert chosen_by_outcome(Share(43, 88), Share(6, 12))
