@@ -7,9 +7,9 @@
 
 A campaign that FOLDER has is resumed, and its finished runs are not repeated. Published is one row
 for each run, and further runs of a cell, as its campaign file describes it, are added to those that
-are published: so twenty repetitions may come from several machines and days. The page and its sentences are made of
-these rows alone. `tables` has the cells of campaigns whose runs were not kept; the page has them
-until more runs are published.
+are published: so twenty repetitions may come from several machines and days. The page and its
+sentences are made of these rows alone. `tables` has the cells of campaigns whose runs were not
+kept; the page has them until more runs are published.
 """
 
 from __future__ import annotations
