@@ -62,7 +62,15 @@ from harness.protocols import (
     completion,
     raised,
 )
-from harness.protocols.explanations import MAJORITY_CAUSES, WITHOUT, Happened, Line, LogRow, Waits
+from harness.protocols.explanations import (
+    MAJORITY_CAUSES,
+    WITHOUT,
+    Happened,
+    Holding,
+    Line,
+    LogRow,
+    Waits,
+)
 from harness.run.blocking import ThreadedClient
 from harness.run.blocking import limited as limited
 
@@ -620,6 +628,10 @@ class ServerSystem(Target[PlanT]):
         """Whom a leader waits for before it acknowledges a write, by a plan.json; see `causes`."""
         return Waits()
 
+    def held(self, rundir: RunDir) -> Iterable[Holding]:  # noqa: ARG002
+        """What servers' own logs have at the end of a run, where `logs` has kept them."""
+        return ()
+
     def is_ready(self, node: Node, plan: PlanT) -> bool:  # noqa: ARG002
         """Whether a server that reports a leader takes requests."""
         return True
@@ -962,7 +974,8 @@ class ServerSystem(Target[PlanT]):
         synced = self.synced if self.synced[0] not in lacks else ServerSystem.synced
         waits = self.waits(plan)
         found_by = Promotions if waits.copied else Autopsy
-        return found_by(rundir, lost, faults, events, synced, waits).explanations()
+        holdings = [*self.held(rundir)]
+        return found_by(rundir, lost, faults, events, synced, waits, holdings).explanations()
 
     def lines(self, rundir: RunDir, faults: Sequence[FaultWindow]) -> Iterator[Line]:
         """The lines that `happened` reads of servers' logs, without those of other objects."""

@@ -36,6 +36,7 @@ from harness.protocols.explanations import (
     WIPED,
     WITHOUT,
     Happened,
+    Holding,
     Line,
     Waits,
 )
@@ -247,7 +248,7 @@ class Election:
 class Autopsy:
     """Of the lost writes of a run, by what its servers logged, in order of time. `synced`: the key
     of a plan and its value with which servers call fsync before they acknowledge; `waits`: whom a
-    leader waits for."""
+    leader waits for; `holdings`: what servers' own logs have at the end, where that was kept."""
 
     rundir: RunDir
     lost: pa.Table
@@ -255,6 +256,7 @@ class Autopsy:
     events: Sequence[Happened]
     synced: tuple[str, Any] = ("", None)
     waits: Waits = field(default_factory=Waits)
+    holdings: Sequence[Holding] = ()
 
     @cached_property
     def plan(self) -> Mapping[str, Any]:
@@ -269,6 +271,11 @@ class Autopsy:
     @cached_property
     def writes(self) -> list[Write]:
         return acknowledged(self.rundir)
+
+    @cached_property
+    def positions(self) -> Mapping[int, int]:
+        """Those that an answer had, by value."""
+        return {each.value: each.position for each in self.writes if each.position is not None}
 
     @cached_property
     def servers(self) -> set[str]:
@@ -362,6 +369,7 @@ class Autopsy:
             return UNDISTURBED, ""
         silent = self.servers - {event.line.node for event in self.events}
         silent |= {event.line.node for event in starts if event.end is None} | {*causes}
+        silent -= {e.node for e in self.holdings if self.positions.get(write.value) in e.places}
         if silent:
             return UNEXPLAINED, f"no log says what {', '.join(sorted(silent))} had before"
         return WITHOUT, ""
@@ -398,6 +406,8 @@ class Autopsy:
             facts.append(said)
         facts += self._facts(loss, begun_s)
         facts += fault_facts(self.faults, begun_s, ended_s)
+        if known := {self.positions[each.value] for each in writes if each.value in self.positions}:
+            facts += (each.fact(known) for each in self.holdings)
         facts.sort(key=lambda fact: (fact.at_s is None, fact.at_s or 0.0))
         return Explanation(
             cause=loss.cause,

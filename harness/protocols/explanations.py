@@ -8,7 +8,7 @@ is `UNEXPLAINED`; of a run without any log of a server it is `NOT_EXAMINED`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
@@ -167,6 +167,34 @@ class Removed:
 
     records: tuple[RemovedRecord, ...]
     why_not: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holding:
+    """What a server's own log has at the end of a run: `places`, for each position in the order of
+    all writes, where in the run's folder it is. `why_not`: why there may be more."""
+
+    node: str
+    places: Mapping[int, str]
+    why_not: str = ""
+
+    def fact(self, positions: Set[int]) -> Fact:
+        """How many of these it has; where it has none, what it has instead."""
+        have = self.places.keys() & positions
+        below = max((each for each in self.places if each < min(positions)), default=None)
+        above = min((each for each in self.places if each > min(positions)), default=None)
+        last = max(have) if have else below if above is None else above
+        place = "" if last is None else self.places[last]
+        at, text = place.rpartition(":")[2], f"{self.node} has none of them in its own log"
+        if have:
+            text = f"{self.node} has {len(have):,} of them in its own log, up to {at}"
+        elif above is not None and below is not None:
+            text += f": {self.places[below].rpartition(':')[2]} is followed by {at}"
+        elif last is not None:
+            text += f", which {'begins' if below is None else 'ends'} at {at}"
+        text += f"; there may be more: {self.why_not}" if self.why_not else ""
+        source = f"data of {self.node}"
+        return Fact(kind="held by", node=self.node, text=text, source=source, place=place)
 
 
 # Of servers that agree by a majority.

@@ -4,13 +4,14 @@ configuration  plans, versions, settings, files and commands of servers
 asking         one query to one server, four-letter words, who leads
 clients        kazoo without its retries, one client for each model, and the table of errors
 levers         the members of the ensemble, faults of single requests
+transaction_log  what servers have written, as they leave it at the end
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -19,14 +20,15 @@ from typing import Any, ClassVar, Final
 from harness import registry
 from harness.errors import PlanError
 from harness.faults.own_traffic import NoAnswer
+from harness.history.run_folder import RunDir
 from harness.images.recipe import Source
 from harness.levers.protocol import ProtocolLever
 from harness.models import LOCK, REGISTER, SEQUENCE, SET, WATCH
 from harness.protocols import Client, Cluster, Ingredients, Lever, Node, NodeSpec, NodeView
-from harness.protocols.explanations import LogRow
+from harness.protocols.explanations import Holding, LogRow
 from harness.protocols.systems import COMMAND, EXEC, JSON, LogLines
 from harness.servers import CLIENT_KEYS, Server, ServerSystem, in_turn
-from targets.zookeeper import asking, configuration, levers
+from targets.zookeeper import asking, configuration, levers, transaction_log
 from targets.zookeeper.configuration import (
     CLIENT_PORT,
     DEFAULT_VERSION,
@@ -68,11 +70,14 @@ _EVENTS: Final = (
         r"Have quorum of supporters.*(?P<epoch>0x[0-9a-f]+)[0-9a-f]{8}",
         "was elected in epoch {epoch}",
     ),
-    LogRow("cut", "Truncating log to get.*(?P<end>0x[0-9a-f]+)", "cut its log at zxid {0}"),
+    LogRow("cut", "Truncating log to get.*(?P<end>0x[0-9a-f]+)", "cut its log at zxid {0} (TRUNC)"),
     LogRow(
         "cut",
         "Getting a snapshot from.*(?P<end>0x[0-9a-f]+)",
-        "took a snapshot of its leader at zxid {0}",
+        "took a snapshot of its leader at zxid {0} (SNAP)",
+    ),
+    LogRow(
+        "joins", "Getting a diff.*(0x[0-9a-f]+)", "got what its leader had up to zxid {0} (DIFF)"
     ),
 )
 """A server proposes itself with the last zxid that it has; a zxid begins with its epoch."""
@@ -346,8 +351,12 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
         return asking.metrics_of(asking.ask_word(node.address, "mntr", timeout_s=timeout_s))
 
     def logs(self, node: Node) -> dict[str, bytes]:
-        """zookeeper.log, which has elections, syncing and sessions."""
-        return node.get(configuration.LOGS)
+        """zookeeper.log, which has elections, syncing and sessions, and its transactions."""
+        return {**transaction_log.copied(node), **node.get(configuration.LOGS)}
+
+    def held(self, rundir: RunDir) -> Iterable[Holding]:
+        """By their logs of transactions."""
+        return transaction_log.held(rundir)
 
 
 def _check_fsync(node: Node, *, wanted: bool) -> None:
