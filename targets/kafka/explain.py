@@ -239,19 +239,25 @@ class Autopsy:
 
     def _span(self, partition: int, epoch: int) -> tuple[int, float]:
         """Where the log of an epoch's leader ended when it began to lead, and when it next logs it
-        without having been started again."""
+        without having been started again. One that was elected and never logged that it leads may
+        have been too late: then what it logs next is where its log ended all along."""
         begun = self.begins.get(partition, {}).get(epoch)
-        if begun is None:
+        election = self.elections.get((partition, epoch))
+        if begun is not None:
+            node, since_s, first = begun.node, begun.at_s, begun.offset
+        elif election is not None and election.leader is not None:
+            node, since_s, first = election.leader, election.at_s, 0
+        else:
             return 0, float("inf")
         for each in self.evidence.events:
-            if each.node != begun.node or each.partition != partition or each.epoch == epoch:
+            if each.node != node or each.partition != partition or each.epoch == epoch:
                 continue
-            if each.at_s is not None and begun.at_s is not None and each.at_s > begun.at_s:
+            if each.at_s is not None and since_s is not None and each.at_s > since_s:
                 if each.kind in ("leads", "follows"):
-                    return begun.offset, each.offset
+                    return first, each.offset
                 if each.kind == "loaded":
                     break
-        return begun.offset, float("inf")
+        return first, float("inf")
 
     def _cause(self, write: Write, epoch: int, begun: Event, election: State) -> tuple[str, str]:
         """Why the leader that dropped a write lacked it; of what is unexplained, what is known."""

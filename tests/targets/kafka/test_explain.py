@@ -38,6 +38,7 @@ CASES = {
     "never-stored-4.4": {"never-stored": 19},
     "longer-log-4.4": {"unclean-election": 546, "unclean-election-deposed": 262},
     "three-leaders-4.3": {"unclean-election": 34},
+    "late-leader-4.3": {"unclean-election": 6, "unclean-election-deposed": 31},
     "kip-101-0.10": {"own-high-watermark": 23},
     "zookeeper-0.8": {"unclean-election": 18, "unclean-election-deposed": 14},
     "kafka-2114-0.8": {"unclean-election": 7, "below-min-insync": 24},
