@@ -122,12 +122,14 @@ from harness.protocols.checkers import ENDED as ENDED
 from harness.protocols.checkers import LOST_WRITES as LOST_WRITES
 from harness.protocols.checkers import counted as counted
 from harness.protocols.checkers import counter_examples as counter_examples
+from harness.protocols.checkers import findings_table as findings_table
 from harness.protocols.checkers import rates as rates
 from harness.protocols.clock import Clock as Clock
 from harness.protocols.clock import RealClock as RealClock
 from harness.protocols.clock import RunClock as RunClock
 from harness.protocols.clusters import specs_of as specs_of
 from harness.protocols.explanations import ASYNCHRONOUS_CAUSES as ASYNCHRONOUS_CAUSES
+from harness.protocols.explanations import Holding as Holding
 from harness.protocols.explanations import LogRow as LogRow
 from harness.protocols.explanations import Waits as Waits
 from harness.protocols.faults import ClientNemesis as ClientNemesis

@@ -18,6 +18,7 @@ from analysis.lake.delta import folder_of, open_lake
 from analysis.lake.schema import FINDINGS, RUNS
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
+from harness.protocols.checkers import findings_table
 from tests.fixtures.campaign_folder import ON
 from tests.fixtures.lakes import campaign, lake_of
 from tests.fixtures.result_documents import lossy, run
@@ -115,7 +116,11 @@ def test_checkers_of_one_run_may_differ_in_their_types(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_the_findings_of_every_checker_fit(tmp_path: Path, module: str) -> None:
-    columns: pa.Schema = importlib.import_module(f"checkers.{module}").FINDINGS
+    checker = importlib.import_module(f"checkers.{module}")
+    by_rows = hasattr(checker, "Found")
+    columns: pa.Schema = (
+        findings_table(checker.Found, (), run_id="").schema if by_rows else checker.FINDINGS
+    )
     (row,) = found(tmp_path, own=pa.table({f.name: [sample(f.type)] for f in columns}, columns))
     given = [name.replace("_ns", "_s") for name in columns.names if name != "run_id"]
     assert all(row.get(name) is not None or name in row["more"] for name in given)
