@@ -215,6 +215,7 @@ def test_a_refusal_never_reaches_the_server_and_comes_in_its_turn(
 def test_a_session_that_is_not_granted(proxied: Proxied) -> None:
     with proxied.rule(act="drop", apis=("createSession",)):
         made = Client(proxied.port, session=False)
+        proxied.await_hit(APIS["createSession"])
         assert made.silent()
     with pytest.raises(ConnectionResetError):
         made.answer()
