@@ -474,7 +474,8 @@ def test_every_operation_that_was_taken_is_completed_once_and_the_load_goes_on(
     assert after.time_ns.min() - dead_ns > 0.9e9, "while all were dead, none was begun"
     assert len(after) > 100, "new clients carry the load"
     dead_for_s = 1
-    assert report.not_run <= rate_per_s * dead_for_s / 10, "what was due meanwhile is begun later"
+    may_wait_s = dead_for_s / 10 + report.held_up_s  # for a machine that held the load up
+    assert report.not_run <= rate_per_s * may_wait_s, "what was due meanwhile is begun later"
     if rate_per_s:
         assert (after.time_ns - after.intended_ns).max() > 0.9e9, "what was due while all were dead"
     there = read(brokers)
