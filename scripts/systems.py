@@ -141,12 +141,15 @@ def publish(out: Path) -> None:
         runs.to_csv(published, index=False)
 
 
+_NOT_OF_A_CELL: Final = frozenset({"about", "axes", "policy", "repetitions"})
+
+
 def unchanged(runs: pd.DataFrame, before: bytes, now: bytes) -> pd.DataFrame:
     """Those of the runs whose cell is the same in both campaign files."""
     files = [tomllib.loads(text.decode("utf-8")) for text in (before, now)]
 
     def cell(campaign: Mapping[str, Any], settings: str, schedule: str) -> list[Any]:
-        rest = {key: campaign[key] for key in campaign if key not in ("axes", "about")}
+        rest = {key: campaign[key] for key in campaign if key not in _NOT_OF_A_CELL}
         chosen = (campaign["axes"]["settings"], settings), (campaign["axes"]["schedule"], schedule)
         return [rest, *(axis["choices"].get(choice) for axis, choice in chosen)]
 

@@ -109,7 +109,7 @@ def outcomes(
     runs = {name: ackloss.run(plan, set=how, out=out) for name, (plan, how) in changes.items()}
     for name, (plan, how) in changes.items():
         if runs[name].result.verdict == "unknown" and "starved" in runs[name].result.doubts:
-            runs[name] = ackloss.run(plan, set=how, out=out)  # it says that it is no evidence
+            runs[name] = ackloss.run(plan, set=how, out=out)  # its load was held up
     return {
         name: Outcome(run, html.unescape(run.report().read_text())) for name, run in runs.items()
     }

@@ -4,7 +4,7 @@
 After its header a log has entries (`FileTxnLog`): the Adler-32 of a transaction, its length, its
 bytes (session, number of the request, zxid, time, kind, then the record), and 0x42. A last one that
 is not complete was being written. A server that takes a snapshot of its leader (SNAP) keeps the
-logs that it had; one that is told to cut its log (TRUNC) does not.
+logs that it had; one that has to cut its log (TRUNC) does not.
 """
 
 from __future__ import annotations

@@ -176,5 +176,7 @@ def test_runs_of_a_cell_that_has_changed_since_are_not_added() -> None:
     runs = pd.DataFrame([ended("1", "lag-kill", "loss"), ended("2", "kill-all", "none")])
     assert systems.unchanged(runs, before, before)["run_id"].tolist() == ["1", "2"]
     assert systems.unchanged(runs, before, now)["run_id"].tolist() == ["1"]
+    more = before + b"    repetitions = 30"
+    assert systems.unchanged(runs, before, more)["run_id"].tolist() == ["1", "2"]
     other_plan = before.replace(b"a.toml", b"b.toml")
     assert systems.unchanged(runs, before, other_plan).empty
