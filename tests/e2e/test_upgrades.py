@@ -20,12 +20,12 @@ ROLL = "plans/upgrades/kraft-rolling.toml"
 
 
 def test_a_node_is_upgraded_and_nothing_is_lost(tmp_path: Path) -> None:
-    """The only node, which is broker and controller, from 3.9 to the newest. It may still be
-    stopping when the load ends."""
+    """The only node, which is broker and controller, from 3.9 to the newest. Its turn comes once it
+    answers: after 7 s and more beside other tests, on a machine whose disk is busy."""
     one = ["target.brokers=1", "target.controllers=1", "topic.replication_factor=1"]
-    result = result_of(ROLL, tmp_path, "workload.duration_s=10", "topic.settings={}", *one)
+    result = result_of(ROLL, tmp_path, "workload.duration_s=25", "topic.settings={}", *one)
     (fault,) = result["faults"]
-    assert (result["verdict"], result["counts"]["lost"]) == ("valid", 0), result["reason"]
+    assert (result["verdict"], result["counts"]["lost"]) == ("valid", 0), fault["evidence"]
     report = "b1: reports Kafka 4.4.0, metadata.version 21 (before: reports Kafka 3.9.2"
     assert fault["proven"], fault["evidence"]
     assert fault["evidence"][0].startswith(report)
