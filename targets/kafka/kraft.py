@@ -297,7 +297,8 @@ def _active_controller(
 
 
 def await_brokers(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
-    """Wait until every broker itself knows every broker. Raises TimeoutError."""
+    """Wait until every broker itself knows every broker, and every controller answers: brokers come
+    up with a majority of them. Raises TimeoutError."""
     nodes, ask = with_role(cluster, "broker"), ask_of(cluster.nodes, plan)
 
     def missing() -> str | None:
@@ -308,6 +309,9 @@ def await_brokers(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
                 return f"broker {node.name} does not answer"
             if (seen := len(answer.brokers)) != len(nodes):
                 return f"broker {node.name} sees {seen} of {len(nodes)} brokers"
+        for node in with_role(cluster, "controller"):
+            if observe_each(node, [plan], timeout_s=brokers.ASK_S) == [None]:
+                return f"controller {node.name} does not answer"
         return None
 
     await_none(cluster, missing, deadline)

@@ -4,6 +4,7 @@ the same brokers before each run."""
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
@@ -73,6 +74,26 @@ class World:
             kind(name=name, error_code=codes[name]) for name in request.topic_names if name in codes
         ]
         return DeleteTopicsResponse[3](responses=reported)
+
+
+def test_a_cluster_is_up_once_every_controller_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers come up with two of three: a fault would meet a quorum that is not complete, and the
+    settings of the third were asked of nobody."""
+    nodes, silent = {name: Node(name) for name in ("b1", "c1", "c2", "c3")}, {"c3"}
+    for name in ("c1", "c2", "c3"):
+        nodes[name].roles = frozenset({"controller"})
+    answer = SimpleNamespace(brokers=[1])
+    monkeypatch.setattr(kraft.brokers, "metadata", lambda *_, **__: answer)
+
+    def seen(node: Any, plans: Sequence[Any], **_: Any) -> list[NodeView | None]:
+        return [None if node.name in silent else NodeView(answered_by=node.name) for _ in plans]
+
+    monkeypatch.setattr(kraft, "observe_each", seen)
+    cluster: Any = SimpleNamespace(nodes=nodes)
+    with pytest.raises(TimeoutError, match="controller c3 does not answer"):
+        kraft.await_brokers(cluster, CELLS[0], time.monotonic() + 0.01)
+    silent.clear()
+    kraft.await_brokers(cluster, CELLS[0], time.monotonic() + 0.01)
 
 
 def test_the_topics_of_all_cells_are_deleted_in_one_request(
