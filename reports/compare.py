@@ -329,8 +329,8 @@ def link_to(report: Path, page: Path) -> str | None:
 
 
 def _requested(one: RunView) -> Groups:
-    """The user's decisions: each key of the plan, the requested settings with the values that the
-    cluster reports, and the versions."""
+    """The user's decisions: each key of the plan that has a value, the requested settings with the
+    values that the cluster reports, and the versions."""
     groups = requested_settings(one.plan).values()
     plan = {key: value for key, value in one.plan.items() if key not in _DESCRIPTIVE}
     for part, inner in plan.items():
@@ -340,7 +340,7 @@ def _requested(one: RunView) -> Groups:
             }
     return {
         **_effective(row for row in one.settings if row.shown),
-        "plan": formatting.flat(plan),
+        "plan": {key: text for key, text in formatting.flat(plan).items() if text},
         "version": _short(formatting.flat(one.metadata.versions)),
         "image": _short(formatting.flat(one.metadata.image)),
     }

@@ -176,17 +176,16 @@ def answer(overview: Overview) -> list[str]:
 
 def share(side: Side) -> tuple[str, str]:
     """`19 of 20`, and the share with its interval."""
-    counts, _, interval = side.lossy_share.in_words.partition(": ")
-    return counts, interval
+    return side.lossy_share.in_words.partition(": ")[::2]
 
 
 def others(side: Side, finding: PrimaryFinding) -> str:
     """How many runs do not count, and what was seen in them; empty: all count, or the share says
     it."""
-    if not side.inconclusive or side.lossy_share.chosen_by_outcome:
+    lossy, share = of_them(side.inconclusive_lossy, finding.noun), side.lossy_share
+    if not side.inconclusive or share.chosen_by_outcome or (lossy and not side.conclusive):
         return ""
-    others, lossy = side.inconclusive, of_them(side.inconclusive_lossy, finding.noun)
-    return f"{others} {do(others)} not count{lossy}"
+    return f"{side.inconclusive} {do(side.inconclusive)} not count{lossy}"
 
 
 def named(at: AtVersion, pool: Pool) -> bool:

@@ -266,7 +266,9 @@ class RunView:
 
     @property
     def name(self) -> str:
-        return str(self.plan.get("name") or self.run.run_id)
+        """Its plan's, or that of the cell of a campaign, whose plan is the base with changes."""
+        of, own = self.metadata.campaign, str(self.plan.get("name") or self.run.run_id)
+        return f"{of.name}: {of.cell}" if of is not None and of.cell is not None else own
 
     @property
     def run_page(self) -> str | None:

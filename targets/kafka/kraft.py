@@ -297,8 +297,7 @@ def _active_controller(
 
 
 def await_brokers(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
-    """Wait until every broker itself knows every broker, and every controller answers: brokers come
-    up with a majority of them. Raises TimeoutError."""
+    """Wait until every broker knows every broker, and every controller answers. TimeoutError."""
     nodes, ask = with_role(cluster, "broker"), ask_of(cluster.nodes, plan)
 
     def missing() -> str | None:

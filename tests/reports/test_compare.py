@@ -10,6 +10,7 @@ import pytest
 
 from harness.history.run_folder import RunDir
 from reports.compare import Comparison, Difference, differences, write_comparison
+from reports.page import write_report
 from tests.fixtures.synthetic_run import Story, build
 from tests.reports.test_page import Parsed
 
@@ -125,6 +126,32 @@ def test_a_run_that_was_not_checked_is_compared_as_such(
     page, document = compared(runs["safe"], runs["stopped"], tmp_path / "compare.html")
     assert "kafka-stopped was not checked" in page.words
     assert document["b"]["verdict"] == "unchecked"
+
+
+def test_cells_of_a_campaign_are_named_and_defaults_of_a_fault_are_no_difference(
+    runs: dict[str, RunDir], tmp_path: Path
+) -> None:
+    """Their plans have the name of the base, and another schedule: a run of `kill-all` was shown as
+    `isolate-leader`, with what that says of itself; and a step that one of them lacks was a dozen
+    lines without a value."""
+    for name in ("kill-leader", "kill-all"):
+        folder = shutil.copytree(runs["unclean"].path, tmp_path / name)
+        run = json.loads((folder / "run.json").read_text())
+        run["campaign"] = {"name": "nightly", "repetition": 0, "cell": f"schedule={name}"}
+        (folder / "run.json").write_text(json.dumps(run))
+        plan = json.loads((folder / "plan.json").read_text())
+        plan |= {"about": "The leader alone."}
+        if name == "kill-all":
+            plan["faults"].append({"id": "more", "at_s": 9.5, "for_s": None, "nemesis": "kill"})
+        (folder / "plan.json").write_text(json.dumps(plan))
+    a, b = RunDir(tmp_path / "kill-leader"), RunDir(tmp_path / "kill-all")
+    page, document = compared(a, b, tmp_path / "compare.html")
+    assert "nightly: schedule=kill-leader lost 842" in page.words
+    assert "kafka-unclean lost" not in page.words
+    number = len(json.loads((a.path / "plan.json").read_text())["faults"])
+    keys = {d["key"] for d in document["differences"] if d["group"] == "plan"}
+    assert keys == {f"faults.{number}.{key}" for key in ("id", "at_s", "nemesis")}
+    assert "The leader alone." not in write_report(a).read_text()
 
 
 def test_a_pruned_run_has_no_timeline(runs: dict[str, RunDir], tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from analysis.lake.overview import Overview, overview_of
-from reports.lake import as_markdown, write_markdown, write_page
+from harness.protocols import PrimaryFinding
+from reports.lake import as_markdown, others, write_markdown, write_page
 from tests.fixtures.budget import full_of
 from tests.fixtures.campaign_folder import OFF, ON
 from tests.fixtures.lakes import campaign, lake_of
@@ -81,6 +82,17 @@ def test_the_markdown_has_the_same_contents(overview: Overview, tmp_path: Path) 
     for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
         rows = [re.split(r"(?<!\\)\|", row) for row in table.splitlines()]
         assert len({len(row) for row in rows}) == 1
+
+
+def test_what_was_seen_in_runs_that_do_not_count_is_said_once(overview: Overview) -> None:
+    """`no conclusive run; 1 of 1 others lost; 1 does not count, 1 of them with lost writes`."""
+    pool = overview.groups[0].settings[0].versions[0].pools[0]
+    none = replace(pool, conclusive=0, lossy=0, inconclusive=1, inconclusive_lossy=1)
+    unseen, finding = replace(none, inconclusive_lossy=0), PrimaryFinding()
+    assert not others(none, finding)
+    assert others(unseen, finding) == "1 does not count"
+    many = replace(pool, inconclusive=2, inconclusive_lossy=1)
+    assert others(many, finding) == "2 do not count, 1 of them with counter-examples"
 
 
 @pytest.mark.full
