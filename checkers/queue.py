@@ -104,8 +104,7 @@ class Queue(OneShard[History]):
     """Elements of a queue that were lost, or came out though they had not been put in, as Jepsen's
     total-queue means them.
 
-    once  each element comes out at most once: one that is duplicated is then a counter-example,
-          else it is only counted
+    once  an element that comes out twice is a counter-example, else it is only counted
     """
 
     plugin: ClassVar[str] = "queue"

@@ -98,8 +98,7 @@ class Seen:
 @dataclass(frozen=True)
 class Watches(OneShard[Seen]):
     """Changes of which a watching client was not notified, or too early, clients that go back or
-    disagree, and reads of what was not written; notifications that stand for several changes are
-    counted."""
+    disagree, and reads of what was not written; merged notifications are counted."""
 
     plugin: ClassVar[str] = "watches"
     models: ClassVar[frozenset[str]] = frozenset({"watch"})

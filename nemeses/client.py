@@ -18,8 +18,7 @@ from harness.protocols.groups import CONSUMERS_MOST, consumer_name
 class Client(ClientNemesis):
     """Crash real clients: connections drop without a flush, operations in flight are unknown.
 
-    The processes continue with the remaining clients; while all are dead no operation begins.
-    `nodes` has no meaning here. To cut clients off, use a partition with `peers = "clients"`.
+    The processes continue with the remaining clients. `nodes` has no meaning here.
 
     clients   one (drawn from the seed), all, or numbers from 1 to workload.clients
     replaced  heal: a new client takes its place when the fault is healed; at-once: immediately

@@ -13,8 +13,7 @@ _LONGEST_S = 20 * 365 * 86_400
 
 @dataclass(frozen=True, kw_only=True)
 class Clock(NodeNemesis):
-    """Move the wall clock of the target's process; its monotonic clock, the host's clock and those
-    of other nodes stay correct. Healing puts it back.
+    """Move the wall clock of the target's process. Healing puts it back.
 
     form            jump: by offset_s immediately; drift: more and more, by drift_ms_per_s;
                     strobe: by offset_s for half of each period_s, correct for the other half

@@ -28,19 +28,17 @@ class Disk(NodeNemesis):
 
     form        wipe: the folders are gone; reformat: all data is gone and the disk is formatted
                 again, with another directory.id; unsynced: what is above the system's checkpoint of
-                what it fsynced is gone (Kafka's is written once a minute, so it is refused with
-                settings that flush: use power-loss); truncate: the newest segment has lost its end;
-                flip: some of its bits are wrong; read-only: no file can be made, under the running
-                process; full: no byte is free, likewise (all nodes of such a plan store on a small
-                disk in memory)
+                what it fsynced is gone; truncate: the newest segment has lost its end; flip: some
+                of its bits are wrong; read-only: no file can be made, under the running process;
+                full: no byte is free, likewise
     folders     patterns of the folders to damage, below the node's; by default those of Kafka's
                 topics but internal ones
     keep_share  the share of the batches above the checkpoint that survives: 0 to 1, or "random"
-    tail        what follows the last batch that survived: clean: nothing; torn: the
-                beginning of the next batch; zeros: zeros up to the old length
+    tail        after the last batch that survived: clean: nothing; torn: the beginning of the
+                next batch; zeros: up to the old length
     cut_bytes   how much truncate cuts off
-    flip_count  how many bits the form flip inverts, drawn from the seed
-    alive       flip the bits under the running process, which is not killed
+    flip_count  how many bits flip inverts, drawn from the seed
+    alive       flip them under the running process
     """
 
     plugin: ClassVar[str] = "disk"
@@ -88,11 +86,9 @@ class Disk(NodeNemesis):
 @dataclass(frozen=True, kw_only=True)
 class PowerLoss(NodeNemesis):
     """The chosen nodes lose power: their processes are killed, and what they had written without
-    fsync is gone from their disks. Healing starts the processes again; what was lost stays lost.
-
-    It needs root and loop devices; without them, `form = "unsynced"` of `disk` approximates it. The
-    kernel writes back data that is 5 to 35 s old, so place the fault within 30 s of the writes.
-    Everything written before the first operation is flushed.
+    fsync is gone from their disks. Healing starts the processes again. It needs root and loop
+    devices. The kernel writes back data that is 5 to 35 s old: place the fault within 30 s of the
+    writes.
     """
 
     plugin: ClassVar[str] = "power-loss"

@@ -16,9 +16,8 @@ _MOST_CHARACTERS = 500
 class Manual(Nemesis):
     """An operator makes the fault and undoes it: the run prints the instruction and waits.
 
-    At a terminal, Enter reports that it is done; with `--signals FOLDER`, a file whose name is
-    shown. ackloss does not observe the fault, so it is claimed, not proven: without a loss the
-    verdict is `unknown`. The load continues while the run waits.
+    The fault is claimed, not proven: without a loss the verdict is `unknown`. The load continues
+    while the run waits.
 
     instruction       what the operator should do; the chosen nodes are shown with it
     undo_instruction  what the operator should do when the fault is healed

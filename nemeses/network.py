@@ -99,17 +99,14 @@ class Partition(Nemesis):
     """Cut the chosen nodes from their peers; clients still reach them unless the option says so.
 
     form       isolate: each chosen node from all peers, so the chosen nodes from each other too;
-               halves: the chosen nodes, which still see each other, from all other peers (a zone:
-               `nodes = "rack:a"`; random ones: `minority`, `majority` or `one`);
+               halves: the chosen nodes, which still see each other, from all other peers;
                bridge: the other peers in two halves, the chosen node sees both;
                ring: every chosen node sees a majority of them, no two the same (`nodes = "all"`)
     groups     selectors, instead of a form: chosen nodes (`nodes = "all"`) see each other only
-               where a group has both, a node of no group sees all
-    peers      a selector of the nodes from which they are cut; or clients, wherever they are: then
-               from nothing else. The observer is a client too, and learns nothing of a node that
-               is cut from clients
-    clients    cut them from clients too, wherever these are: what a zone that fails looks like to
-               all others
+               where a group has both; a node of no group sees all
+    peers      a selector of the nodes from which they are cut; or clients, and nothing else. The
+               observer is a client too, and learns nothing of a node that is cut from clients
+    clients    cut them from clients too: what a zone that fails looks like to all others
     ports      drop only TCP to these ports; none: all traffic
     direction  in: drop what the peers send to the node (the first of two); out: what it sends to
                them; both

@@ -24,9 +24,8 @@ class Membership(Nemesis):
 
     form  move: every partition that a chosen node leads gets another leader, and another order of
           its replicas; healing restores both; elect: the preferred leaders among the chosen nodes
-          are elected where they do not lead; proven only if some leader has changed, and never
-          undone; remove: the chosen nodes leave the members but keep running; healing makes them
-          members again
+          are elected; never undone; remove: the chosen nodes leave the members but keep running;
+          healing makes them members again
     """
 
     plugin: ClassVar[str] = "membership"
@@ -51,12 +50,8 @@ class Membership(Nemesis):
 
 @dataclass(frozen=True, kw_only=True)
 class Upgrade(Nemesis):
-    """Each chosen node is stopped, and started with another version on what it has stored.
-
-    One node after the other, each once every node answers and everything is fully replicated again.
-    Faults of later steps meet the nodes meanwhile; `upgrade` and `features` wait for the end. It is
-    proven by the version that each node reports itself. Nothing is undone: to go back is a step of
-    its own.
+    """Each chosen node is stopped, and started with another version on what it has stored: one
+    after the other, each once everything is fully replicated again. Nothing is undone.
 
     to       the version, newer or older, such as 4.3.1
     at_once  true: all nodes at the same time
@@ -82,10 +77,8 @@ class Upgrade(Nemesis):
 
 @dataclass(frozen=True, kw_only=True)
 class Features(Nemesis):
-    """The cluster is requested to use what is new in its version, as the last step of an upgrade:
-    the levels of its features are raised, or lowered before a downgrade.
-
-    It is proven by the levels that each node reports. Nothing is undone.
+    """The levels of the cluster's features are raised, as the last step of an upgrade, or lowered
+    before a downgrade. Nothing is undone.
 
     levels  of features by name; none: the highest that every node supports
     unsafe  true: levels may be lowered though metadata may be lost by it
@@ -108,13 +101,9 @@ class Features(Nemesis):
 
 @dataclass(frozen=True, kw_only=True)
 class Migrate(Upgrade):
-    """Kafka 3.9 goes from ZooKeeper to KRaft under load, or back, one step for each stage: each
-    chosen node is stopped, and started as the stage has it, like with `upgrade`.
-
-    To the end: `provisioned` (role:controller), `dual-write` (role:broker), `kraft` (role:broker),
-    `final` (role:controller), and `deprovisioned` (role:zookeeper). Back from `kraft`: `dual-write`
-    (role:broker), `deprovisioned` (role:controller), `zookeeper` (role:broker). It is proven by the
-    settings that each node reports, then by who has the cluster's metadata. Nothing is undone.
+    """Kafka 3.9 goes from ZooKeeper to KRaft under load, one step for each stage: `provisioned`,
+    `dual-write`, `kraft`, `final`, `deprovisioned`; or back from `kraft`: `dual-write`,
+    `deprovisioned`, `zookeeper`. Each chosen node is stopped, and started as the stage has it.
 
     to       the stage
     at_once  true: all nodes at the same time

@@ -39,8 +39,7 @@ class Kill(NodeNemesis):
 class Pause(NodeNemesis):
     """SIGSTOP on the processes of the chosen nodes in parallel; healing continues them.
 
-    Connections stay open and nothing is refused: peers and clients notice by their timeouts alone,
-    and a process that continues believes that no time has passed.
+    Connections stay open and nothing is refused: peers and clients notice by their timeouts alone.
     """
 
     plugin: ClassVar[str] = "pause"
@@ -53,8 +52,8 @@ class Pause(NodeNemesis):
 class Stress(NodeNemesis):
     """Busy loops and held memory on the chosen nodes, inside the node's own limits.
 
-    Where memory beyond the node's limit is requested, the kernel ends the process that holds it and
-    not the target; the fault is then unproven.
+    Of memory beyond the node's limit the kernel ends the holder, not the target: the fault is then
+    unproven.
 
     busy_count  how many busy loops
     memory_mb   how many MiB are held

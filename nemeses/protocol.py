@@ -21,14 +21,11 @@ class Protocol(Nemesis):
 
     From its start every node of such a plan has a proxy, which forwards what no rule matches.
 
-    act          count: pass them on; drop: nothing more passes on the connection in either
-                 direction, and healing resets it; delay: by `delay_ms`, and later messages on the
-                 connection wait too; reset: the connection is reset instead; error: the response
-                 has the error `code`; duplicate: the request is sent twice, the second time on a
-                 separate connection
-    side         request: before it reaches the node (an error then comes from the proxy); answer:
-                 after the node has executed the request. Default: request for count and duplicate,
-                 answer for the others
+    act          count: pass them on; drop: nothing more passes on the connection; delay: by
+                 `delay_ms`; reset: the connection instead; error: answer with `code`; duplicate:
+                 send the request twice, the second time on a separate connection
+    side         request: before it reaches the node; answer: after the node has executed it.
+                 Default: request for count and duplicate, answer for the others
     api          the API, by the system's own name (or a list of names); any: every API
     client_id    only requests of clients whose ID begins with it
     topic        only requests that concern it, if the system has topics
@@ -36,8 +33,7 @@ class Protocol(Nemesis):
     peers        who sends the requests: anybody, clients, or a selector of the nodes
     met_share    the share of the matching messages that is affected, drawn at random
     first_count  only the first N matching messages at each node; 0: all
-    delay_ms     for delay: how long; 0: until healed. A delayed request reaches the node even if
-                 its client has gone by then
+    delay_ms     for delay: how long; 0: until healed
     code         for error: its name in the system
     """
 

@@ -7,8 +7,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Container, Iterator, Mapping
 from inspect import cleandoc
+from itertools import groupby
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel
 
 from harness import registry
 from harness.campaigns.plan import CampaignPlan
@@ -16,11 +19,11 @@ from harness.faults.leaders import quorum_vocabulary
 from harness.models import MODELS
 from harness.protocols.faults import Vocabulary
 from harness.run.preview import plan_schema
-from harness.servers import ServerSystem
+from harness.servers import ServerSystem, ServerTargetPlan, ServerWorkloadPlan
 from targets.kafka import definitions
 from targets.kafka import kraft as kraft_layout
 from targets.kafka import zookeeper as zookeeper_layout
-from targets.kafka.limits import LIMITS, Limit
+from targets.kafka.limits import ANY, LIMITS, Limit
 from targets.memory.plan import ABSENT
 
 Schema = Mapping[str, Any]
@@ -33,14 +36,13 @@ CAMPAIGNS = DOCS / "how-to" / "campaigns.md"
 HEAD = """\
 # Plans
 
-A plan is one TOML file. This page is generated (`make docs`); `ackloss plan schema` prints Kafka's
-as JSON Schema. `ackloss plan validate FILE` checks a plan, `ackloss run --dry-run FILE` shows what
-it would do. `--set KEY=VALUE` changes a key for one run: `--set target.version=3.9.2`, `--set
-topic.settings.min.insync.replicas=2` (below a table of settings, the rest is one key), `--set
-faults.kill.at_s=3` (the step whose `id` is `kill`). Settings of topics, brokers and clients:
-[settings.md](settings.md), `ackloss list settings`.
-
-A key is followed by its type and its default.
+Every key of a plan, which is one TOML file, with its type and default. This page is generated
+(`make docs`); `ackloss plan schema` prints Kafka's as JSON Schema. `ackloss plan validate FILE`
+checks a plan, `ackloss run --dry-run FILE` shows what it would do. `--set KEY=VALUE` changes a key
+for one run: `--set target.version=3.9.2`, `--set topic.settings.min.insync.replicas=2` (below a
+table of settings, the rest is one key), `--set faults.kill.at_s=3` (the step whose `id` is
+`kill`). Settings of topics, brokers and clients: [settings.md](settings.md), `ackloss list
+settings`.
 """
 
 SCHEDULES = """\
@@ -70,6 +72,10 @@ ZOOKEEPER_TABLES = {
     "ensemble": ("EnsemblePlan", "[ensemble] of ZooKeeper"),
     "workload": ("ZooKeeperWorkloadPlan", "[workload] of ZooKeeper"),
 }
+SERVER_TABLES: Mapping[str, type[BaseModel]] = {
+    "target": ServerTargetPlan,
+    "workload": ServerWorkloadPlan,
+}
 SERVERS = {
     "etcd": "etcd",
     "galera": "MariaDB Galera",
@@ -79,6 +85,7 @@ SERVERS = {
     "redis": "Redis and Valkey",
 }
 """Systems of servers with the base's sections, by their names in plans, and in words."""
+GENERAL = "The workload and the clients that run it."
 MEMORY_TABLES = {
     "target": ("MemoryTargetPlan", "[target] of memory"),
     "workload": ("WorkloadPlan", "[workload] of memory"),
@@ -100,18 +107,24 @@ def plan_page() -> str:
     schema, of_zookeeper, of_memory = plan_schema(), plan_schema("zookeeper"), plan_schema("memory")
     parts = [HEAD]
     parts += [_section(schema, *each) for each in TABLES.values()]
-    kafka = {key: schema["$defs"][name]["properties"] for key, (name, _) in TABLES.items() if name}
+    known = {key: schema["$defs"][name]["properties"] for key, (name, _) in TABLES.items() if name}
+    for key, plan in SERVER_TABLES.items():
+        of_servers = plan.model_json_schema()
+        title = f"[{key}] of systems of servers"
+        parts.append(_section(of_servers, "", title, known=known[key]))
+        known[key] = {**known[key], **of_servers["properties"]}
     for key, each in ZOOKEEPER_TABLES.items():
-        parts.append(_section(of_zookeeper, *each, known=kafka.get(key)))
+        parts.append(_section(of_zookeeper, *each, known=known.get(key)))
+    general = {plan.__name__ for plan in SERVER_TABLES.values()}
     for system, name in SERVERS.items():
         of_system = plan_schema(system)
         for key in ("target", "stream", "queue", "workload"):
             if (field := of_system["properties"].get(key)) is not None:
-                definition = field["$ref"].rpartition("/")[2]
-                title = f"[{key}] of {name}"
-                parts.append(_section(of_system, definition, title, known=kafka.get(key)))
+                definition, title = field["$ref"].rpartition("/")[2], f"[{key}] of {name}"
+                if definition not in general:
+                    parts.append(_section(of_system, definition, title, base=known.get(key)))
     for key, each in MEMORY_TABLES.items():
-        parts.append(_section(of_memory, *each, without=ABSENT, known=kafka.get(key)))
+        parts.append(_section(of_memory, *each, without=ABSENT, known=known.get(key)))
     parts += [_workloads(), _checkers(), _nemeses()]
     parts.append(SCHEDULES)
     parts.append(_module_words("Selectors: which nodes", "harness.faults.selectors"))
@@ -128,28 +141,38 @@ def _section(
     *,
     without: Container[str] = (),
     known: Schema | None = None,
+    base: Schema | None = None,
 ) -> str:
-    """The keys of one section of plans, without those that its target refuses, and without those
-    that are the same in the section of Kafka, or the name of the system."""
+    """The keys of one section of plans, without those that its target refuses, those that are the
+    same in an earlier section (`known`: these are named; `base`: this section has all of them), and
+    the name of the system."""
     part = schema["$defs"][definition] if definition else schema
     words, keys = part.get("description", "").strip(), part["properties"]
+    earlier = known or base or {}
+    if earlier:
+        words = words.removeprefix(GENERAL).strip()
     if refused := [f"`{key}`" for key in keys if key in without]:
         words += f" Refused, because only real nodes have them: {', '.join(refused)}."
-    same = [key for key in keys if known and known.get(key) == keys[key] and key not in without]
-    hidden = {*same, "system"} if known else set()
-    if same:
-        words += f" As for Kafka: {', '.join(f'`{key}`' for key in same)}."
+    same = [key for key in keys if earlier.get(key) == keys[key] and key not in without]
+    if known and same:
+        words += f" As above: {', '.join(f'`{key}`' for key in same)}."
+    hidden = {*same, *(("system",) if earlier else ())}
     shown = {key: field for key, field in keys.items() if key not in without and key not in hidden}
-    return f"## {title}\n\n{words}\n\n{_keys({'properties': shown})}"
+    listed = _keys({"properties": shown})
+    return "\n\n".join(filter(None, (f"## {title}", words.strip(), listed)))
 
 
 def _keys(schema: Schema, meanings: Mapping[str, str] | None = None) -> str:
-    """A list of keys: type, default and meaning of each."""
+    """A list of keys: type, default and meaning of each. A type that the default shows is left out,
+    and values that the meaning names."""
     lines = []
     for key, field in schema["properties"].items():
         meaning = (meanings or {}).get(key) or field.get("description") or f"see [{key}]"
         stated = [_type(field)]
         if field.get("default") is not None and field["default"] != "":
+            obvious = stated[0] in ("string", "boolean", "list", "number", "integer")
+            explained = "enum" in field and all(f"{each}:" in meaning for each in field["enum"])
+            stated = [] if obvious or explained else stated
             stated.append(f"`{_toml(field['default'])}`")
         lines.append(f"- `{key}` ({'; '.join(stated)}): {meaning}")
     return "\n".join(lines)
@@ -186,14 +209,14 @@ def _workloads() -> str:
     """The workloads, and which systems run them."""
     parts = [
         "## Workloads and their options\n\nA workload is named by `workload.name`; its options are "
-        "keys of `[workload.options]`."
+        "keys of `[workload.options]`. One that ends in `_share` is from 0 to 1."
     ]
-    targets = registry.plugins("targets")
+    targets, seen = registry.plugins("targets"), dict[str, str]()
     for name, plugin in registry.plugins("workloads").items():
         systems = [f"`{each}`" for each, target in targets.items() if plugin.model in target.models]
         check = MODELS[plugin.model].check
         facts = f"Systems: {', '.join(systems)}. Checker by default: `{check}`."
-        parts.append(_plugin(f"Workload {name}", plugin, facts))
+        parts.append(_plugin(f"Workload {name}", plugin, facts, seen))
     return "\n\n".join(parts)
 
 
@@ -204,25 +227,31 @@ def _checkers() -> str:
         '[{ name = "set", linearizable = true }]`; of `ackloss check --history`, they are given '
         "with `--option`."
     ]
-    workloads = registry.plugins("workloads")
+    workloads, seen = registry.plugins("workloads"), dict[str, str]()
     for name, plugin in registry.plugins("checkers").items():
         judged = [f"`{each}`" for each, load in workloads.items() if load.model in plugin.models]
         named = "all" if len(judged) == len(workloads) else ", ".join(judged)
-        parts.append(_plugin(f"Checker {name}", plugin, f"Workloads: {named}."))
+        parts.append(_plugin(f"Checker {name}", plugin, f"Workloads: {named}.", seen))
     return "\n\n".join(parts)
 
 
 def _nemeses() -> str:
     parts = ["## Nemeses and their options\n\nOptions are keys of the step."]
-    parts += [_plugin(name, plugin) for name, plugin in registry.plugins("nemeses").items()]
+    parts += [_plugin(name, plugin, "", {}) for name, plugin in registry.plugins("nemeses").items()]
     return "\n\n".join(parts)
 
 
-def _plugin(title: str, plugin: type[Any], facts: str = "") -> str:
-    """A plug-in with the table of its options, if it has any."""
+def _plugin(title: str, plugin: type[Any], facts: str, seen: dict[str, str]) -> str:
+    """A plug-in with the table of its options, if it has any; of long ones that an earlier plug-in
+    of `seen` has too, only the names."""
     schema = registry.adapter(plugin).json_schema()
     words, meanings = _described(plugin.__doc__ or "", schema.get("properties", {}))
     table = _keys(schema, meanings) if schema.get("properties") else ""
+    if table in seen:
+        named = ", ".join(f"`{key}`" for key in schema["properties"])
+        facts, table = f"{facts} Options as of {seen[table]}: {named}.", ""
+    elif table:
+        seen[table] = f"`{plugin.plugin}`"
     return "\n\n".join(filter(None, (f"### {title}", words, facts, table)))
 
 
@@ -295,11 +324,14 @@ def _replaced(text: str, begin: str, parts: list[str], end: str) -> str:
 def versions_page() -> str:
     """The page of Kafka's versions, with what ackloss sets and the limits of versions rewritten."""
     limits = []
-    for limit in LIMITS:
-        keys = ", ".join(f"`{key}`" for key in limit.keys.split())
-        mode = f" with {limit.metadata}" if limit.metadata else ""
-        where = f"{limit.places.replace(' ', ', ')}: {limit.values.words}, {_span(limit)}{mode}"
-        limits.append(f"- {keys} ({where}): *{limit.kind}*, {limit.reason} ({limit.source})")
+    alike = groupby(LIMITS, lambda each: (each.keys, each.places, each.reason))
+    for (names, places, reason), each in alike:
+        group = list(each)
+        keys = ", ".join(f"`{key}`" for key in names.split())
+        where = places.replace(" ", ", ")
+        spans = [f"{_values(limit)}{_span(limit)}: *{limit.kind}*" for limit in group]
+        source = ", ".join(dict.fromkeys(limit.source for limit in group))
+        limits.append(f"- {keys} ({where}; {'; '.join(spans)}): {reason} ({source})")
     page = _with_part(VERSIONS, LIMITS_BEGIN, ["\n".join(limits)], LIMITS_END)
     return _replaced(page, OURS_BEGIN, ["\n".join(_ours())], OURS_END)
 
@@ -324,7 +356,16 @@ def _ours() -> Iterator[str]:
         yield f"| `{key}` | {_toml(value)} | {default} | {where} |"
 
 
+def _values(limit: Limit) -> str:
+    return "" if limit.values is ANY else f"{limit.values.words}, "
+
+
 def _span(limit: Limit) -> str:
+    mode = f" with {limit.metadata}" if limit.metadata else ""
+    return f"{_versions(limit)}{mode}"
+
+
+def _versions(limit: Limit) -> str:
     if limit.since and limit.before:
         return f"{limit.since} to before {limit.before}"
     if limit.since:

@@ -37,8 +37,7 @@ class Append(Workload):
 
 @dataclass(frozen=True, kw_only=True)
 class Consume(GroupSettings, Append):
-    """Each process appends increasing integers, unique in the run, to every partition in turn, and
-    one group of consumers reads them meanwhile.
+    """As `append`, and one group of consumers reads meanwhile.
 
     members_count      consumers from the start
     protocol           who assigns partitions: range, cooperative-sticky (a member of the group),

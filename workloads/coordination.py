@@ -16,7 +16,7 @@ class Locks(Workload):
     """Each process acquires one of the locks, checks a few times whether it still holds it, and
     releases it; also where it cannot know whether it holds it.
 
-    keys_count      how many locks there are; with fewer, more processes meet at each
+    keys_count      locks; with fewer, more processes meet at each
     confirms_count  how often a holder checks whether it still holds the lock
     """
 
@@ -73,8 +73,8 @@ class Watches(Workload):
     """Each process writes keys, and watches keys: it reads one and asks to be notified of its next
     change. Every value that it writes is unique in the run.
 
-    keys_count   how many keys there are
-    write_share  the share of writes; all other operations are watches
+    keys_count   keys
+    write_share  writes; all other operations are watches
     """
 
     plugin: ClassVar[str] = "watches"

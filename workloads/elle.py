@@ -82,13 +82,12 @@ def _read(completion: Completion) -> list[int]:
 
 @dataclass(frozen=True, kw_only=True)
 class ListAppend(_Transactions):
-    """Transactions append unique values to lists, and read lists. When everything is over, all of
-    them are read.
+    """Transactions append unique values to lists, and read lists. At the end all are read.
 
-    keys_count          how many lists are in use at a time
-    max_txn_length      steps of a transaction, at most; it has one at least
+    keys_count          keys in use at a time
+    max_txn_length      steps of a transaction, at most
     max_writes_per_key  after about so many writes a key retires, and a new one takes its place
-    read_share          the share of reads among the steps
+    read_share          reads among the steps
     """
 
     plugin: ClassVar[str] = "list-append"
@@ -98,13 +97,12 @@ class ListAppend(_Transactions):
 
 @dataclass(frozen=True, kw_only=True)
 class RwRegister(_Transactions):
-    """Transactions write unique values to registers, and read registers. When everything is over,
-    all of them are read.
+    """Transactions write unique values to registers, and read registers. At the end all are read.
 
-    keys_count          how many registers are in use at a time
-    max_txn_length      steps of a transaction, at most; it has one at least
+    keys_count          keys in use at a time
+    max_txn_length      steps of a transaction, at most
     max_writes_per_key  after about so many writes a key retires, and a new one takes its place
-    read_share          the share of reads among the steps
+    read_share          reads among the steps
     """
 
     plugin: ClassVar[str] = "rw-register"

@@ -13,18 +13,18 @@ from harness.protocols import Invoke, Script, Workload, invoke
 
 @dataclass(frozen=True, kw_only=True)
 class Metadata(Workload):
-    """Each process changes metadata, and reads it from one node after the other; when everything
-    is over, each process reads all of it. Every piece is a register: `topic-N` is a setting of a
-    topic (none: there is no such topic), `partitions-N` the number of a topic's partitions,
-    `node-1` a setting of one node, `nodes` one of all nodes.
+    """Each process changes metadata, and reads it from one node after the other; at the end each
+    reads all of it. Every piece is a register: `topic-N` is a setting of a topic (none: there is no
+    such topic), `partitions-N` the number of a topic's partitions, `node-1` a setting of one node,
+    `nodes` one of all nodes.
 
-    topics_count      how many topics are created, changed, deleted and created again
-    growing_count     how many topics are given one more partition after the other
-    partitions_count  how many partitions those are given at most
-    read_share        the share of reads
-    delete_share      the share of changes of a topic that delete it
-    nodes_share       the share of changes that are settings of nodes
-    grow_share        the share of changes that add a partition
+    topics_count      topics that are created, changed, deleted and created again
+    growing_count     topics that are given one more partition after the other
+    partitions_count  partitions that those are given at most
+    read_share        reads
+    delete_share      changes of a topic that delete it
+    nodes_share       changes that are settings of nodes
+    grow_share        changes that add a partition
     """
 
     plugin: ClassVar[str] = "metadata"

@@ -16,9 +16,9 @@ _TRIES: Final = 5
 @dataclass(frozen=True, kw_only=True)
 class Queue(Workload):
     """Each process enqueues increasing integers, unique in the run, into one queue, and dequeues
-    now and then; when everything is over, each process drains the queue.
+    now and then; at the end each drains the queue.
 
-    dequeue_share  the share of dequeues; with less than half, the queue grows
+    dequeue_share  dequeues; with less than half, the queue grows
     """
 
     plugin: ClassVar[str] = "queue"

@@ -15,10 +15,9 @@ class Register(Workload):
     """Each process reads, writes and compares-and-sets registers, drawn from the seed; every value
     that it writes is unique in the run.
 
-    keys_count   how many registers there are; with fewer, more processes meet on each
-    read_share   the share of reads
-    cas_share    the share of compare-and-sets, of a register whose value the process has seen,
-                 expecting the value that it saw last; all other operations are writes
+    keys_count   registers; with fewer, more processes meet on each
+    read_share   reads
+    cas_share    compare-and-sets, expecting the value that the process saw last; all others write
     """
 
     plugin: ClassVar[str] = "register"

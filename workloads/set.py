@@ -16,9 +16,9 @@ _TRIES: Final = 10
 @dataclass(frozen=True, kw_only=True)
 class Set(Workload):
     """Each process adds increasing integers, unique in the run, to one set, and reads all of it now
-    and then; when everything is over, each process reads it once more.
+    and then; at the end each reads it once more.
 
-    read_share  the share of reads on the way; a read returns the entire set
+    read_share  reads on the way
     """
 
     plugin: ClassVar[str] = "set"

@@ -19,27 +19,25 @@ _TRIES: Final = 3
 @dataclass(frozen=True, kw_only=True)
 class Transactions(TransactionSettings, Workload):
     """Processes send increasing integers, unique in the run, in transactions that commit or abort,
-    some of them for values that they consume; readers poll all logs. When everything is over, each
-    log is read from its start to its end, by two readers.
+    some of them for values that they consume; readers poll all logs. At the end each log is read
+    from start to end, by two readers.
 
     readers_count     processes that poll all logs
-    processors_count  processes that consume the logs of the first topic as one group, and send a
-                      value to other topics for each that they get; the processes that are left
-                      send (one at least does), to the first topic if there are processors
+    processors_count  processes that consume the first topic as one group, and send a value to other
+                      topics for each that they get; the processes that are left send (one at least
+                      does), to the first topic if there are processors
     topics_count      topics, each with as many logs as the plan has partitions
-    sends_count       sends of a transaction, at most; it has one at least
+    sends_count       sends of a transaction, at most
     inputs_count      values that a processor consumes in a transaction, at most
     keys_count        logs that a transaction sends to, at most
     offsets           where a processor stores how far it has consumed: in the transaction, or by a
                       separate commit before or after it
-    abort_share       the share of transactions that are aborted after their sends
-    fence_share       the share in which another instance of the producer takes over, and the first
-                      one continues and requests the commit
-    crash_share       the share in which the process crashes between two requests, or while the
-                      commit is in progress
-    pause_ms          wait after each send, so that faults meet more transactions that are open
-    isolation         of readers on the way: read_committed, read_uncommitted, or both: every second
-                      reader gets what has not committed too (the final read gets what committed)
+    abort_share       transactions that are aborted after their sends
+    fence_share       those in which another instance of the producer takes over, and the first one
+                      continues and requests the commit
+    crash_share       those in which the process crashes between two requests, or during the commit
+    pause_ms          wait after each send, so that faults meet more open transactions
+    isolation         of readers on the way; both: every second reader gets what has not committed
     """
 
     plugin: ClassVar[str] = "transactions"

@@ -230,8 +230,8 @@ class Seen:
 @dataclass(frozen=True)
 class Loss(Checker[Slice, Found]):
     """Counts acknowledged writes that are lost, and what else was not promised: refused writes that
-    are there, duplicates, values that were never written. (That an unknown write is there is
-    nobody's fault; such writes are only counted.)
+    are there, duplicates, values that were never written. Unknown writes that are there are only
+    counted.
 
     idempotent_producer  for histories of other tools: duplicates should be impossible
     """

@@ -297,8 +297,8 @@ _FUNCTIONS, _TYPES = ("read", "write", "cas"), ("ok", "fail", "info")
 
 @dataclass(frozen=True)
 class Register(OneShard[Paired]):
-    """Registers: reads, writes and compare-and-set of keys, each key judged by itself (Wing and
-    Gong's search with Lowe's memoization, where values do not show which write a read has seen).
+    """Reads, writes and compare-and-set of keys, each key judged by itself (Wing and Gong's search
+    with Lowe's memoization, where values do not show which write a read has seen).
 
     consistency   linearizable: in an order that respects real time; sequential: in one that
                   respects the order of each process; eventual: what the workload's final script

@@ -316,8 +316,8 @@ class Set(OneShard[Tally]):
     """Elements of a set that are lost, stale or never read, as Jepsen's set-full means them, and
     those that were read though they were never added or their add had failed.
 
-    linearizable  a read must hold every element that was known before it began: one that does not
-                  (a stale read) is then a counter-example, else it is only counted
+    linearizable  a stale read, one without an element that was known before it began, is a
+                  counter-example, else it is only counted
     """
 
     plugin: ClassVar[str] = "set"

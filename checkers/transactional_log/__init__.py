@@ -455,13 +455,12 @@ class TransactionalLog(OneShard[Judged]):
     and unseen writes, aborted, precommitted and unexpected reads, inconsistent offsets, duplicates,
     skips and steps back of polls and sends, cycles (G0, G1c), transactions that are torn.
 
-    sub_via       assign, or subscribe: poll-skip and nonmonotonic-poll of a process that has
-                  subscribed are reported and no error, as its logs may be distributed again
-    unseen        error, as Jepsen has it, or doubt: the run is unknown, not invalid, where only
-                  acknowledged values were not polled by the end
-    exactly_once  inputs of subscribed transactions are consumed once: offsets-without-output and
-                  output-without-offsets are errors, not only reported; a run in which no such
-                  transaction consumed anything and committed is unknown
+    sub_via       subscribe: poll-skip and nonmonotonic-poll of processes that have subscribed are
+                  only reported, as their logs may be distributed again
+    unseen        doubt: a run is unknown, not invalid, where only acknowledged values were not
+                  polled by the end
+    exactly_once  offsets-without-output and output-without-offsets are errors, not only reported;
+                  a run in which no such transaction consumed anything and committed is unknown
     """
 
     plugin: ClassVar[str] = "kafka"

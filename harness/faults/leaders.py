@@ -223,9 +223,8 @@ def quorum_vocabulary(owner: str, *, voters: frozenset[str] = frozenset()) -> Vo
         in sync == N        the number of servers in sync, the leader included; also `in sync < N`,
                             `in sync > N`
 
-    "Different" compares with the moment when the last fault began. How many are in sync is what
-    the leader reports: where that is unknown, `fully replicated` and `in sync` do not hold, and
-    `quorum lost` only while no server leads.
+    How many are in sync is what the leader reports: where that is unknown, `fully replicated` and
+    `in sync` do not hold, and `quorum lost` only while no server leads.
     """
     return Vocabulary(
         owner=owner,

@@ -11,14 +11,13 @@
                 | WORD | WORD(N)                       a word of the target, such as its leader
 
 Nodes that hold a client are selected only by `role:client` and by name, so a node that is cut from
-`all` keeps its clients. A plan with a word that its target does not have, or the name of a node,
-role or rack that its cluster does not have, is refused when it is read; so are a number that none
-has (`leader(99)`), and nodes of which a fault could never affect any.
+`all` keeps its clients. A plan with a word, node, role, rack or number (`leader(99)`) that its
+target or cluster does not have is refused when it is read; so are nodes of which a fault could
+never affect any.
 
-Conditions that a step of the schedule can wait for: each target has its own. One about a change,
-such as that of a leader, compares with the moment when the last fault began. A plan with a
-condition that its target does not have, or that can never hold (of a partition that there is not),
-is refused when it is read.
+Conditions that a step can wait for: each target has its own. One about a change ("new", "moved",
+"different") compares with the moment when the last fault began. One that the target does not have,
+or that can never hold, is refused when the plan is read.
 """
 
 from __future__ import annotations

@@ -333,16 +333,14 @@ class WorkloadPlan(Section):
     name: Slug = Field("append", description="A plug-in in workloads/.")
     client: Slug | None = Field(
         None,
-        description="The client library, by default the first of the system; `exec`: the "
-        "processes of `ackloss run --client CMD`.",
+        description="The client library; `exec`: the processes of `ackloss run --client CMD`.",
     )
     processes: int = Field(
         1000,
         ge=1,
         le=PROCESSES_MOST,
-        description="Logical clients, each with one operation in flight; by default as many as "
-        "keep the rate while each waits for its time-out (if the target knows it), and a quarter "
-        "more.",
+        description="Logical clients, each with one operation in flight; by default enough to "
+        "keep the rate while each waits for its time-out (if the target knows it).",
     )
     clients: int = Field(3, ge=1, le=64, description="Real clients that the processes share.")
     rate_per_s: float = Field(

@@ -239,8 +239,8 @@ class FaultStep(OpenSection):
         None,
         gt=0,
         le=3600,
-        description="Heal it automatically this long after it was applied. It lasts longer by the "
-        "time that its last probe takes: `from_s` and `to_s` in `result.json` are the real times.",
+        description="Heal it this long after it was applied; it lasts longer by the time that its "
+        "last probe takes.",
     )
     heal: Literal["all"] | list[Slug] | None = Field(
         None, description="Heal these earlier steps instead of applying a nemesis."

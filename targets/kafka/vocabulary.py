@@ -3,8 +3,7 @@
     controller          the active controller
     after-controller    the broker after it in their order: never the controller; the first broker
                         where controllers are nodes of their own
-    leader              the broker that leads most partitions (the lowest name when several do), as
-                        in the experiment of 2013
+    leader              the broker that leads most partitions (the lowest name when several do)
     followers           the brokers that do not; one-follower: one of them, drawn from the seed
     leader(P)           the leader of partition P
     isr(P)              its in-sync replicas; follower(P): without the leader
@@ -24,9 +23,8 @@
     coordinator alone   the coordinator is the only in-sync replica of that partition
     coordinator moved   a different broker coordinates the group
 
-"New" and "different" compare with the moment when the last fault began. A condition may name its
-partition: `isr(0) == [leader]`, `leader(0) moved`. Otherwise the concerned partitions are those
-that the nodes of the last fault led at that moment, or all partitions if they led none.
+A condition may name its partition: `isr(0) == [leader]`, `leader(0) moved`. Otherwise the concerned
+partitions are those that the nodes of the last fault led when it began, or all if they led none.
 """
 
 from __future__ import annotations

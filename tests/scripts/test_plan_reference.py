@@ -24,7 +24,11 @@ def section(title: str) -> str:
 
 def meanings(title: str) -> dict[str, str]:
     """What the list below a heading says of each key."""
-    rows = re.findall(r"^- `(\w+)` \(.*?\): (.*)$", section(title), re.MULTILINE)
+    text = section(title)
+    if earlier := re.search(r"Options as of `([\w-]+)`: (.*)\.$", text, re.MULTILINE):
+        explained = meanings(f"{title.split()[0]} {earlier[1]}")
+        return {key: explained[key] for key in re.findall(r"`(\w+)`", earlier[2])}
+    rows = re.findall(r"^- `(\w+)` \(.*?\): (.*)$", text, re.MULTILINE)
     return {key: meaning.strip() for key, meaning in rows}
 
 
@@ -47,6 +51,18 @@ def test_the_page_names_systems_and_checkers_of_a_workload() -> None:
     text = section("Workload consume")
     assert "Systems: `kafka`, `memory`. Checker by default: `delivery`." in text
     assert "Workloads: `set`." in section("Checker replicas")
+
+
+def test_options_that_an_earlier_plug_in_has_too_are_only_named() -> None:
+    assert "Options as of `list-append`: `keys_count`, " in section("Workload rw-register")
+    assert "- `" not in section("Workload rw-register")
+    assert "- `keys_count` " in section("Workload list-append")
+
+
+def test_each_key_of_all_servers_is_explained_once() -> None:
+    assert {"nodes", "object"} <= meanings("[target] of systems of servers").keys()
+    assert "## [workload] of RabbitMQ" not in PAGE
+    assert list(meanings("[workload] of etcd")) == ["read"]
 
 
 def test_every_key_of_the_reference_system_is_explained() -> None:
