@@ -533,18 +533,16 @@ def missing(runs: Mapping[str, Sequence[Run]], wanted: int, only: Sequence[str])
 COLUMNS: Final = "| | claim | source | asked, measured | verdict |\n|---|---|---|---|---|"
 HEAD: Final = """# What five documents claim
 
-The {count} testable claims, in our words, of five documents on Kafka and ZooKeeper: "Jepsen: Kafka"
-(*Aphyr*, 2013), *Confluent*'s "ZooKeeper and replication", Chinese *slides* and a Russian article
-on *Habr* about KRaft, and chapter 4.7 of Kafka's *docs*; and what real clusters showed. Made by
-`make claims` from [claims.json](claims.json) and [published campaigns](results/README.md); plans
-and expectations: [scripts/claims.toml](../../scripts/claims.toml). {holds} hold, {limited} hold
-with limits, {false} do not hold or were not seen, {open} have no answer yet, {cannot} cannot be
-tested here.
+Of {count} testable claims {holds} hold, {limited} hold with limits, {false} do not hold or were not
+seen, {open} have no answer yet, {cannot} cannot be tested here. They are, in our words, those of
+"Jepsen: Kafka" (*Aphyr*, 2013), *Confluent*'s "ZooKeeper and replication", Chinese *slides* and a
+Russian article on *Habr* about KRaft, and chapter 4.7 of Kafka's *docs*. Made by `make claims` from
+[claims.json](claims.json) and [published campaigns](results/README.md); plans and expectations:
+[claims.toml](../../scripts/claims.toml).
 
-"k of n": of n conclusive runs k were as expected, with the 95 % interval (Clopper-Pearson; of 1 of
-1 always 3 to 100 %, and left out), or, where the outcome chose which runs count, with the bounds
-over all runs. Then medians of the figures. *Limit*: where the claim ends. Plans without a version
-ran on Kafka 4.4.0.
+"k of n": of n conclusive runs k were as expected, with the 95 % interval (of 1 of 1 always 3 to
+100 %, and left out), or the bounds over all runs where the outcome chose which count. Then medians
+of the figures. *Limit*: where the claim ends. Plans without a version ran on Kafka 4.4.0.
 """
 USUAL: Final = "4.4.0"
 """The version that the page does not name."""

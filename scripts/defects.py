@@ -116,31 +116,22 @@ UNFIT: Final[Mapping[tuple[str, str], str]] = {
 """Why a check cannot see a defect at all."""
 
 ELSEWHERE: Final[Mapping[str, str]] = {
-    "client": "it judges the processes of `--client`, and the reference system's clients are "
-    "simulated. Tests: `tests/checkers/test_clients.py`; on Kafka, `tests/e2e/test_any_client.py`",
-    "failover": "it measures, and finds what is late where a plan says `within_s`. Tests: "
-    "`tests/checkers/test_failover.py`; on Kafka, `plans/failover.toml`",
-    "list-append": "the defects have no plans with transactions on lists; "
-    "`tests/e2e/test_elle_in_memory.py` switches some on. Tests: "
-    "`tests/checkers/elle/test_elle_oracle.py`; on etcd, `plans/etcd/list-append.toml` (valid)",
-    "rw-register": "as list-append: `tests/e2e/test_elle_in_memory.py`. Tests: "
-    "`tests/checkers/elle/test_elle_anomalies.py`",
-    "locks": "the reference system has no locks. Tests: `tests/checkers/test_locks.py`; on "
-    "ZooKeeper, `stale-locks.toml` (invalid) and `locks.toml` (valid)",
-    "order": "it compares the order of a producer's appends with that of their acknowledgements. "
-    "Tests: `tests/checkers/loss/test_order.py`",
-    "quorum": "the reference system has no metadata log. Tests: `tests/checkers/test_quorum.py`; "
-    "on Kafka, `plans/claims/c12-new-disk-static.toml` (invalid) and "
-    "`plans/claims/c12-new-disk.toml` (valid)",
-    "replicas": "it compares final reads that several nodes served, and in the reference system "
-    "only the leader serves them, except with stale-reads. Tests: "
-    "`tests/checkers/test_replicas.py`; on ZooKeeper, `zookeeper-4925.toml` (invalid) and "
-    "`zookeeper-4925-fixed.toml` (valid)",
-    "sequence": "the reference system hands out no numbers. Tests: "
-    "`tests/checkers/test_sequence.py`; on ZooKeeper, `sequential-no-force-sync.toml` (invalid) "
-    "and `sequential.toml` (valid)",
-    "watches": "the reference system has no watches. Tests: `tests/checkers/test_watches.py`; on "
-    "ZooKeeper, `watches.toml` (valid)",
+    "client": "it judges the processes of `--client`; here clients are simulated. On Kafka: "
+    "`tests/e2e/test_any_client.py`",
+    "failover": "it measures, and finds what is late where a plan says `within_s`. On Kafka: "
+    "`plans/failover.toml`",
+    "list-append": "no plan has transactions on lists; `tests/e2e/test_elle_in_memory.py` switches "
+    "some defects on. On etcd: `plans/etcd/list-append.toml` (valid)",
+    "rw-register": "as list-append",
+    "locks": "no locks here. `stale-locks.toml` (invalid), `locks.toml` (valid)",
+    "order": "it compares the order of a producer's appends and acknowledgements",
+    "quorum": "no metadata log here. On Kafka: `plans/claims/c12-new-disk-static.toml` (invalid), "
+    "`c12-new-disk.toml` (valid)",
+    "replicas": "it compares final reads of several nodes; here only the leader serves them. "
+    "`zookeeper-4925.toml` (invalid), `zookeeper-4925-fixed.toml` (valid)",
+    "sequence": "no numbers are handed out here. `sequential-no-force-sync.toml` (invalid), "
+    "`sequential.toml` (valid)",
+    "watches": "no watches here. `watches.toml` (valid)",
 }
 """The other checkers: why they have no column, and which tests judge them."""
 
@@ -253,20 +244,19 @@ def page(tallies: Mapping[Cell, Tally], before: str = "") -> str:
     """docs/evidence/defects.md. Of cells that were not run it keeps the entries of `before`."""
     parts = [
         "# Which check finds which defect",
-        "Made by `scripts/defects.py`: each plan in `plans/memory/` that is named after a defect "
-        "of the [reference system](../reference/memory.md), run with each check that fits. Each "
-        "entry: the runs with the defect that are `invalid`, then those of the same plan and "
-        "seeds without it. Everything is simulated: this tests ackloss, not a real system.",
+        "For each defect of the [reference system](../reference/memory.md) and each check that "
+        "fits: the runs with the defect that are `invalid`; then those of the same plan and seeds "
+        "without it. `scripts/defects.py` runs the plan in `plans/memory/` that is named after the "
+        f"defect. `make e2e` requires at least {FOUND_SHARE * 100:g} % of the first and none of "
+        f"the second, of which at least {VALID_SHARE * 100:g} % must be `valid`. Everything is "
+        "simulated: this tests ackloss, not a real system.",
         table(tallies, before),
         "`-`: the check cannot see the defect, because",
         "\n".join(unfit()),
-        "`tests/e2e/test_defects.py` repeats the table with 200 seeds in `make e2e`, and some of "
-        f"it in `make test`. It requires at least {FOUND_SHARE * 100:g} % of the runs with a "
-        "defect to be `invalid`; of the runs without it none may be `invalid`, and at least "
-        f"{VALID_SHARE * 100:g} % must be `valid`.",
         "## Checks without a column",
-        "The reference system has nothing for the other checks to judge. Plans named here are in "
-        "`plans/zookeeper/`; `make e2e` runs them.",
+        "The reference system has nothing for these to judge. Their tests are in "
+        "`tests/checkers/`; plans without a folder are in `plans/zookeeper/`. `make e2e` runs "
+        "them.",
         "\n".join(f"- `{check}`: {why}." for check, why in ELSEWHERE.items()),
         notes(),
     ]
@@ -298,9 +288,8 @@ def table(tallies: Mapping[Cell, Tally], before: str) -> str:
 def notes() -> str:
     """Why some numbers are not all or nothing."""
     return (
-        "A register holds only the last value: a lost write, or a replica whose log differs, shows "
-        "only in reads before the next write of that key. So with few keys (10 instead of the 100 "
-        "here) the register check does not find truncate-without-epochs. "
+        "A register holds only the last value, so with few keys (10 instead of the 100 here) the "
+        "register check does not find truncate-without-epochs. "
         f"To get a finding in each run, {_longer()}. "
         "In the runs of truncate-without-epochs that are `unknown`, the log of one replica lacks "
         "the end of a transaction, or readers differ."

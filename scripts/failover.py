@@ -1,4 +1,5 @@
-"""The published figures of failovers: table and picture of docs/evidence/failover.md.
+"""The published figures of failovers: table and picture of docs/evidence/failover.md, and its table
+of all stages, tables/medians.csv.
 
     python scripts/failover.py                 write them again from the stored rows
     python scripts/failover.py CAMPAIGN ...    first add the rows of the runs of these campaigns
@@ -36,6 +37,7 @@ from harness.protocols import DOUBTS, OUTCOME_DOUBTS
 ROOT: Final = Path(__file__).parents[1]
 FOLDER: Final = ROOT / "docs/evidence/results/2026-11-28-failover"
 ROWS: Final = FOLDER / "tables/faults.csv"
+MEDIANS: Final = FOLDER / "tables/medians.csv"
 PAGE: Final = ROOT / "docs/evidence/failover.md"
 BEGIN, END = "<!-- written by scripts/failover.py -->\n", "<!-- to here -->\n"
 PANELS: Final = (
@@ -191,13 +193,38 @@ def take(campaigns: list[str]) -> None:
     rows.to_csv(ROWS, index=False)
 
 
+def medians(rows: pd.DataFrame) -> pd.DataFrame:
+    """All stages that are timed: faults and median seconds by number of partitions, slope with its
+    interval, and the limits of the line's mean at 2 million."""
+    made = []
+    for fault, stage in (*PANELS, *FURTHER):
+        found = laws(rows, fault, stage)
+        own = rows[(rows["fault"] == fault) & rows[stage].notna()]
+        for system, points in own.groupby("system"):
+            row: dict[str, Any] = {"fault": FAULTS[fault], "until": STAGES[stage]}
+            row["system"] = system
+            for size, seconds in points.groupby("partitions")[stage]:
+                row |= {f"{size}.faults": len(seconds), f"{size}.median_s": seconds.median()}
+            if (line := found.get(str(system))) is not None:
+                _, low, high = line.at(MILLIONS)
+                row |= {"slope": line.slope, "slope.low": line.low, "slope.high": line.high}
+                row |= {f"{MILLIONS}.low_s": low, f"{MILLIONS}.high_s": high}
+            made.append(row)
+    sizes = sorted(rows["partitions"].unique())
+    by_size = [f"{size}.{kind}" for size in sizes for kind in ("faults", "median_s")]
+    far = [f"{MILLIONS}.low_s", f"{MILLIONS}.high_s"]
+    columns = ["fault", "until", "system", *by_size, "slope", "slope.low", "slope.high", *far]
+    return pd.DataFrame(made).reindex(columns=columns)
+
+
 def table(rows: pd.DataFrame) -> Iterator[str]:
-    """Medians by number of partitions with how many faults they are of, slope, and 2 million."""
+    """Medians by number of partitions with how many faults they are of, slope, and 2 million, of
+    the stages in the picture."""
     sizes = sorted(rows["partitions"].unique())
     heads = " | ".join(f"{size:,}" for size in sizes)
     yield f"| fault: seconds until | Kafka | {heads} | slope | at 2 million |"
     yield f"|---|---|{'---|' * len(sizes)}---|---|"
-    for fault, stage in (*PANELS, *FURTHER):
+    for fault, stage in PANELS:
         found = laws(rows, fault, stage)
         own = rows[(rows["fault"] == fault) & rows[stage].notna()]
         name = f"{FAULTS[fault]}: {STAGES[stage]}"
@@ -223,7 +250,7 @@ def _short(seconds: float) -> str:
 
 
 def main(campaigns: list[str]) -> None:
-    """Write the picture, and the table into its page."""
+    """Write the picture, the table of all stages, and that of the page."""
     if campaigns:
         take(campaigns)
     rows = pd.read_csv(ROWS)
@@ -237,6 +264,7 @@ def main(campaigns: list[str]) -> None:
     }
     panels = [(fault, stage) for fault, stage in PANELS if (rows["fault"] == fault).any()]
     (FOLDER / "failover.png").write_bytes(png(picture(rows, panels, colours)))
+    medians(rows).to_csv(MEDIANS, index=False, float_format="%.4g")
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
     PAGE.write_text(before + BEGIN + "\n".join(table(rows)) + "\n" + END + after, encoding="utf-8")

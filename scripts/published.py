@@ -12,6 +12,7 @@ are.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -181,23 +182,31 @@ def by_upgrade() -> Iterator[str]:
 
 
 def by_cause() -> Iterator[str]:
-    """Why writes were lost, by plan and system; after a plus the same by the deposed leader."""
+    """Why writes were lost, by system; after a plus the same by the deposed leader."""
     rows = pd.read_csv(CAUSES)
     runs, unknown = rows["run"].nunique(), rows[rows["cause"] == UNEXPLAINED]["writes"].sum()
     lost = rows["writes"].sum()
     yield f"**{lost:,} lost writes of {runs} runs and cells, {unknown} unexplained.**"
     yield ""
-    yield "| plan | system | runs | lost | causes | unexplained |"
-    yield "|---|---|---|---|---|---|"
-    for (plan, version), found in rows.groupby(["plan", "version"], sort=False):
+    yield "| system | runs | lost | causes | unexplained |"
+    yield "|---|---|---|---|---|"
+    for version, found in sorted(rows.groupby("version"), key=lambda each: _in_order(str(each[0]))):
         counts = found.groupby("cause", sort=False)["writes"].sum().to_dict()
         lost, unknown = sum(counts.values()), counts.pop(UNEXPLAINED, 0)
         words = dict[str, str]()
         for cause, count in counts.items():
             name = str(cause).removesuffix("-deposed")
             words[name] = f"{words.get(name, name)} {'+ ' if name != cause else ''}{count:,}"
-        why, runs = "; ".join(words.values()), found["run"].nunique()
-        yield f"| {plan} | {version} | {runs} | {lost:,} | {why} | {unknown} |"
+        yield (
+            f"| {version} | {found['run'].nunique()} | {lost:,} | {'; '.join(words.values())} "
+            f"| {unknown} |"
+        )
+
+
+def _in_order(version: str) -> tuple[bool, str, list[int], str]:
+    """Kafka first, and versions by their numbers."""
+    system = version.split()[0]
+    return system != "Kafka", system, [int(part) for part in re.findall(r"\d+", version)], version
 
 
 def written() -> Iterator[tuple[Path, str]]:

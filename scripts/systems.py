@@ -3,7 +3,8 @@
     python -m scripts.systems [--only SYSTEM ...] [--repetitions N] [--out FOLDER] [--workers N]
     python -m scripts.systems --publish FOLDER     only add the runs of the campaigns there
     python -m scripts.systems --runs FOLDER ...    only the latest run there of each shipped plan
-    python -m scripts.systems --write              only write docs/evidence/systems.md again
+    python -m scripts.systems --write              only write docs/evidence/systems.md and its
+                                                   table, cells.csv, again
 
 A campaign that FOLDER has is resumed, and its finished runs are not repeated. Published is one row
 for each run, and further runs of a cell, as its campaign file describes it, are added to those that
@@ -15,6 +16,7 @@ kept; the page has them until more runs are published.
 from __future__ import annotations
 
 import argparse
+import math
 import subprocess
 import sys
 import tomllib
@@ -33,12 +35,13 @@ import ackloss
 from analysis.drawing import LIGHT, STYLE, plain, png
 from analysis.statistics.intervals import share_in_words
 from analysis.wording import counted
-from scripts.published import counts
+from scripts.published import counts, shown
 
 ROOT: Final = Path(__file__).parents[1]
 CAMPAIGNS: Final = ROOT / "campaigns/systems"
 RESULTS: Final = ROOT / "docs/evidence/results/2026-11-28-systems"
 RUNS: Final = RESULTS / "runs.csv"
+CELLS: Final = RESULTS / "cells.csv"
 PAGE: Final = ROOT / "docs/evidence/systems.md"
 PICTURE: Final = ROOT / "docs/evidence/systems.png"
 SCHEDULES: Final = (
@@ -48,6 +51,7 @@ SCHEDULES: Final = (
 """The columns of the picture: one fault of the leader, of all, of each; then those that meet only
 what is in memory, or behind."""
 BEGIN, END = "<!-- written by scripts/systems.py -->\n", "<!-- to here -->\n"
+ANSWER: Final = "<!-- answer: written by scripts/systems.py -->\n"
 DEFAULT: Final = "default"
 COLUMNS: Final = (
     *("run_id", "settings", "schedule", "seed", "conclusive", "class", "verdict"),
@@ -55,6 +59,8 @@ COLUMNS: Final = (
     *("duplicates", "faults_proven", "faults", "leader_met", "doubts"),
 )
 """Of each run."""
+COUNTED: Final = ("runs", "conclusive", "conclusive_lossy", "inconclusive", "inconclusive_lossy")
+"""Of each cell."""
 MEDIANS: Final = (*("loss_rate", "unacknowledged_success_rate", "longest_gap_s", "duplicates"),)
 NAMES: Final = {
     "kafka": "Kafka",
@@ -122,8 +128,7 @@ def cells_of(runs: pd.DataFrame) -> pd.DataFrame:
         inconclusive_lossy=~counts & lossy,
     )
     key = ["settings", "schedule"]
-    names = ["runs", "conclusive", "conclusive_lossy", "inconclusive", "inconclusive_lossy"]
-    cells = numbers.groupby(key, sort=False)[names].sum().astype(int)
+    cells = numbers.groupby(key, sort=False)[list(COUNTED)].sum().astype(int)
     medians = runs[counts].groupby(key)[list(MEDIANS)].median().add_suffix(".median")
     return cells.join(medians).reset_index().rename(columns={each: f"key.{each}" for each in key})
 
@@ -141,7 +146,8 @@ def publish(out: Path) -> None:
         runs.to_csv(published, index=False)
 
 
-_NOT_OF_A_CELL: Final = frozenset({"about", "axes", "policy", "repetitions"})
+_NOT_OF_A_CELL: Final = frozenset({"about", "axes", "exclude", "policy", "repetitions"})
+"""`--only` excludes cells, and changes none."""
 
 
 def unchanged(runs: pd.DataFrame, before: bytes, now: bytes) -> pd.DataFrame:
@@ -205,46 +211,52 @@ def _run_id(file: Path) -> str:
     return file.parent.name
 
 
-def runs_table(runs: pd.DataFrame) -> list[str]:
-    """The latest run of each shipped plan, as a table."""
-    lines = [
+def runs_in_words(runs: pd.DataFrame) -> list[str]:
+    """How many shipped plans have a latest run, and what came out; the rows are in RUNS."""
+    verdicts = runs["verdict"].value_counts()
+    came_out = ", ".join(f"{verdicts[each]} `{each}`" for each in sorted(verdicts.index))
+    return [
         "## One run of each shipped plan",
         "",
-        "The latest run of each plan and version while these targets were built, on a machine with "
-        "other work, whatever came out. One run is one observation.",
+        f"The latest runs of {runs['plan'].nunique()} plans, {len(runs)} with their versions, are "
+        f"in [runs.csv](results/2026-11-28-systems/runs.csv): {came_out}, each with what it lost "
+        "and who led next. One run is one observation.",
         "",
-        "| plan | version | verdict | lost of acknowledged | longest time without an "
-        "acknowledgement | led next |",
-        "|---|---|---|---|---|---|",
     ]
-    for row in runs.fillna("").to_dict("records"):
-        lost = "-" if row["lost"] == "" else f"{int(row['lost']):,} of {int(row['acknowledged']):,}"
-        why = f" ({row['counter_examples']})" if row["counter_examples"] not in ("", "lost") else ""
-        gap = _number(float(row["longest_gap_s"] or "nan"), " s")
-        cells = (
-            f"`{row['plan']}`",
-            row["version"] or "default",
-            f"{row['verdict']}{why}",
-            lost,
-            gap,
-        )
-        lines.append(f"| {' | '.join(map(str, cells))} | {row['led_next']} |")
-    return [*lines, ""]
 
 
 def page(tables: dict[str, pd.DataFrame]) -> str:
-    """What the page has between its marks, of campaigns."""
+    """What the page has between its marks, of campaigns: for each system sentences, and a matrix
+    with a row for each settings and a column for each schedule."""
     lines: list[str] = []
     for system, cells in tables.items():
+        ran = set(cells["key.schedule"])
+        known = [name for name in SCHEDULES if name in ran]
+        schedules = [*known, *sorted(ran.difference(SCHEDULES))]
+        rows = cells.set_index(["key.settings", "key.schedule"]).to_dict("index")
         lines += [f"## {NAMES.get(system, system)}", "", sentences(cells), ""]
         lines += [
-            "| settings | schedule | lossy runs of conclusive ones | share lost | unacknowledged "
-            "success | longest time without an acknowledgement | duplicates |",
-            "|---|---|---|---|---|---|---|",
-            *(_line(row) for row in cells.to_dict("records")),
-            "",
+            f"| settings | {' | '.join(f'`{name}`' for name in schedules)} |",
+            f"|---|{'---|' * len(schedules)}",
         ]
+        for settings in choices(cells):
+            found = (rows.get((settings, schedule)) for schedule in schedules)
+            own = ("-" if row is None else _in_words(row) for row in found)
+            lines.append(f"| `{settings}` | {' | '.join(own)} |")
+        lines.append("")
     return "\n".join(lines)
+
+
+def all_cells(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One row for each cell of all systems, with the limits of its share of lossy runs."""
+    every = pd.concat([cells.assign(system=system) for system, cells in tables.items()])
+    every = every.rename(columns=lambda name: name.removeprefix("key."))
+    limits = [shown(*counts(row)) for row in every.to_dict("records")]
+    for name in ("chosen_by_outcome", "shown_low", "shown_high"):
+        every[f"lossy_share.{name}"] = [each[name] for each in limits]
+    shares = [f"lossy_share.{name}" for name in ("chosen_by_outcome", "shown_low", "shown_high")]
+    medians = [f"{name}.median" for name in MEDIANS]
+    return every[["system", "settings", "schedule", *COUNTED, *shares, *medians]]
 
 
 def drawn(tables: Mapping[str, pd.DataFrame]) -> Figure:
@@ -311,12 +323,9 @@ def sentences(cells: pd.DataFrame) -> str:
     """Two sentences that the numbers support: what the first settings lose, and what those of the
     others lose that differ most from them, of those that met the same schedules. Losses that were
     seen in runs that do not count are in no share, and are said."""
-    met = cells[cells["conclusive"] > 0].groupby("key.settings")["key.schedule"].agg(set)
-    first, *others = choices(cells)
+    first, others = _compared(cells)
     made = f"With `{first}` {_loses(cells, first)}."
     is_lossy = _lossy(cells, first)[0] > 0
-    if is_lossy:  # what met less may have lost less for that
-        others = [each for each in others if met.get(each, set()) >= met.get(first, set())]
     if not others:
         return made
     lost = {each: _lossy(cells, each) for each in others}
@@ -331,6 +340,38 @@ def sentences(cells: pd.DataFrame) -> str:
     return (
         f"{made} Of the other settings {names} lost under {of} schedules: "
         f"{_loses(cells, alike[0])}."
+    )
+
+
+def _compared(cells: pd.DataFrame) -> tuple[str, list[str]]:
+    """The first settings, and those to compare them with: if the first lose, only those that met
+    at least the same schedules, since what met less may have lost less for that."""
+    met = cells[cells["conclusive"] > 0].groupby("key.settings")["key.schedule"].agg(set)
+    first, *others = choices(cells)
+    if _lossy(cells, first)[0]:
+        others = [each for each in others if met.get(each, set()) >= met.get(first, set())]
+    return first, others
+
+
+def answer(tables: Mapping[str, pd.DataFrame]) -> str:
+    """Which systems lost nothing by default, which nothing with other settings, and the rest."""
+    kept, better, worse = list[str](), list[str](), list[str]()
+    for system, cells in tables.items():
+        name, (first, others) = NAMES.get(system, system), _compared(cells)
+        runs = int(cells[cells["key.settings"] == first]["conclusive"].sum())
+        if not _lossy(cells, first)[0]:
+            kept.append(f"{name} ({counted(runs, 'conclusive run')})")
+        else:
+            spared = any(not _lossy(cells, each)[0] for each in others)
+            (better if spared else worse).append(name)
+    return " ".join(
+        f"{said} {', '.join(names)}."
+        for said, names in (
+            ("With `default`, nothing was lost by", kept),
+            ("Lost acknowledged writes with it, and none with other settings:", better),
+            ("Lost some with all settings compared:", worse),
+        )
+        if names
     )
 
 
@@ -381,28 +422,28 @@ def _listed(names: pd.Series[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _line(row: Mapping[Any, Any]) -> str:
-    words = share_in_words(*counts(row), head="lost")
-    columns = (
-        f"`{row['key.settings']}`",
-        f"`{row['key.schedule']}`",
-        f"**{words}**" if row["conclusive_lossy"] else words,
-        _percent(row["loss_rate.median"]),
-        _percent(row["unacknowledged_success_rate.median"]),
-        _number(row["longest_gap_s.median"], " s"),
-        _number(row["duplicates.median"], ""),
-    )
-    return f"| {' | '.join(columns)} |"
-
-
-def _percent(value: float) -> str:
-    return "-" if pd.isna(value) else f"{100 * value:.3g} %"
-
-
-def _number(value: float, unit: str) -> str:
-    if pd.isna(value):
-        return "-"
-    return f"{value:,.0f}{unit}" if value >= 1000 else f"{value:.3g}{unit}"
+def _in_words(row: Mapping[Any, Any]) -> str:
+    """Lossy runs of conclusive ones, the end of the interval that decides, and the median share
+    lost; bold where a loss was seen."""
+    share, others = counts(row)
+    if not share.whole:
+        words = share_in_words(share, others, head="lost")
+        return f"**{words}**" if others.part else words
+    limits = shown(share, others)
+    low = f"{math.floor(100 * limits['shown_low'])} %"  # never narrower than it is
+    high = f"{math.ceil(100 * limits['shown_high'])} %"
+    both, of = f"{low.removesuffix(' %')} to {high}", f"{share.part} of {share.whole}"
+    of = f"**{of}**" if share.part else of
+    if limits["chosen_by_outcome"]:
+        of += f", **{others.part} of {others.whole}** others"
+        interval = both
+    elif not share.part:
+        interval = f"≤ {high}"
+    else:
+        interval = f"≥ {low}" if share.part == share.whole else both
+    median = row["loss_rate.median"]
+    lost = f", {100 * median:.3g} % lost" if share.part and median > 0 else ""
+    return f"{of} ({interval}){lost}"
 
 
 def tables() -> dict[str, pd.DataFrame]:
@@ -418,21 +459,29 @@ def tables() -> dict[str, pd.DataFrame]:
     return found
 
 
-def written() -> str:
+def written(known: dict[str, pd.DataFrame]) -> str:
     """The page as the published tables have it."""
-    known = tables()
     runs = pd.read_csv(RUNS, dtype={"version": str}) if RUNS.exists() else None
-    own = [] if runs is None else runs_table(runs)
+    own = [] if runs is None else runs_in_words(runs)
     text = page(known) + "\n" * bool(known) + "\n".join([*own, *published()])
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    return f"{before}{BEGIN}\n{text}\n{END}{after}"
+    whole = PAGE.read_text(encoding="utf-8")
+    for begin, new in ((ANSWER, f"{answer(known)}\n"), (BEGIN, f"\n{text}\n")):
+        before, _, rest = whole.partition(begin)
+        whole = f"{before}{begin}{new}{END}{rest.partition(END)[2]}"
+    return whole
+
+
+def as_csv(known: Mapping[str, pd.DataFrame]) -> str:
+    """The table beside the page."""
+    return all_cells(known).to_csv(index=False, float_format="%.6g")
 
 
 def write() -> None:
-    """Write the page and its picture again."""
-    PAGE.write_text(written(), encoding="utf-8")
-    PICTURE.write_bytes(png(drawn(tables())))
+    """Write the page, its table and its picture again."""
+    known = tables()
+    PAGE.write_text(written(known), encoding="utf-8")
+    CELLS.write_text(as_csv(known), encoding="utf-8")
+    PICTURE.write_bytes(png(drawn(known)))
 
 
 def main() -> int:

@@ -251,9 +251,8 @@ def _result(side: Side, runs: Sequence[Run]) -> str:
     shown = sum(side.is_shown_by(run) for run in runs)
     text = f"{side.version or 'default'}: {side.words} in {shown} of {len(runs)}"
     if side.shows in side.counts:
-        numbers = "; ".join(f"{run.counts.get(side.shows, 0):,}" for run in runs)
-        acknowledged = "; ".join(f"{run.acknowledged:,}" for run in runs)
-        text += f": {numbers} (acknowledged: {acknowledged})"
+        numbers = (f"{run.counts.get(side.shows, 0):,}/{run.acknowledged:,}" for run in runs)
+        text += f": {'; '.join(numbers)}"
     others = sorted({run.verdict or "no result" for run in runs if not side.is_shown_by(run)})
     return f"{text} (others: {', '.join(others)})" if others else text
 
@@ -276,11 +275,10 @@ def _lines(of: Mapping[str, Outcome], *, as_expected: bool) -> Iterator[str]:
 
 HEAD: Final = """# Track record
 
-Historical defects of Kafka, ZooKeeper and their clients that ackloss finds again, each with a
-control: a version that has the fix, or settings that avoid it. Made by `make track-record`, which
-runs every row, and fails if a defect is not found or a control is not as expected. A change to
-ackloss is done only when old defects are still found. The rows, with the changes to each plan, are
-in [scripts/track-record.toml](../../scripts/track-record.toml).
+Historical defects of Kafka, ZooKeeper, other systems and clients that ackloss finds again, each
+with a control: a version that has the fix, or settings that avoid it. `make track-record` runs
+[every row](../../scripts/track-record.toml), and fails if a defect is not found or a control is not
+as expected. Numbers: what each run counted / its acknowledged writes.
 
 | ticket | defect | plan | affected | control | last seen |
 |---|---|---|---|---|---|

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pandas as pd
+import pytest
 
 from tests.fixtures.scripts import script
 
@@ -99,6 +100,21 @@ def test_nothing_lost_at_all_is_said_in_one_word() -> None:
     )
 
 
+def test_the_answer_says_which_systems_lost_nothing_by_default_or_otherwise() -> None:
+    known = CELLS[CELLS["key.settings"] != "broken"]
+    kept = known[known["key.settings"] == "default"].assign(conclusive_lossy=0)
+    none_left = known["conclusive_lossy"].where(known["key.settings"] != "safest", 0)
+    better = known.assign(conclusive_lossy=none_left)
+    assert systems.answer({"etcd": kept, "nats": better, "redis": CELLS}) == (
+        "With `default`, nothing was lost by etcd (30 conclusive runs). Lost acknowledged writes "
+        "with it, and none with other settings: NATS JetStream. Lost some with all settings "
+        "compared: Redis with Sentinel."
+    )
+    assert systems.answer({"redis": CELLS}) == (
+        "Lost some with all settings compared: Redis with Sentinel."
+    )
+
+
 def test_the_picture_has_a_tile_for_each_cell() -> None:
     figure = systems.drawn({"redis": CELLS})
     texts = [each.get_text() for each in figure.axes[0].texts]
@@ -110,28 +126,49 @@ def test_the_picture_has_a_tile_for_each_cell() -> None:
     ]
 
 
-def test_a_line_has_a_share_with_its_interval() -> None:
+def test_a_matrix_has_shares_with_the_end_of_the_interval_that_decides() -> None:
     page = systems.page({"redis": CELLS})
-    assert (
-        "| `default` | `isolate-leader` | **9 of 10: 90.0 % (55.5 % to 99.75 %)** | 80 % |" in page
-    )
-    assert "4.32 s | - |" in page
+    assert "| settings | `isolate-leader` | `kill-all` | `lag-kill` |\n|---|---|---|---|" in page
+    for row in (
+        "| `default` | **9 of 10** (55 to 100 %), 80 % lost | 0 of 10 (≤ 31 %) "
+        "| **10 of 10** (≥ 69 %), 80 % lost |",
+        "| `broken` | **no conclusive run; 1 of 2 others lost** | 0 of 10 (≤ 31 %) | - |",
+    ):
+        assert row in page
     assert any("of 1,998 acknowledged writes 872" in line for line in systems.published())
 
 
-def test_a_single_run_is_a_row() -> None:
-    keys = ("plan", "version", "verdict", "counter_examples", "acknowledged", "lost")
-    rows = [("a/b", None, "invalid", "lost", 100, 7), ("a/c", "1.2", "unknown", None, 10, None)]
+def test_losses_in_runs_that_do_not_count_have_the_bounds_over_all() -> None:
+    cells = pd.DataFrame([row("a", "kill-all", 4, 5, inconclusive=1, inconclusive_lossy=1)])
+    page = systems.page({"redis": cells})
+    assert "| `a` | **4 of 5**, **1 of 1** others (35 to 100 %), 80 % lost |" in page
+
+
+def test_the_table_has_every_cell_with_its_limits_and_medians() -> None:
+    every = systems.all_cells({"redis": CELLS, "valkey": CELLS[:1]})
+    assert every["system"].value_counts().to_dict() == {"redis": 11, "valkey": 1}
+    first, unknown = every.iloc[0], every.set_index("settings").loc["broken"].iloc[0]
+    assert (first["settings"], first["schedule"]) == ("default", "isolate-leader")
+    limits = [first[f"lossy_share.shown_{end}"] for end in ("low", "high")]
+    assert limits == [pytest.approx(0.555, abs=1e-3), pytest.approx(0.9975, abs=1e-4)]
+    assert first["longest_gap_s.median"] == 4.321
+    assert pd.isna(unknown["lossy_share.shown_low"])
+
+
+def test_runs_of_shipped_plans_are_counted_by_verdict() -> None:
+    keys = ("plan", "version", "verdict")
+    rows = [("a/b", None, "invalid"), ("a/b", "1.2", "invalid"), ("a/c", "1.2", "valid")]
     runs = pd.DataFrame([dict(zip(keys, row, strict=True)) for row in rows])
-    table = systems.runs_table(runs.assign(longest_gap_s=1.5, led_next=["n2", "no other"]))
-    assert "| `a/b` | default | invalid | 7 of 100 | 1.5 s | n2 |" in table
-    assert "| `a/c` | 1.2 | unknown | - | 1.5 s | no other |" in table
+    words = " ".join(systems.runs_in_words(runs))
+    assert "2 plans, 3 with their versions" in words
+    assert "2 `invalid`, 1 `valid`" in words
 
 
-def test_the_page_is_that_of_the_published_tables() -> None:
-    assert systems.PAGE.read_text(encoding="utf-8") == systems.written(), (
-        "python -m scripts.systems --write"
-    )
+def test_the_page_and_its_table_are_those_of_the_published_tables() -> None:
+    known = systems.tables()
+    command = "python -m scripts.systems --write"
+    assert systems.PAGE.read_text(encoding="utf-8") == systems.written(known), command
+    assert systems.CELLS.read_text(encoding="utf-8") == systems.as_csv(known), command
 
 
 def ended(run_id: str, schedule: str, class_: str, *, counts: bool = True) -> dict[str, Any]:
@@ -176,7 +213,8 @@ def test_runs_of_a_cell_that_has_changed_since_are_not_added() -> None:
     runs = pd.DataFrame([ended("1", "lag-kill", "loss"), ended("2", "kill-all", "none")])
     assert systems.unchanged(runs, before, before)["run_id"].tolist() == ["1", "2"]
     assert systems.unchanged(runs, before, now)["run_id"].tolist() == ["1"]
-    more = before + b"    repetitions = 30"
-    assert systems.unchanged(runs, before, more)["run_id"].tolist() == ["1", "2"]
+    for more in (b"repetitions = 30", b'exclude = [{ schedule = ["lag-kill"] }]'):
+        as_many = systems.unchanged(runs, before, before + b"    " + more)
+        assert as_many["run_id"].tolist() == ["1", "2"], more
     other_plan = before.replace(b"a.toml", b"b.toml")
     assert systems.unchanged(runs, before, other_plan).empty

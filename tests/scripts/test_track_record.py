@@ -252,6 +252,6 @@ def test_the_page_has_counts_and_what_was_not_seen() -> None:
     found, missed = text.split("## Not seen")
     assert f"| {first.ticket} |" in found
     assert f"| {second.ticket} |" in missed
-    assert "lost in 1 of 2: 7; 0 (acknowledged: 100; 100) (others: unknown)" in found
+    assert "lost in 1 of 2: 7/100; 0/100 (others: unknown)" in found
     assert "valid in 0 of 1 (others: unknown)" in missed
     assert f"Never run: {ROWS[2].ticket}" in missed
