@@ -33,7 +33,13 @@ from matplotlib.patches import Rectangle
 
 import ackloss
 from analysis.drawing import LIGHT, STYLE, plain, png
-from analysis.statistics.intervals import share_in_words
+from analysis.statistics.intervals import (
+    CLOPPER_PEARSON,
+    CONFIDENCE,
+    Share,
+    bounds,
+    share_in_words,
+)
 from analysis.wording import counted
 from scripts.published import counts, shown
 
@@ -228,7 +234,7 @@ def runs_in_words(runs: pd.DataFrame) -> list[str]:
 def page(tables: dict[str, pd.DataFrame]) -> str:
     """What the page has between its marks, of campaigns: for each system sentences, and a matrix
     with a row for each settings and a column for each schedule."""
-    lines: list[str] = []
+    lines = [bounds_of_none(tables), ""] if tables else []
     for system, cells in tables.items():
         ran = set(cells["key.schedule"])
         known = [name for name in SCHEDULES if name in ran]
@@ -422,9 +428,26 @@ def _listed(names: pd.Series[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
+def bounds_of_none(known: Mapping[str, pd.DataFrame]) -> str:
+    """What `0 of n` leaves open, once for all cells."""
+    none = {
+        share.whole
+        for each in known.values()
+        for row in each.to_dict("records")
+        for share, others in [counts(row)]
+        if share.whole and not share.part and not others.part
+    }
+    high = {
+        n: bounds(Share(0, n), method=CLOPPER_PEARSON, confidence=CONFIDENCE)[1]
+        for n in sorted(none)
+    }
+    limits = ", ".join(f"{math.ceil(100 * most)} % (n = {n})" for n, most in high.items())
+    return f"`0 of n` leaves open (95 %) that a share of runs loses: at most {limits}."
+
+
 def _in_words(row: Mapping[Any, Any]) -> str:
-    """Lossy runs of conclusive ones, the end of the interval that decides, and the median share
-    lost; bold where a loss was seen."""
+    """Lossy runs of conclusive ones; where there are some, the end of the interval that decides and
+    the median share lost, in bold."""
     share, others = counts(row)
     if not share.whole:
         words = share_in_words(share, others, head="lost")
@@ -438,7 +461,7 @@ def _in_words(row: Mapping[Any, Any]) -> str:
         of += f", **{others.part} of {others.whole}** others"
         interval = both
     elif not share.part:
-        interval = f"≤ {high}"
+        return of  # `bounds_of_none` has the interval
     else:
         interval = f"≥ {low}" if share.part == share.whole else both
     median = row["loss_rate.median"]
