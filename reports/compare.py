@@ -290,11 +290,11 @@ def differences_of(a: RunView, b: RunView) -> Differences:
 
 
 def differences(a: Groups, b: Groups) -> Iterator[Difference]:
-    """The values that differ, group by group, in the order of the groups."""
+    """The values that differ, in the order of the groups; a key without a value is like none."""
     for group in dict.fromkeys([*a, *b]):
         ours, theirs = a.get(group, {}), b.get(group, {})
         for key in dict.fromkeys([*ours, *theirs]):
-            if ours.get(key) != theirs.get(key):
+            if (ours.get(key) or "") != (theirs.get(key) or ""):
                 yield Difference(group, key, ours.get(key), theirs.get(key))
 
 
@@ -329,8 +329,8 @@ def link_to(report: Path, page: Path) -> str | None:
 
 
 def _requested(one: RunView) -> Groups:
-    """The user's decisions: each key of the plan that has a value, the requested settings with the
-    values that the cluster reports, and the versions."""
+    """The user's decisions: each key of the plan, the requested settings with the values that the
+    cluster reports, and the versions."""
     groups = requested_settings(one.plan).values()
     plan = {key: value for key, value in one.plan.items() if key not in _DESCRIPTIVE}
     for part, inner in plan.items():
@@ -340,7 +340,7 @@ def _requested(one: RunView) -> Groups:
             }
     return {
         **_effective(row for row in one.settings if row.shown),
-        "plan": {key: text for key, text in formatting.flat(plan).items() if text},
+        "plan": formatting.flat(plan),
         "version": _short(formatting.flat(one.metadata.versions)),
         "image": _short(formatting.flat(one.metadata.image)),
     }

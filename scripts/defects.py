@@ -126,7 +126,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "locks": "no locks here. `stale-locks.toml` (invalid), `locks.toml` (valid)",
     "order": "it compares the order of a producer's appends and acknowledgements",
     "quorum": "no metadata log here. On Kafka: `plans/claims/c12-new-disk-static.toml` (invalid), "
-    "`c12-new-disk.toml` (valid)",
+    "`plans/claims/c12-new-disk.toml` (valid)",
     "replicas": "it compares final reads of several nodes; here only the leader serves them. "
     "`zookeeper-4925.toml` (invalid), `zookeeper-4925-fixed.toml` (valid)",
     "sequence": "no numbers are handed out here. `sequential-no-force-sync.toml` (invalid), "

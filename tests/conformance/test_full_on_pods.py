@@ -25,6 +25,8 @@ DATA = "/var/lib/ackloss/data"
 @pytest.fixture
 def node(pods: Pods) -> Iterator[Node]:
     node = pods.nodes["b2"]
+    up = poll_until(lambda: node.run(["true"]).exit_code == 0, within_s=60)
+    assert up, "it was started after the last test"
     node.put({"data/topic-0/log": b"kept"})
     yield node
     node.admin(["find", DATA, "-mindepth", "1", "-delete"])

@@ -163,7 +163,7 @@ def test_a_pruned_run_has_no_timeline(runs: dict[str, RunDir], tmp_path: Path) -
 
 
 def test_differences_keep_their_order_and_mark_missing_values() -> None:
-    a = {"plan": {"x": "1", "same": "s"}, "only": {"k": "v"}}
+    a = {"plan": {"x": "1", "same": "s", "empty": ""}, "only": {"k": "v"}}
     b = {"plan": {"same": "s", "y": "2", "x": "3"}}
     assert list(differences(a, b)) == [
         Difference("plan", "x", "1", "3"),
