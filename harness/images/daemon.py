@@ -15,7 +15,12 @@ from typing import Any
 
 import docker
 import requests
-from docker.errors import APIError, DockerException, NotFound
+from docker.errors import (
+    APIError,
+    DockerException,
+    NotFound,
+    create_api_error_from_http_exception,
+)
 
 from harness import failures
 from harness.errors import EnvironmentFailure
@@ -37,6 +42,30 @@ DAEMON_TROUBLE = (DockerException, requests.RequestException)
 
 class NoDocker(EnvironmentFailure, requests.RequestException):
     """The daemon did not answer a request."""
+
+
+def executed(
+    api: docker.APIClient, container: str, argv: Sequence[str], *, user: str = ""
+) -> tuple[int | None, bytes]:
+    """The exit code and the output of a command in a container. Raises APIError where it does not
+    run.
+
+    Not by `exec_start` of docker-py, which reads the connection's socket past what is buffered with
+    the response's header: on a busy machine the output of a short command is lost
+    (docker/docker-py#2042).
+    """
+    created = api.exec_create(container, list(argv), user=user)["Id"]
+    url = f"{api.base_url}/v{api.api_version}/exec/{created}/start"
+    answer = api.post(url, json={"Detach": False, "Tty": False}, timeout=api.timeout)
+    try:
+        answer.raise_for_status()
+    except requests.HTTPError as error:
+        create_api_error_from_http_exception(error)
+    rest, output = answer.content, b""
+    while rest:  # frames: the stream's number, three zeros, the length
+        end = 8 + int.from_bytes(rest[4:8], "big")
+        output, rest = output + rest[8:end], rest[end:]
+    return api.exec_inspect(created)["ExitCode"], output
 
 
 def connect() -> docker.DockerClient:
@@ -115,10 +144,8 @@ class OneOff:
 
     def run(self, argv: Sequence[str]) -> tuple[int, str]:
         """Run another command while the first one runs: its exit code and output."""
-        api = self.client.api
-        created = api.exec_create(self.container, list(argv), user="0:0")["Id"]
-        output = api.exec_start(created).decode(errors="replace")
-        return int(api.exec_inspect(created)["ExitCode"] or 0), output
+        code, output = executed(self.client.api, self.container, argv, user="0:0")
+        return -1 if code is None else code, output.decode(errors="replace")
 
     def stop(self) -> int:
         """End the command (SIGTERM) and wait for it; its exit code."""

@@ -32,7 +32,7 @@ from docker.errors import APIError, NotFound
 from docker.types import IPAMConfig, IPAMPool, LogConfig
 
 from harness.errors import EnvironmentFailure, HarnessFailure
-from harness.images.daemon import DAEMON_TROUBLE, LABEL, RUN_LABEL, libfaketime
+from harness.images.daemon import DAEMON_TROUBLE, LABEL, RUN_LABEL, executed, libfaketime
 from harness.images.recipe import INFRA_MB
 from harness.levers import all_levers, prepared
 from harness.levers.program import Program, ProgramLever
@@ -104,11 +104,8 @@ def execute(
 ) -> Completed:
     """Run a command in a container. Raises HarnessFailure, which names the node, when it does not
     run."""
-    api = client.api
     try:
-        created = api.exec_create(container, list(argv))
-        output = api.exec_start(created["Id"])
-        code = api.exec_inspect(created["Id"])["ExitCode"]
+        code, output = executed(client.api, container, argv)
     except APIError as error:  # its process has ended, and the container with it
         raise HarnessFailure(f"{node}: {error.explanation or error}") from error
     return Completed(code if code is not None else -1, output.decode(errors="replace"))
