@@ -87,7 +87,7 @@ CLIENT_KEYS: Final = ("workload.connect", "workload.request_ms", "workload.clien
 
 
 class ServerTargetPlan(TargetPlan):
-    """The servers; keys that only one system has are below."""
+    """The servers."""
 
     nodes: Literal[1, 2, 3, 5, 7] = Field(3, description="How many servers.")
     object: Slug = Field(

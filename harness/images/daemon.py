@@ -46,9 +46,9 @@ class NoDocker(EnvironmentFailure, requests.RequestException):
 
 def executed(
     api: docker.APIClient, container: str, argv: Sequence[str], *, user: str = ""
-) -> tuple[int | None, bytes]:
-    """The exit code and the output of a command in a container. Raises APIError where it does not
-    run.
+) -> tuple[int, str]:
+    """The exit code (-1 where Docker knows none) and the output of a command in a container. Raises
+    APIError where it does not run.
 
     Not by `exec_start` of docker-py, which reads the connection's socket past what is buffered with
     the response's header: on a busy machine the output of a short command is lost
@@ -65,7 +65,8 @@ def executed(
     while rest:  # frames: the stream's number, three zeros, the length
         end = 8 + int.from_bytes(rest[4:8], "big")
         output, rest = output + rest[8:end], rest[end:]
-    return api.exec_inspect(created)["ExitCode"], output
+    code = api.exec_inspect(created)["ExitCode"]
+    return -1 if code is None else int(code), output.decode(errors="replace")
 
 
 def connect() -> docker.DockerClient:
@@ -144,8 +145,7 @@ class OneOff:
 
     def run(self, argv: Sequence[str]) -> tuple[int, str]:
         """Run another command while the first one runs: its exit code and output."""
-        code, output = executed(self.client.api, self.container, argv, user="0:0")
-        return -1 if code is None else code, output.decode(errors="replace")
+        return executed(self.client.api, self.container, argv, user="0:0")
 
     def stop(self) -> int:
         """End the command (SIGTERM) and wait for it; its exit code."""

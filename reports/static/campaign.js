@@ -1,6 +1,8 @@
 /* The table of a campaign's runs, from the JSON block: sorted, filtered and paged.
+ *
  * The page holds thousands of runs as data, and at most fifty as rows. Text enters the page as text
- * (textContent), never as markup. */
+ * (textContent), never as markup.
+ */
 "use strict";
 (() => {
   const PAGE_ROWS = 50;

@@ -1,8 +1,10 @@
 /* The live timeline: one canvas for each run, drawn from the JSON block of the page.
+ *
  * All panels share one time axis: faults, the latency of writes on a log scale, writes per second, charts of offsets or ages where the run is about these,
  * and for each partition its leader and its replicas in sync. The script uses no chart library, since most of it
  * is lanes, hatching and marks by outcome. Text enters the page as text (textContent, fillText),
- * never as markup. The timelines of one page share zoom and cursor. */
+ * never as markup. The timelines of one page share zoom and cursor.
+ */
 "use strict";
 (() => {
   const MARKS = { ok: dot, fail: square, info: diamond, open: triangle, absent: plus, lost: cross };

@@ -105,10 +105,9 @@ def execute(
     """Run a command in a container. Raises HarnessFailure, which names the node, when it does not
     run."""
     try:
-        code, output = executed(client.api, container, argv)
+        return Completed(*executed(client.api, container, argv))
     except APIError as error:  # its process has ended, and the container with it
         raise HarnessFailure(f"{node}: {error.explanation or error}") from error
-    return Completed(code if code is not None else -1, output.decode(errors="replace"))
 
 
 def process_of(client: docker.DockerClient, container: str) -> ProcessState:

@@ -58,7 +58,7 @@ def api() -> Iterator[docker.APIClient]:
 
 
 def test_output_that_comes_with_the_header_is_not_lost(api: docker.APIClient) -> None:
-    assert executed(api, "x", ["echo", "hello"]) == (3, b"hello\n")
+    assert executed(api, "x", ["echo", "hello"]) == (3, "hello\n")
 
 
 def test_what_does_not_run_is_refused_by_docker(api: docker.APIClient) -> None:
