@@ -123,9 +123,13 @@ def in_words(row: Any) -> str:
         return f"none counts; {others.part} of {others.whole} others"
     limits = shown(share, others)
     text = f"{share.part} of {share.whole}"
+    low, high = (f"{100 * limits[end]:.0f}" for end in ("shown_low", "shown_high"))
+    interval = f"{low}–{high}"
     if limits["chosen_by_outcome"]:
         text += f"; {others.part} of {others.whole} others"
-    text += f" ({100 * limits['shown_low']:.0f} to {100 * limits['shown_high']:.0f} %)"
+    elif share.part in (0, share.whole):
+        interval = f"≥ {low}" if share.part else f"≤ {high}"
+    text += f" ({interval} %)"
     if others.part and not limits["chosen_by_outcome"]:
         text += " †"
     return f"**{text}**" if share.part or others.part else text

@@ -38,7 +38,6 @@ from analysis.statistics.intervals import (
     CONFIDENCE,
     Share,
     bounds,
-    share_in_words,
 )
 from analysis.wording import counted
 from scripts.published import counts, shown
@@ -307,8 +306,8 @@ def _tile(panel: Axes, column: int, place: int, row: Mapping[Any, Any], reds: Co
     colour = reds(strength) if conclusive else LIGHT["panel"]
     corner = (column - 0.5, place - 0.5)
     panel.add_patch(Rectangle(corner, 1, 1, fc=colour, ec=LIGHT["rule"], lw=0.6))
-    others = f"({int(row['inconclusive_lossy'])} of {int(row['inconclusive'])})"
-    text = f"{lossy} of {conclusive}" if conclusive else others
+    others = f"({int(row['inconclusive_lossy'])}/{int(row['inconclusive'])})"
+    text = f"{lossy}/{conclusive}" if conclusive else others
     ink = LIGHT["paper"] if strength > 0.6 else LIGHT["ink"] if lossy else LIGHT["muted"]
     weight = "bold" if lossy else "normal"
     panel.text(column, place, text, ha="center", va="center", color=ink, weight=weight, fontsize=8)
@@ -442,28 +441,26 @@ def bounds_of_none(known: Mapping[str, pd.DataFrame]) -> str:
         for n in sorted(none)
     }
     limits = ", ".join(f"{math.ceil(100 * most)} % (n = {n})" for n, most in high.items())
-    return f"`0 of n` leaves open (95 %) that a share of runs loses: at most {limits}."
+    return f"`0/n` leaves open (95 %) that a share of runs loses: at most {limits}."
 
 
 def _in_words(row: Mapping[Any, Any]) -> str:
-    """Lossy runs of conclusive ones; where there are some, the end of the interval that decides and
+    """Lossy/conclusive runs; where there are lossy ones, the end of the interval that decides and
     the median share lost, in bold."""
     share, others = counts(row)
+    others_lost = f"**{others.part}/{others.whole}** others" if others.part else ""
     if not share.whole:
-        words = share_in_words(share, others, head="lost")
-        return f"**{words}**" if others.part else words
+        return f"none{' + ' * bool(others_lost)}{others_lost}"
     limits = shown(share, others)
-    low = f"{math.floor(100 * limits['shown_low'])} %"  # never narrower than it is
-    high = f"{math.ceil(100 * limits['shown_high'])} %"
-    both, of = f"{low.removesuffix(' %')} to {high}", f"{share.part} of {share.whole}"
-    of = f"**{of}**" if share.part else of
+    low = math.floor(100 * limits["shown_low"])  # never narrower than it is
+    interval = f"{low}–{math.ceil(100 * limits['shown_high'])} %"
+    of = f"**{share.part}/{share.whole}**" if share.part else f"0/{share.whole}"
     if limits["chosen_by_outcome"]:
-        of += f", **{others.part} of {others.whole}** others"
-        interval = both
+        of += f" + {others_lost}"
     elif not share.part:
         return of  # `bounds_of_none` has the interval
-    else:
-        interval = f"≥ {low}" if share.part == share.whole else both
+    elif share.part == share.whole:
+        interval = f"≥ {low} %"
     median = row["loss_rate.median"]
     lost = f", {100 * median:.3g} % lost" if share.part and median > 0 else ""
     return f"{of} ({interval}){lost}"

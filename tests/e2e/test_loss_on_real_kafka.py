@@ -17,6 +17,7 @@ from targets.kafka import images
 from targets.kafka.plan import KafkaTargetPlan
 from targets.kafka.versions import DEFAULT_VERSION
 from tests.fixtures.budget import full_of
+from tests.fixtures.claims import asked
 from tests.fixtures.command_line import ackloss
 from tests.fixtures.machine import ROOT, ran
 
@@ -83,6 +84,8 @@ def test_unclean_election_loses_acknowledged_writes(
     assert again.exit_code == 1
     assert json.loads(again.stdout)["counts"] == counts
     assert leftovers(folder.name) == ""
+    assert asked("A1", folder).state
+    assert asked("A2", folder).state
 
 
 @pytest.mark.parametrize(
@@ -120,3 +123,4 @@ def test_safe_settings_lose_nothing_under_the_same_faults(
     assert metadata["image"]["reference"] == image
     assert metadata["versions"]["target"] == DEFAULT_VERSION
     assert leftovers(folder.name) == ""
+    assert asked("A1", folder).state is False

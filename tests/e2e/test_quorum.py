@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import ackloss
+from tests.fixtures.claims import asked
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 
@@ -32,3 +33,4 @@ def test_what_a_killed_controller_had_acknowledged_is_there(tmp_path: Path) -> N
     assert counts["members"] == 4
     assert counts["leaders"] >= 2
     assert min(counts["votes"], counts["watermarks"], counts["batches"]) >= 3
+    assert asked("C6", run.path).state

@@ -243,16 +243,6 @@ def test_the_picture_of_the_majority_is_drawn_from_a_table() -> None:
         majority.draw(cells, ["acks=2"])
 
 
-@pytest.mark.e2e
-@pytest.mark.full
-@pytest.mark.parametrize("name", ["A6", "B14", "E6"])
-def test_three_claims_on_real_clusters(name: str) -> None:
-    (claim,) = [each for each in CLAIMS if each.id == name]
-    runs = {" ".join(part.command): [claims.run_once(part)] for part in claim.parts}
-    answers = claims.answers_of(claim, runs)
-    assert claims.verdict(claim, answers) == "holds", runs
-
-
 @pytest.mark.parametrize(
     ("said", "found"),
     [

@@ -119,22 +119,21 @@ def test_the_picture_has_a_tile_for_each_cell() -> None:
     figure = systems.drawn({"redis": CELLS})
     texts = [each.get_text() for each in figure.axes[0].texts]
     assert texts == [
-        *("9 of 10", "0 of 10", "10 of 10"),
-        *("1 of 10", "0 of 10", "1 of 10"),
-        *("0 of 10", "0 of 10", "1 of 10"),
-        *("(1 of 2)", "0 of 10"),
+        *("9/10", "0/10", "10/10"),
+        *("1/10", "0/10", "1/10"),
+        *("0/10", "0/10", "1/10"),
+        *("(1/2)", "0/10"),
     ]
 
 
 def test_a_matrix_has_shares_with_the_end_of_the_interval_that_decides() -> None:
     page = systems.page({"redis": CELLS})
     assert "| settings | `isolate-leader` | `kill-all` | `lag-kill` |\n|---|---|---|---|" in page
-    open_ = "`0 of n` leaves open (95 %) that a share of runs loses: at most "
+    open_ = "`0/n` leaves open (95 %) that a share of runs loses: at most "
     assert page.startswith(open_ + "31 % (n = 10).\n")
     for row in (
-        "| `default` | **9 of 10** (55 to 100 %), 80 % lost | 0 of 10 "
-        "| **10 of 10** (≥ 69 %), 80 % lost |",
-        "| `broken` | **no conclusive run; 1 of 2 others lost** | 0 of 10 | - |",
+        "| `default` | **9/10** (55–100 %), 80 % lost | 0/10 | **10/10** (≥ 69 %), 80 % lost |",
+        "| `broken` | none + **1/2** others | 0/10 | - |",
     ):
         assert row in page
     assert any("of 1,998 acknowledged writes 872" in line for line in systems.published())
@@ -143,7 +142,7 @@ def test_a_matrix_has_shares_with_the_end_of_the_interval_that_decides() -> None
 def test_losses_in_runs_that_do_not_count_have_the_bounds_over_all() -> None:
     cells = pd.DataFrame([row("a", "kill-all", 4, 5, inconclusive=1, inconclusive_lossy=1)])
     page = systems.page({"redis": cells})
-    assert "| `a` | **4 of 5**, **1 of 1** others (35 to 100 %), 80 % lost |" in page
+    assert "| `a` | **4/5** + **1/1** others (35–100 %), 80 % lost |" in page
 
 
 def test_the_table_has_every_cell_with_its_limits_and_medians() -> None:
