@@ -34,12 +34,12 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ackloss.session import Session
-from analysis.statistics.intervals import Share
+from analysis.statistics.intervals import Share, chosen_by_outcome
 from harness.machine.files import replace_file
 from harness.plan.parsing import PLANS, find
 from harness.protocols import DOUBTS, OUTCOME_DOUBTS
 from harness.protocols.nodes import NODE_DATA, STORED
-from scripts.published import cell_named, counts, shown
+from scripts.published import cell_named, counts, interval
 from scripts.track_record import VERDICTS, result_of
 
 ROOT: Final = Path(__file__).parents[1]
@@ -187,11 +187,10 @@ class Answer(_Document):
         """How many were as expected, with the interval, or the bounds over all runs."""
         if not self.met.whole:
             return f"no conclusive run of {self.others.whole}"
-        limits = shown(self.met, self.others)
         text = f"{self.met.part} of {self.met.whole}"
-        if limits["chosen_by_outcome"]:
+        if chosen_by_outcome(self.met, self.others):
             text += f", {self.others.part} of {self.others.whole} others"
-        return f"{text} ({100 * limits['shown_low']:.0f} to {100 * limits['shown_high']:.0f} %)"
+        return f"{text} ({interval(self.met, self.others)})"
 
 
 def _counts(part: Part, run: Run) -> bool:
@@ -540,9 +539,9 @@ Russian article on *Habr* about KRaft, and chapter 4.7 of Kafka's *docs*. Made b
 [claims.json](claims.json) and [published campaigns](results/README.md); plans and expectations:
 [claims.toml](../../scripts/claims.toml).
 
-"k of n": of n conclusive runs k were as expected, with the 95 % interval (of 1 of 1 always 3 to
-100 %, and left out), or the bounds over all runs where the outcome chose which count. Then medians
-of the figures. *Limit*: where the claim ends. Plans without a version ran on Kafka 4.4.0.
+"k of n": of n conclusive runs k were as expected, with the 95 % interval (of 1 of 1 always at
+least 2 %, and left out), or the bounds over all runs where the outcome chose which count. Then
+medians of the figures. *Limit*: where the claim ends. Plans without a version ran on Kafka 4.4.0.
 """
 USUAL: Final = "4.4.0"
 """The version that the page does not name."""
@@ -595,7 +594,7 @@ def _line(part: Part, each: Answer) -> str:
     )
     limit = "*Limit*: " if part.limit else ""
     asked = " ".join(word for word in words if word)
-    found = each.words.removesuffix(" (3 to 100 %)") if each.met.whole == 1 else each.words
+    found = each.words.removesuffix(" (≥ 2 %)") if each.met.whole == 1 else each.words
     return f"{limit}{asked}: {part.expect}: {found}{f'; {figures}' if figures else ''}"
 
 

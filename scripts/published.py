@@ -12,6 +12,7 @@ are.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -120,19 +121,24 @@ def in_words(row: Any) -> str:
     """Its counts and interval, bold where acknowledged writes were lost."""
     share, others = counts(row)
     if not share.whole:
-        return f"none counts; {others.part} of {others.whole} others"
-    limits = shown(share, others)
-    text = f"{share.part} of {share.whole}"
-    low, high = (f"{100 * limits[end]:.0f}" for end in ("shown_low", "shown_high"))
-    interval = f"{low}–{high}"
-    if limits["chosen_by_outcome"]:
-        text += f"; {others.part} of {others.whole} others"
-    elif share.part in (0, share.whole):
-        interval = f"≥ {low}" if share.part else f"≤ {high}"
-    text += f" ({interval} %)"
-    if others.part and not limits["chosen_by_outcome"]:
+        return f"none counts; {others.part}/{others.whole} others"
+    text = f"{share.part}/{share.whole}"
+    if chosen_by_outcome(share, others):
+        text += f" + {others.part}/{others.whole} others"
+    text += f" ({interval(share, others)})"
+    if others.part and not chosen_by_outcome(share, others):
         text += " †"
     return f"**{text}**" if share.part or others.part else text
+
+
+def interval(share: Share, others: Share) -> str:
+    """The limits of a share, in whole per cent and never narrower than they are; one of them where
+    all runs, or none, are so."""
+    limits = shown(share, others)
+    low, high = math.floor(100 * limits["shown_low"]), math.ceil(100 * limits["shown_high"])
+    if limits["chosen_by_outcome"] or share.part not in (0, share.whole):
+        return f"{low}–{high} %"
+    return f"≥ {low} %" if share.part else f"≤ {high} %"
 
 
 def _pairs(keys: Mapping[str, str]) -> list[str]:

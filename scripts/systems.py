@@ -38,9 +38,10 @@ from analysis.statistics.intervals import (
     CONFIDENCE,
     Share,
     bounds,
+    chosen_by_outcome,
 )
 from analysis.wording import counted
-from scripts.published import counts, shown
+from scripts.published import counts, interval, shown
 
 ROOT: Final = Path(__file__).parents[1]
 CAMPAIGNS: Final = ROOT / "campaigns/systems"
@@ -445,25 +446,19 @@ def bounds_of_none(known: Mapping[str, pd.DataFrame]) -> str:
 
 
 def _in_words(row: Mapping[Any, Any]) -> str:
-    """Lossy/conclusive runs; where there are lossy ones, the end of the interval that decides and
-    the median share lost, in bold."""
+    """Lossy/conclusive runs; where there are lossy ones, the interval and the median share lost."""
     share, others = counts(row)
     others_lost = f"**{others.part}/{others.whole}** others" if others.part else ""
     if not share.whole:
         return f"none{' + ' * bool(others_lost)}{others_lost}"
-    limits = shown(share, others)
-    low = math.floor(100 * limits["shown_low"])  # never narrower than it is
-    interval = f"{low}–{math.ceil(100 * limits['shown_high'])} %"
     of = f"**{share.part}/{share.whole}**" if share.part else f"0/{share.whole}"
-    if limits["chosen_by_outcome"]:
+    if chosen_by_outcome(share, others):
         of += f" + {others_lost}"
     elif not share.part:
         return of  # `bounds_of_none` has the interval
-    elif share.part == share.whole:
-        interval = f"≥ {low} %"
     median = row["loss_rate.median"]
     lost = f", {100 * median:.3g} % lost" if share.part and median > 0 else ""
-    return f"{of} ({interval}){lost}"
+    return f"{of} ({interval(share, others)}){lost}"
 
 
 def tables() -> dict[str, pd.DataFrame]:

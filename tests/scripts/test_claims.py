@@ -109,7 +109,7 @@ def test_one_part_that_is_wrong_or_not_known_decides() -> None:
 def test_a_doubt_that_the_plan_brings_about_may_be_named() -> None:
     asked = part({**KEPT, "expect": "lost == 0", "despite": ["replicas"]})
     for doubts, text in (
-        (("replicas", "not_yet_visible"), "1 of 1 (3 to 100 %)"),
+        (("replicas", "not_yet_visible"), "1 of 1 (≥ 2 %)"),
         (("replicas", "starved"), "no conclusive run of 1"),
         (("starved",), "no conclusive run of 1"),
         ((), "no conclusive run of 1"),
@@ -141,8 +141,8 @@ def test_a_figure_may_be_compared_with_that_of_an_earlier_part() -> None:
 def test_where_the_outcome_chose_the_runs_bounds_over_all_are_printed() -> None:
     seen = [run(**KEEPS)] * 9 + [run(verdict="invalid", eligible=False, lost=3)]
     found = claims.answer(part({**LOST, "some": True}), seen, {})
-    assert found.words == "0 of 9, 1 of 1 others (0 to 45 %)"
-    assert claims.answer(part(KEPT), [run(**KEEPS)] * 3, {}).words == "3 of 3 (29 to 100 %)"
+    assert found.words == "0 of 9, 1 of 1 others (0–45 %)"
+    assert claims.answer(part(KEPT), [run(**KEEPS)] * 3, {}).words == "3 of 3 (≥ 29 %)"
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_a_run_that_exists_is_kept_for_the_claim_that_asks_its_plan(
         else:
             assert claims.command_of(folder) == " ".join(found.command)
     seen = claims.run_of(folder, "2026-11-28")
-    assert claims.answer(asked, [seen], {}).words == "1 of 1 (3 to 100 %)"
+    assert claims.answer(asked, [seen], {}).words == "1 of 1 (≥ 2 %)"
 
 
 def test_the_picture_of_the_majority_is_drawn_from_a_table() -> None:

@@ -20,7 +20,7 @@ def test_an_interval_where_the_outcome_chose_the_runs_is_found(
 ) -> None:
     readme = published.ROOT / "docs/evidence/results/README.md"
     text = readme.read_text(encoding="utf-8")
-    assert "0 of 88; 6 of 12 others" in text
+    assert "0/88 + 6/12 others" in text
     before = [(file, "" if file == readme else content) for file, content in published.written()]
     monkeypatch.setattr(published, "written", lambda: iter(before))
     assert published.main([]) == 1
