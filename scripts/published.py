@@ -1,13 +1,15 @@
 """The published tables follow the rules of today: what they print of each share is computed again.
 
-    python scripts/published.py            check: 1 where a file differs from what would be written
-    python scripts/published.py --write    write
+    python scripts/published.py                      1 where a file differs from what would be
+                                                     written
+    python scripts/published.py --write [FOLDER ...] write; the runs there that lost writes first
+                                                     get their rows in causes.csv
 
 The runs of published campaigns are not kept, but `tables/cells.csv` has the counts that a share and
 its bounds need. Computed again are the share's columns there, and the tables of README.md and
 docs/evidence/results/README.md. `tables/causes.csv` has why writes of single runs were lost, which
-docs/evidence/causes.md adds up. Tables of the first versions, which lack these counts, stay as they
-are.
+docs/evidence/causes.md adds up, by system and by plan. Tables of the first versions, which lack
+these counts, stay as they are.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+import ackloss
 from analysis.statistics.intervals import (
     CLOPPER_PEARSON,
     CONFIDENCE,
@@ -40,6 +43,7 @@ CAUSES: Final = ROOT / "docs/evidence/results/2026-11-28-causes/tables/causes.cs
 BEGIN, END = "<!-- written by scripts/published.py -->\n", "<!-- to here -->\n"
 HEADS: Final = {"docs/evidence/results/2026-11-24-delivery": "skipped"}
 COUNTS: Final = ("conclusive_lossy", "conclusive", "inconclusive_lossy", "inconclusive")
+SYSTEMS: Final = {"kafka": "Kafka", "zookeeper": "ZooKeeper"}
 NAMES: Final = {"3.9.2-zookeeper": "3.9.2, ZooKeeper", "3.9.2-kraft": "3.9.2, KRaft"}
 
 
@@ -213,6 +217,47 @@ def by_cause() -> Iterator[str]:
         )
 
 
+def by_plan() -> Iterator[str]:
+    """How many writes were lost by plan and version of Kafka, of the plans that ran on several."""
+    rows = pd.read_csv(CAUSES)
+    rows = rows[rows["version"].str.startswith("Kafka ")]
+    lost = rows.groupby(["plan", "version"])["writes"].sum().unstack().astype("Int64")
+    lost = lost[lost.notna().sum(axis=1) > 2].dropna(axis=1, how="all")
+    versions = sorted(lost, key=_in_order)
+    yield "Lost writes of Kafka's plans that ran on three versions or more, over all runs:"
+    yield ""
+    yield f"| plan | {' | '.join(version.removeprefix('Kafka ') for version in versions)} |"
+    yield f"|{'---|' * (len(versions) + 1)}"
+    for plan, row in lost[versions].iterrows():
+        cells = ("" if pd.isna(count) else f"{count:,}" for count in row)
+        yield f"| {plan} | {' | '.join(cells)} |"
+
+
+def add_causes(folders: list[Path]) -> None:
+    """Add a row for each cause of each run, or cell, below these folders that lost writes."""
+    rows = []
+    for file in sorted(file for folder in folders for file in folder.rglob("result.json")):
+        run = ackloss.load_run(file.parent)
+        causes = {**(run.result.causes or {}), UNEXPLAINED: run.result.unexplained}
+        target = run.plan["target"]
+        version = (
+            f"{SYSTEMS.get(target['system'], target['system'])} {run.metadata.versions['target']}"
+        )
+        if target.get("metadata") == "zookeeper" and version == "Kafka 3.9.2":
+            version += ", ZooKeeper"
+        name = file.parent.name
+        if file.parents[1].name == "cells":
+            name = f"{file.parents[2].name}.{name}"
+        rows += [
+            {"plan": run.plan["name"], "version": version, "run": name, "cause": cause, "writes": n}
+            for cause, n in causes.items()
+            if n
+        ]
+    every = pd.concat([pd.read_csv(CAUSES), pd.DataFrame(rows)])
+    every = every.drop_duplicates(["run", "cause"], keep="last")
+    every.sort_values(["plan", "version", "run", "cause"]).to_csv(CAUSES, index=False)
+
+
 def _in_order(version: str) -> tuple[bool, str, list[int], str]:
     """Kafka first, and versions by their numbers."""
     system = version.split()[0]
@@ -227,7 +272,7 @@ def written() -> Iterator[tuple[Path, str]]:
         ("README.md", by_settings()),
         ("docs/evidence/results/README.md", by_version()),
         ("docs/how-to/upgrades.md", by_upgrade()),
-        ("docs/evidence/causes.md", by_cause()),
+        ("docs/evidence/causes.md", [*by_cause(), "", *by_plan()]),
     ):
         text = (ROOT / name).read_text(encoding="utf-8")
         before, _, rest = text.partition(BEGIN)
@@ -236,15 +281,18 @@ def written() -> Iterator[tuple[Path, str]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Check or write; 1 where something differs."""
+    """See above."""
+    write, folders = arguments[:1] == ["--write"], [Path(each) for each in arguments[1:]]
+    if folders:
+        add_causes(folders)
     differing = [
         (file, text) for file, text in written() if file.read_text(encoding="utf-8") != text
     ]
     for file, text in differing:
         print(file.relative_to(ROOT))
-        if arguments == ["--write"]:
+        if write:
             file.write_text(text, encoding="utf-8")
-    return int(bool(differing) and arguments != ["--write"])
+    return int(bool(differing) and not write)
 
 
 if __name__ == "__main__":
