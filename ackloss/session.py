@@ -1,4 +1,4 @@
-"""The front door: a session resolves plans, runs them, judges runs and reports them.
+"""The front door: a session resolves plans, runs and judges them, and reports what is stored.
 
     session = Session(folder=Path("runs"))
     plan, changes = Path("memory/log"), ["workload.rate_per_s=500"]
@@ -17,15 +17,14 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import AcklossError, PlanError
+from harness.errors import PlanError
 
 if TYPE_CHECKING:
     from ackloss.stored import Run
-    from checkers.judging.many_runs import Stored
     from harness.history.documents import RunResult
     from harness.history.run_folder import RunDir
     from harness.run.interrupts import Interrupts
@@ -42,12 +41,12 @@ Watching = Callable[["ResolvedPlan", str, "Status"], AbstractContextManager[obje
 @dataclass(frozen=True, kw_only=True)
 class Session:
     """What the user names besides plans: where runs are made, and on what; their clients, settings
-    files and hosts, which no plan may name; and how many runs are judged.
+    files and hosts, which no plan may name; and who judges.
 
     `folder`: of run folders. `client`: the command line of the user's own client. `inventory`,
-    `cluster`: the file of hosts, or of a cluster that the user runs. `own`: settings
-    files. `force`: settings that a version does not support are run all the same. `master`, `conf`:
-    Spark's, which judges where one of them is named. `say`: takes each remark.
+    `cluster`: the file of hosts, or of a cluster that the user runs. `own`: settings files.
+    `force`: settings that a version does not support are run all the same. `master`: Spark's, which
+    judges where it is named. `say`: takes each remark.
     """
 
     folder: Path = Path("runs")
@@ -58,7 +57,6 @@ class Session:
     force: bool = False
     keep_cluster: bool = False
     master: str | None = None
-    conf: Mapping[str, str] = field(default_factory=dict)
     say: Callable[[str], None] = lambda _: None
     watching: Watching = lambda *_: nullcontext()
 
@@ -120,6 +118,7 @@ class Session:
         """Run a resolved plan and judge it, with its page or without; its folder and the result.
         What dead runs left on this machine is removed first. Raises EnvironmentFailure when this
         machine lacks something, HarnessFailure when the cluster did not come up, Interrupted."""
+        from checkers.judging.many_runs import check_runs
         from harness.history.run_folder import new_run_id
         from harness.run.runner import RunOptions, Status, clean_before, require, run_plan
 
@@ -141,7 +140,7 @@ class Session:
             rundir = run_plan(resolved, how)
             with interrupts.repeatable(rundir):
                 status.enter("checking")
-                (result,) = self.judge([rundir])
+                (result,) = check_runs([rundir], master=self.master, here=True)
                 if page:
                     status.enter("writing the page")
                     begun_s = time.monotonic()
@@ -150,56 +149,6 @@ class Session:
                     rundir.write_json(rundir.result, result)
         interrupts.check()
         return rundir, result
-
-    def judge(
-        self,
-        runs: Sequence[Stored],
-        *,
-        errors: list[AcklossError] | None = None,
-        apart: bool = False,
-    ) -> list[Document]:
-        """Judge run folders, here or at URLs, and write each one's result; the results in the order
-        given. Why one cannot be judged is appended to `errors`, or raised where that is null. One
-        after another in this process, unless they are to be judged `apart`, or Spark is named."""
-        if apart or self.master is not None or self.conf:
-            from checkers.judging.many_runs import check_runs
-
-            spark: Any = {"master": self.master, "conf": self.conf}
-            return check_runs(runs, errors=errors, **spark)
-        from checkers.judging.many_runs import judge, write
-
-        results = []
-        for run in runs:
-            try:
-                answer = judge(run, None)
-                if isinstance(answer, AcklossError):
-                    raise answer
-                results.append(write(run, answer))
-            except AcklossError as error:
-                if errors is None:
-                    raise
-                errors.append(error)
-        return results
-
-    def judge_histories(
-        self,
-        files: Sequence[Path],
-        checker: str,
-        options: Mapping[str, str],
-        errors: list[AcklossError],
-    ) -> list[Document]:
-        """Judge histories of other tools by one checker, as `judge` does runs. Raises PlanError for
-        a checker or an option that is not known."""
-        from checkers.judging.many_runs import check_histories
-
-        return check_histories(
-            files,
-            checker=checker,
-            options=options,
-            errors=errors,
-            master=self.master,
-            conf=self.conf,
-        )
 
     def report(self, path: Path) -> Path:
         """Write the page of a stored run or campaign from its results; its path. What the page of a
@@ -284,15 +233,12 @@ def check(paths: Iterable[str | os.PathLike[str]], *, master: str | None = None)
 
     Raises HistoryError for the first run that cannot be judged, after judging all others.
     """
+    from checkers.judging.many_runs import check_runs
     from harness.campaigns.folder import stored_runs
     from harness.history.documents import result_of
 
     runs = [run for path in paths for run in stored_runs(os.fspath(path)).runs]
-    errors: list[AcklossError] = []
-    documents = Session(master=master).judge(runs, errors=errors)
-    if errors:
-        raise errors[0]
-    return [result_of(document) for document in documents]
+    return [result_of(each) for each in check_runs(runs, master=master, here=True)]
 
 
 @contextmanager

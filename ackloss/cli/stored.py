@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import rich_click as click
 
@@ -18,7 +19,6 @@ from harness.errors import AcklossError
 from harness.machine.files import scratch
 
 if TYPE_CHECKING:
-    from ackloss.session import Session
     from checkers.judging.many_runs import Stored
     from harness.history.explanations import Chain
     from harness.history.run_folder import RunDir
@@ -61,16 +61,24 @@ def check(
     """
     if bool(runs) == bool(histories):
         raise click.UsageError("name either run folders, or histories with --history")
-    from ackloss.session import Session
+    from checkers.judging.many_runs import check_histories, check_runs
 
     errors: list[AcklossError] = []
     settings = dict(key_and_value("--conf", text) for text in conf)
     given = dict(key_and_value("--option", text) for text in options)
-    session = Session(master=master, conf=settings)
     if runs:
-        results = session.judge(_stored(runs, out, errors), errors=errors, apart=True)
+        stored = _stored(runs, out, errors)
+        results = check_runs(stored, master=master, conf=settings, errors=errors)
     else:
-        results = _check_histories(histories, checker, given, session, errors)
+        with _readable(histories, errors) as files:
+            results = check_histories(
+                files,
+                checker=checker,
+                options=given,
+                master=master,
+                conf=settings,
+                errors=errors,
+            )
     if not results and len(errors) == 1:
         raise errors[0]
     for error in errors:
@@ -106,23 +114,18 @@ def _place(run: Stored) -> str:
     return str(run.path.resolve()) if isinstance(run, RunDir) else run.folder.url
 
 
-def _check_histories(
-    paths: Sequence[Path],
-    checker: str,
-    options: dict[str, str],
-    session: Session,
-    errors: list[AcklossError],
-) -> list[dict[str, Any]]:
-    with scratch() as folder:  # for standard input, which other processes cannot read
+@contextmanager
+def _readable(paths: Sequence[Path], errors: list[AcklossError]) -> Iterator[list[Path]]:
+    """The files, with a copy of standard input, which other processes cannot read; `errors` name it
+    as the user does."""
+    with scratch() as folder:
         stdin = Path(folder) / "stdin"
         if Path("-") in paths:
             with stdin.open("wb") as copy:
                 shutil.copyfileobj(sys.stdin.buffer, copy)
-        files = [stdin if path == Path("-") else path for path in paths]
-        results = session.judge_histories(files, checker, options, errors)
+        yield [stdin if path == Path("-") else path for path in paths]
     for error in errors:
         error.file = error.file and error.file.replace(str(stdin), "-")
-    return results
 
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)

@@ -18,7 +18,7 @@ import socket
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     Future,
@@ -80,6 +80,7 @@ def check_runs(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     errors: list[AcklossError] | None = None,
+    here: bool = False,
 ) -> list[Document]:
     """Judge run folders, here or at URLs; writes each one's `result.json`, and what was found below
     `findings/`. Each is judged by the checks of its plan unless some are given.
@@ -87,9 +88,9 @@ def check_runs(
     The documents, in the order given, of those that could be judged. Why the others could not, or a
     result could not be written, is appended to `errors`, or raised where that is null. Spark is
     started for many, or where `master` or `conf` is given; the first call that starts it in a
-    process decides the two.
+    process decides the two. `here`: unless they are given, one after another in this process.
     """
-    return _judged(runs, checks, master, conf, errors)
+    return _judged(runs, checks, master, conf, errors, here=here)
 
 
 def check_histories(
@@ -198,15 +199,20 @@ def _judged(
     master: str | None,
     conf: Mapping[str, str] | None,
     errors: list[AcklossError] | None,
+    *,
+    here: bool = False,
 ) -> list[Document]:
     """The documents of those that could be judged, in the order given, once everything is written.
     A verdict that could not be written is still one."""
     if not inputs:
         return []
-    if master is None and not conf and len(inputs) < _MANY:
-        answers = _by_processes(inputs, checks)
-    else:
+    answers: Iterable[tuple[int, Answer]]
+    if master is not None or conf or (len(inputs) >= _MANY and not here):
         answers = _by_spark(inputs, checks, master, conf)
+    elif here:
+        answers = ((place, judge(each, checks)) for place, each in enumerate(inputs))
+    else:
+        answers = _by_processes(inputs, checks)
     with ThreadPoolExecutor(_WRITERS) as writers:
         writing = {
             place: writers.submit(_written, inputs[place], answer) for place, answer in answers
