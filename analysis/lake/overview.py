@@ -21,7 +21,7 @@ from analysis.comparison import CampaignSummary, Side, Trend, side_of, trend
 from analysis.lake.delta import LakeCampaign, StoredLake
 from analysis.lake.stored import Key, StoredCampaign, StoredCell, in_order
 from analysis.primary import of_checks
-from analysis.statistics.cells import FailedRun, Outcome, Sample, is_conclusive, sample_of
+from analysis.statistics.cells import FailedRun, Outcome, is_conclusive, sample_of
 from analysis.statistics.contrasts import ALPHA, adjusted, exact_test
 from analysis.statistics.intervals import Share
 from analysis.wording import counted, do
@@ -56,52 +56,6 @@ def _named(lake: StoredLake, name: str) -> LakeCampaign:
             hint=f"did you mean {near!r}?" if near else f"it has: {', '.join(known) or 'none'}",
         )
     return found
-
-
-@dataclass(frozen=True)
-class PlannedCell:
-    """A cell of a campaign."""
-
-    campaign: StoredCampaign
-    cell: StoredCell
-    sample: Sample
-
-    @property
-    def name(self) -> str:
-        """The cell in one line; those of a plan that holds several have their own names."""
-        return cell_name(self.cell.key)
-
-    @property
-    def poolable(self) -> str | None:
-        """Equal for cells whose runs may be counted together; `None`: with no other's."""
-        return self.cell.conditions.conditions
-
-    @property
-    def plan(self) -> str:
-        """Equal for cells of one plan, as far as it is known."""
-        return self.poolable or self.cell.plan_digest
-
-    @property
-    def series(self) -> tuple[str, Key]:
-        """Equal for cells of one line of a trend: the plan, and the setting."""
-        return self.plan, frozenset(self.cell.key.items())
-
-    @property
-    def row(self) -> tuple[str, Key]:
-        """Equal for cells of one row of rates: plan and setting, both apart from the version."""
-        return self.cell.conditions.conditions_but_version, frozenset(self.other_axes.items())
-
-    @property
-    def other_axes(self) -> dict[str, str]:
-        """Its setting apart from the version."""
-        of_version = self.cell.conditions.version_axis
-        return {axis: label for axis, label in self.cell.key.items() if axis != of_version}
-
-    @property
-    def version_label(self) -> str | None:
-        """The name of its version in its campaign; `None`: the version as it ran."""
-        axis = self.cell.conditions.version_axis
-        return self.cell.key[axis] if axis else None
 
 
 def natural(text: str) -> tuple[tuple[bool, int, str], ...]:
@@ -227,29 +181,32 @@ Versions = tuple[str | None, str | None]
 class Part:
     """The runs of a cell of one campaign with the same versions and number of cells."""
 
-    cell: PlannedCell
+    cell: StoredCell
     versions: Versions
     in_run: int
     outcomes: tuple[Outcome, ...]
 
     @property
     def label(self) -> str:
-        """The column in which it stands."""
-        return self.cell.version_label or self.versions[0] or UNKNOWN
+        """The column in which it stands: the name of its version in its campaign, or the version
+        as it ran."""
+        axis = self.cell.conditions.version_axis
+        return (self.cell.key[axis] if axis else self.versions[0]) or UNKNOWN
 
     @property
     def pool(self) -> tuple[object, ...]:
         """Equal for parts that are counted together."""
-        alone = self.cell.campaign.campaign.id
-        return (self.cell.poolable or (alone,), self.versions, self.in_run)
+        of_plan = self.cell.conditions.conditions or (self.cell.campaign,)
+        return (of_plan, self.versions, self.in_run)
 
 
-def settings_of(cells: Iterable[PlannedCell]) -> list[Setting]:
+def settings_of(campaigns: Iterable[StoredCampaign]) -> list[Setting]:
     """The rates of each setting apart from the version, in their natural order. Two settings with
     one name and different plans are two."""
     rows: dict[tuple[str, Key], list[Part]] = {}
-    for cell in cells:
-        rows.setdefault(cell.row, []).extend(_parts(cell))
+    for campaign in campaigns:
+        for cell in campaign.cells.values():
+            rows.setdefault(cell.row, []).extend(_parts(cell, campaign.versions_of_runs))
     names = {row: cell_name(parts[0].cell.other_axes) for row, parts in rows.items()}
     twice = {name for name, count in Counter(names.values()).items() if count > 1}
     made = [
@@ -293,15 +250,13 @@ def tested(groups: Sequence[Group]) -> list[Group]:
     ]
 
 
-def _parts(cell: PlannedCell) -> list[Part]:
+def _parts(cell: StoredCell, by_run: Mapping[str, Mapping[str, str]]) -> list[Part]:
     """The runs of a cell by their versions and by how many cells they held. A run that failed
     before its versions were known has those of the others, where these agree."""
-    by_run = cell.campaign.versions_of_runs
     runs = [
         ((version, by_run.get(run_id, {}).get(_CLIENT)), in_run, outcome)
         for outcome, run_id, version, in_run in zip(
-            *(cell.cell.outcomes, cell.cell.run_ids, cell.cell.versions, cell.cell.in_run),
-            strict=True,
+            *(cell.outcomes, cell.run_ids, cell.versions, cell.in_run), strict=True
         )
     ]
     known = {versions for versions, _, outcome in runs if not isinstance(outcome, FailedRun)}
@@ -333,14 +288,12 @@ def _pool(parts: Sequence[Part]) -> Pool:
     outcomes = list(chain.from_iterable(part.outcomes for part in parts))
     return Pool(
         **vars(side_of(sample_of(outcomes))),
-        plan=first.cell.poolable,
+        plan=first.cell.conditions.conditions,
         ran=first.versions[0],
         client=first.versions[1],
         in_run=first.in_run,
         campaigns=[
-            PoolPart(
-                campaign=part.cell.campaign.campaign.id, conclusive=share.whole, lossy=share.part
-            )
+            PoolPart(campaign=part.cell.campaign, conclusive=share.whole, lossy=share.part)
             for part, share in zip(parts, counts, strict=True)
         ],
         repeated_seeds=_repeated_seeds(outcomes),
@@ -477,14 +430,7 @@ def overview_of(lake: StoredLake, names: Sequence[str] = ()) -> Overview:
     """The overview of these campaigns of a lake, or of all. Raises HistoryError for a campaign that
     the lake does not have, a damaged lake, and one without a finished run."""
     campaigns = chosen(lake, names)
-    cells = [
-        [PlannedCell(campaign, cell, campaign.samples[key]) for key, cell in campaign.cells.items()]
-        for campaign in campaigns
-    ]
-    groups = [
-        _group([campaigns[place] for place in places], [cells[place] for place in places])
-        for places in _grouped(cells)
-    ]
+    groups = [_group([campaigns[place] for place in places]) for places in _grouped(campaigns)]
     found = Overview(
         lake=lake.shown,
         simulated=lake.simulated,
@@ -494,15 +440,17 @@ def overview_of(lake: StoredLake, names: Sequence[str] = ()) -> Overview:
     return replace(found, notes=_notes(found))
 
 
-def _grouped(cells: Sequence[Sequence[PlannedCell]]) -> list[list[int]]:
+def _grouped(campaigns: Sequence[StoredCampaign]) -> list[list[int]]:
     """The places of campaigns that have a cell in common, apart from the version; directly, or by
     way of other campaigns."""
     groups: list[tuple[set[object], list[int]]] = []
-    for place, mine in enumerate(cells):
-        if not mine:
+    for place, campaign in enumerate(campaigns):
+        if not campaign.cells:
             continue
         places = [place]
-        plans: set[object] = {key for cell in mine for key in (cell.row, cell.series)}
+        plans: set[object] = {
+            key for cell in campaign.cells.values() for key in (cell.row, cell.series)
+        }
         others = []
         for group in groups:
             if group[0].isdisjoint(plans):
@@ -513,41 +461,40 @@ def _grouped(cells: Sequence[Sequence[PlannedCell]]) -> list[list[int]]:
     return sorted(sorted(places) for _, places in groups)
 
 
-def _group(campaigns: Sequence[StoredCampaign], cells: Sequence[Sequence[PlannedCell]]) -> Group:
-    every = [cell for mine in cells for cell in mine]
-    settings = settings_of(every)
+def _group(campaigns: Sequence[StoredCampaign]) -> Group:
+    every = [cell for campaign in campaigns for cell in campaign.cells.values()]
+    settings = settings_of(campaigns)
     labels = {at.version for row in settings for at in row.versions}
     return Group(
         campaigns=[each.campaign.id for each in campaigns],
         finding=of_checks(sorted({name for cell in every for name in _checks(cell)})),
         versions=sorted(labels, key=natural),
         settings=settings,
-        trend=_trend(cells),
-        unpooled=[
-            campaign.campaign.id
-            for campaign, mine in zip(campaigns, cells, strict=True)
-            if any(cell.poolable is None for cell in mine)
-        ],
+        trend=_trend(campaigns),
+        unpooled=list(
+            dict.fromkeys(cell.campaign for cell in every if cell.conditions.conditions is None)
+        ),
     )
 
 
-def _checks(cell: PlannedCell) -> set[str]:
+def _checks(cell: StoredCell) -> set[str]:
     """The first checks of its runs."""
     return {
         outcome.checks[0].name
-        for outcome in cell.cell.outcomes
+        for outcome in cell.outcomes
         if isinstance(outcome, RunResult) and outcome.checks
     }
 
 
-def _trend(cells: Sequence[Sequence[PlannedCell]]) -> list[Trend]:
+def _trend(campaigns: Sequence[StoredCampaign]) -> list[Trend]:
+    cells = [list(each.cells.values()) for each in campaigns]
     series = {cell.series: cell for mine in cells for cell in mine}
-    times = Counter(cell.name for cell in series.values())
+    plain = {key: cell_name(cell.key) for key, cell in series.items()}
+    times = Counter(plain.values())
     names = {
-        key: distinct(cell.name, cell.plan) if times[cell.name] > 1 else cell.name
+        key: distinct(plain[key], cell.plan) if times[plain[key]] > 1 else plain[key]
         for key, cell in series.items()
     }
-
     lines = trend(
         [{cell.series: (names[cell.series], cell.sample) for cell in mine} for mine in cells]
     )

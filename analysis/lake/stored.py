@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Final
@@ -123,19 +123,45 @@ _COLUMNS: Final = (
 @dataclass(frozen=True)
 class StoredCell:
     """A cell of a campaign, and of each of its runs: the outcome, the run id, the version of the
-    system (`None`: the run failed before it was known), the shared run, and how many cells the run
-    held (`in_run`; 1: it ran alone).
+    system (`None`: the run failed before it was known), and how many cells the run held (`in_run`;
+    1: it ran alone).
     """
 
+    campaign: str
     name: str
     key: Mapping[str, str]
     outcomes: tuple[Outcome, ...]
-    shared: tuple[Hashable | None, ...]
     run_ids: tuple[str, ...]
     versions: tuple[str | None, ...]
     plan_digest: str
     conditions: Conditions
     in_run: tuple[int, ...]
+
+    @cached_property
+    def sample(self) -> Sample:
+        """What statistics read of its runs."""
+        return sample_of(self.outcomes)
+
+    @property
+    def plan(self) -> str:
+        """Equal for cells of one plan, as far as it is known."""
+        return self.conditions.conditions or self.plan_digest
+
+    @property
+    def series(self) -> tuple[str, Key]:
+        """Equal for cells of one line of a trend: the plan, and the setting."""
+        return self.plan, frozenset(self.key.items())
+
+    @property
+    def row(self) -> tuple[str, Key]:
+        """Equal for cells of one row of rates: plan and setting, both apart from the version."""
+        return self.conditions.conditions_but_version, frozenset(self.other_axes.items())
+
+    @property
+    def other_axes(self) -> dict[str, str]:
+        """Its setting apart from the version."""
+        of_version = self.conditions.version_axis
+        return {axis: label for axis, label in self.key.items() if axis != of_version}
 
 
 def cells_of(lake: StoredLake, campaign: str) -> dict[Key, StoredCell]:
@@ -147,33 +173,28 @@ def cells_of(lake: StoredLake, campaign: str) -> dict[Key, StoredCell]:
     by_key: dict[Key, list[Row]] = {}
     for row in rows:
         by_key.setdefault(frozenset(row["setting"]), []).append(row)
-    return {key: _cell(rows, in_run) for key, rows in by_key.items()}
+    return {key: _cell(campaign, rows, in_run) for key, rows in by_key.items()}
 
 
-def _cell(rows: Sequence[Row], in_run: Mapping[str, int]) -> StoredCell:
+def _cell(campaign: str, rows: Sequence[Row], in_run: Mapping[str, int]) -> StoredCell:
     # A cell that broke off has no row, and yet it was in the run.
     most = max(in_run[_run_of(row)] for row in rows)
     return StoredCell(
+        campaign=campaign,
         name=rows[0]["cell"],
         key=dict(rows[0]["setting"]),
         outcomes=tuple(outcome_of(row) for row in rows),
-        shared=tuple(row["shared"] for row in rows),
         run_ids=tuple(row["run_id"] for row in rows),
         versions=tuple(row["version"] for row in rows),
         plan_digest=rows[0]["plan_digest"],
         conditions=Conditions(**{field.name: rows[0][field.name] for field in fields(Conditions)}),
-        in_run=tuple(1 if _is_alone(row) else most for row in rows),
+        in_run=tuple(most if row["shared"] or row["run_cell"] else 1 for row in rows),
     )
 
 
 def _run_of(row: Row) -> str:
     """Equal for the cells of one run."""
     return str(row["shared"] or row["run_id"])
-
-
-def _is_alone(row: Row) -> bool:
-    """Whether a run held no other cell: one of the campaign, or one of its plan."""
-    return row["shared"] is None and row["run_cell"] is None
 
 
 def _refuse_twice(lake: StoredLake, rows: Iterable[Row]) -> None:
@@ -231,15 +252,10 @@ class StoredCampaign:
         """Its cells that have finished runs."""
         return cells_of(self.lake, self.campaign.id)
 
-    @cached_property
-    def samples(self) -> Mapping[Key, Sample]:
-        """The sample of each cell."""
-        return {key: sample_of(cell.outcomes) for key, cell in self.cells.items()}
-
     @property
     def named(self) -> Samples[Key]:
         """Its cells, as a trend shows them."""
-        return {key: (cell.name, self.samples[key]) for key, cell in self.cells.items()}
+        return {key: (cell.name, cell.sample) for key, cell in self.cells.items()}
 
     @cached_property
     def versions_of_runs(self) -> Mapping[str, Versions]:
@@ -257,7 +273,7 @@ class StoredCampaign:
             started=self.campaign.started,
             ended=self.campaign.ended,
             workers=self.campaign.workers,
-            runs=sum(sample.runs for sample in self.samples.values()),
+            runs=sum(cell.sample.runs for cell in self.cells.values()),
             executions=len(self.versions_of_runs),
             versions=self._versions(),
             simulated=self.campaign.simulated,
