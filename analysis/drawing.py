@@ -27,43 +27,26 @@ from PIL import Image
 from analysis.wording import visible
 from harness.protocols.clusters import SIMULATED
 
-LIGHT: Final = {
-    "paper": "#ffffff",
-    "panel": "#f6f7f9",
-    "ink": "#1b232e",
-    "muted": "#5a6573",
-    "rule": "#dfe3e8",
-    "survived": "#4477aa",
-    "lost": "#c8310f",
-    "fail": "#6f7680",
-    "info": "#a86e00",
-    "absent": "#9c2c74",
-    "leads": "#17705f",
-    "insync": "#b3d6cd",
-    "fault-1": "#e0b23e",
-    "fault-2": "#8f7fd0",
-    "fault-3": "#5aa5b8",
-    "valid": "#17705f",
+_COLOURS: Final = {
+    "paper": ("#ffffff", "#11161d"),
+    "panel": ("#f6f7f9", "#1a212b"),
+    "ink": ("#1b232e", "#e4e9f0"),
+    "muted": ("#5a6573", "#9ba7b6"),
+    "rule": ("#dfe3e8", "#2c3643"),
+    "survived": ("#4477aa", "#6fa8dc"),
+    "lost": ("#c8310f", "#ff7350"),
+    "fail": ("#6f7680", "#a3abb6"),
+    "info": ("#a86e00", "#eab141"),
+    "absent": ("#9c2c74", "#dd86bd"),
+    "leads": ("#17705f", "#43bfa3"),
+    "insync": ("#b3d6cd", "#245e52"),
+    "fault-1": ("#e0b23e", "#c79a2b"),
+    "fault-2": ("#8f7fd0", "#8a7ad6"),
+    "fault-3": ("#5aa5b8", "#4a97ab"),
+    "valid": ("#17705f", "#43bfa3"),
 }
-
-DARK: Final = {
-    "paper": "#11161d",
-    "panel": "#1a212b",
-    "ink": "#e4e9f0",
-    "muted": "#9ba7b6",
-    "rule": "#2c3643",
-    "survived": "#6fa8dc",
-    "lost": "#ff7350",
-    "fail": "#a3abb6",
-    "info": "#eab141",
-    "absent": "#dd86bd",
-    "leads": "#43bfa3",
-    "insync": "#245e52",
-    "fault-1": "#c79a2b",
-    "fault-2": "#8a7ad6",
-    "fault-3": "#4a97ab",
-    "valid": "#43bfa3",
-}
+LIGHT, DARK = ({name: both[at] for name, both in _COLOURS.items()} for at in (0, 1))
+"""The colours on light and on dark paper."""
 
 FAULT_TINTS: Final = 3
 """The number of tints for faults; further faults repeat them."""
@@ -120,14 +103,14 @@ _PLAIN_TEXT: Final = re.compile(
     rb"(?<=font-family: )'DejaVu Sans', | transform=\"rotate\(-0 [^)]*\)\""
 )
 _PIXELS: Final = re.compile(rb"(?<=data:image/png;base64,)[A-Za-z0-9+/=\s]+")
-_COLOURS: Final = 64
+_MOST_COLOURS: Final = 64
 
 
 def _fewer_colours(encoded: re.Match[bytes]) -> bytes:
     """Pixels of a few tints and their blends, as a palette: a third of the bytes."""
     stream = io.BytesIO()
     with Image.open(io.BytesIO(base64.b64decode(encoded[0]))) as pixels:
-        fewer = pixels.convert("RGBA").quantize(_COLOURS, method=Image.Quantize.FASTOCTREE)
+        fewer = pixels.convert("RGBA").quantize(_MOST_COLOURS, method=Image.Quantize.FASTOCTREE)
         fewer.save(stream, "PNG", optimize=True)
     return base64.b64encode(stream.getvalue())
 

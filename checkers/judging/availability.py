@@ -50,7 +50,7 @@ import pyarrow.parquet as pq
 
 from checkers.judging.results import Tally
 from harness.faults.journal import affected_nodes
-from harness.history import MEMBERS
+from harness.history import MEMBERS, documents
 from harness.history.parquet_reader import integers, texts
 from harness.history.parquet_writer import one_batch
 from harness.history.rows import Holding, Rows, bounds_ns
@@ -360,7 +360,7 @@ _CALM_GAP_NS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Availability:
+class Availability(documents.Availability):
     """What clients saw of one run, null where it is unknown.
 
     `fault_s`: how long a proven fault was on while there was load; `recovered`: whether the cluster
@@ -369,13 +369,6 @@ class Availability:
     were acknowledged in it, whenever they were begun.
     """
 
-    longest_gap_s: float | None = None
-    fault_s: float | None = None
-    recovered: bool | None = None
-    recovery_s: float | None = None
-    latency_p50_ms: float | None = None
-    latency_p99_ms: float | None = None
-    lateness_p99_ms: float | None = None
     ops_begun: tuple[int, ...] = ()
     ops_acknowledged: tuple[int, ...] = ()
 
@@ -426,10 +419,14 @@ class Timeline:
         acknowledged, load = self._acknowledged.ordered(), None
         if self._begun is not None:
             load = _Load(*self._begun, max([self._begun[1], *acknowledged[-1:].tolist()]))
+        recovered, recovery_s = (
+            _recovery(self._windows, load, acknowledged) if load else (None, None)
+        )
         return Availability(
             longest_gap_s=self._longest_gap_s(load, acknowledged, again) if load else None,
             fault_s=_fault_s(self._windows, load) if load else None,
-            **(_recovery(self._windows, load, acknowledged)._asdict() if load else {}),
+            recovered=recovered,
+            recovery_s=recovery_s,
             latency_p50_ms=self._latency.percentile_ms(0.5),
             latency_p99_ms=self._latency.percentile_ms(0.99),
             lateness_p99_ms=self._late.percentile_ms(0.99),
@@ -491,15 +488,13 @@ def _fault_s(windows: Sequence[FaultWindow], load: _Load) -> float:
     return _seconds(on_ns)
 
 
-class _Recovery(NamedTuple):
-    recovered: bool | None = None
-    recovery_s: float | None = None
-
-
-def _recovery(windows: Sequence[FaultWindow], load: _Load, acknowledged: Ints) -> _Recovery:
+def _recovery(
+    windows: Sequence[FaultWindow], load: _Load, acknowledged: Ints
+) -> tuple[bool | None, float | None]:
+    """Whether the cluster recovered, and how long that took."""
     undone_ns = _undone_ns(windows)
     if undone_ns is None or undone_ns >= load.attempted_until_ns:
-        return _Recovery()
+        return None, None
     begun_s = [w.from_s if w.begun_s is None else w.begun_s for w in windows]
     first_s = min(at_s for at_s in begun_s if at_s is not None)
     first, after = np.searchsorted(acknowledged, [round(first_s * 1e9), undone_ns])
@@ -507,8 +502,8 @@ def _recovery(windows: Sequence[FaultWindow], load: _Load, acknowledged: Ints) -
     late = np.flatnonzero(_gaps_ns(acknowledged[after:], [load.to_ns]) > calm_ns)
     place = after + (int(late[-1]) + 1 if late.size else 0)
     if place >= acknowledged.size:
-        return _Recovery(recovered=False)
-    return _Recovery(True, _seconds(int(acknowledged[place]) - undone_ns))
+        return False, None
+    return True, _seconds(int(acknowledged[place]) - undone_ns)
 
 
 def _undone_ns(windows: Sequence[FaultWindow]) -> int | None:

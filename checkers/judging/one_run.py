@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,6 +36,7 @@ from checkers.judging.verdict import Verdict, is_complete, judge
 from harness import registry
 from harness.errors import AcklossError, HistoryError, PlanError, TooNewError
 from harness.faults.journal import windows
+from harness.history import documents
 from harness.history.documents import result_of
 from harness.history.explanations import double_entry, explained, lost_rows, not_lost
 from harness.history.manifest import gaps_of_files
@@ -379,15 +380,9 @@ def _document(
         "rates": dict(first.rates),
         "checks": [check_document(name, result) for name, result in results.items()],
         "availability": {
-            "longest_gap_s": seen.longest_gap_s,
-            "fault_s": seen.fault_s,
-            "recovered": seen.recovered,
-            "recovery_s": seen.recovery_s,
+            **{each.name: getattr(seen, each.name) for each in fields(documents.Availability)},
             "refused": first.counts.get("failed"),
             "unknown": first.counts.get("unknown"),
-            "latency_p50_ms": seen.latency_p50_ms,
-            "latency_p99_ms": seen.latency_p99_ms,
-            "lateness_p99_ms": seen.lateness_p99_ms,
         },
         "errors": examined.errors,
         "clients": facts.clients.document() if facts.clients else None,

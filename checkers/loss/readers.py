@@ -62,6 +62,12 @@ def in_part(facts: Facts) -> dict[int, PartitionEnd]:
     return {end.partition: end for end in facts.ends if len(end.readers) == 1 and end.verified}
 
 
+def _ranges_in(facts: Facts) -> dict[int, Ranges]:
+    """What the other reader read of each of them."""
+    ends = in_part(facts).items()
+    return {partition: Ranges.of(end.verified[0].ranges) for partition, end in ends}
+
+
 @dataclass
 class Verification:
     """Goes through what was read, and finds what is not confirmed; rows of the believed reader."""
@@ -74,11 +80,8 @@ class Verification:
     @classmethod
     def of(cls, facts: Facts) -> Verification:
         ends = in_part(facts)
-        return cls(
-            ends,
-            {partition: Ranges.of(end.verified[0].ranges) for partition, end in ends.items()},
-            {partition: end.log_start or 0 for partition, end in ends.items()},
-        )
+        first = {partition: end.log_start or 0 for partition, end in ends.items()}
+        return cls(ends, _ranges_in(facts), first)
 
     def follow(self, rows: Reads) -> None:
         """Take rows into account, in the order of the files: every offset once."""
@@ -139,11 +142,7 @@ class Readers:
 
     def __init__(self, facts: Facts) -> None:
         self._ends = {end.partition: end for end in facts.ends}
-        self._ranges = {
-            end.partition: Ranges.of(end.verified[0].ranges)
-            for end in facts.ends
-            if len(end.readers) == 1 and end.verified
-        }
+        self._ranges = _ranges_in(facts)
         self._partitions = facts.promises.partitions
         self._replicas = facts.promises.readers_are_replicas
         self._seen: dict[tuple[int, str], Seen] = {}
