@@ -4,14 +4,14 @@ Every value is added once; a read returns all elements of the set. What began be
 by `index`, the place of an invocation or a completion in the history: no two are equal, so nothing
 is left to chance where clocks are coarse.
 
-An add is paired by its value. A read is paired with the earliest open read of its process, so one
-whose invocation is not in the history counts as early; in a history without any invocation of a
-read, each read began and ended at its row.
+An add is paired by its value. A read is paired with the open read of its process, so one whose
+invocation is not in the history counts as early; in a history without any invocation of a read,
+each read began and ended at its row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -155,37 +155,47 @@ def paired(
 
     Raises HistoryError for a value that is added twice, and for an ok read without a list.
     """
-    adds: list[_Events] = []
-    reads = _Reads(file)
+    columns = [_NOTHING]
+    elements = [np.empty(0, np.int64)]
     for part in parts:
-        if not timed:
-            part = part._replace(time_ns=np.full(len(part.place), NULL))
-        is_add = part.f.isin([_ADD])
-        adds.append(_events(part, is_add))
-        reads.take(part, np.flatnonzero(~is_add))
-    return history_of(_adds(adds, file), reads.columns(), end_ns=end_ns, file=file)
+        is_add, lists = part.f.isin([_ADD]), part.elements
+        answers = ~is_add & (part.mark == OK)
+        for row in np.flatnonzero(answers & ~lists.present).tolist():
+            part.returned(row, file=file)
+        sizes = np.diff(lists.starts)
+        elements.append(lists.values[np.repeat(answers, sizes)])
+        time_ns = part.time_ns if timed else np.full(len(part.place), NULL)
+        rows = (is_add, part.value, part.process, part.mark, part.place, time_ns)
+        columns.append(_Rows(*rows, np.where(answers, sizes, 0)))
+    every = _Rows._make(np.concatenate(column) for column in zip(*columns, strict=True))
+    reads = _reads(every, np.concatenate(elements))
+    return history_of(_adds(every.take(every.is_add), file), reads, end_ns=end_ns, file=file)
 
 
-class _Events(NamedTuple):
+class _Rows(NamedTuple):
+    """The columns of all rows; `size`: how many elements an ok read returned."""
+
+    is_add: Bools
     value: Ints
     process: Ints
     mark: Bits
     place: Ints
     time_ns: Ints
+    size: Ints
+
+    def take(self, rows: Ints | Bools) -> _Rows:
+        return _Rows._make(column[rows] for column in self)
 
 
-def _events(part: Operations, rows: Bools) -> _Events:
-    return _Events(
-        part.value[rows], part.process[rows], part.mark[rows], part.place[rows], part.time_ns[rows]
-    )
+_NONE: Final = np.empty(0, np.int64)
+_NOTHING: Final = _Rows(
+    np.empty(0, np.bool_), _NONE, _NONE, np.empty(0, np.uint8), _NONE, _NONE, _NONE
+)
 
 
-def _adds(parts: list[_Events], file: str | None) -> Adds:
+def _adds(rows: _Rows, file: str | None) -> Adds:
     """One row a value; an add that never completed is `info`. Raises HistoryError for a value that
     is added twice: which of the adds an element is of cannot be known."""
-    none, no_mark = np.empty(0, np.int64), np.empty(0, np.uint8)
-    columns = zip(_Events(none, none, no_mark, none, none), *parts, strict=True)
-    rows = _Events._make(np.concatenate(column) for column in columns)
     begins = rows.mark == INVOKED
     value = np.unique(rows.value)
     place, time = np.full((2, len(value)), ABSENT), np.full((2, len(value)), NULL)
@@ -200,49 +210,32 @@ def _adds(parts: list[_Events], file: str | None) -> Adds:
     return Adds(value, process, mark, place[0], place[1], time[0], time[1])
 
 
-class _Reads:
-    def __init__(self, file: str | None) -> None:
-        self._file = file
-        self._rows: list[tuple[int, ...]] = []
-        self._elements: list[Ints] = []
-        self._invoked = False
-        self._open: dict[int, list[tuple[int, int]]] = {}
-
-    def take(self, part: Operations, rows: Ints) -> None:
-        for row, process, mark, place, time_ns in _each(part, rows):
-            begun = self._open.setdefault(process, [])
-            if mark == INVOKED:
-                self._invoked = True
-                begun.append((place, time_ns))
-                continue
-            began, began_ns = begun[0] if begun else (ABSENT, NULL)
-            if begun:
-                begun.pop()
-            self._rows.append((process, mark, began, place, began_ns, time_ns))
-            if mark == OK:
-                self._elements.append(part.returned(row, file=self._file))
-            else:
-                self._elements.append(part.elements.values[:0])
-
-    def columns(self) -> SetReads:
-        """One row a read; one that never completed is `info`."""
-        open_ = [
-            (process, INFO, began, ABSENT, began_ns, NULL)
-            for process, reads in self._open.items()
-            for began, began_ns in reads
-        ]
-        table = np.array(self._rows + open_, np.int64).reshape(-1, 6).T
-        process, mark, began, ended, began_ns, ended_ns = table
-        if not self._invoked:
-            began, began_ns = ended, ended_ns
-        sizes = [*map(len, self._elements), *(0 for _ in open_)]
-        stops = np.cumsum(sizes, dtype=np.int64)
-        starts = np.concatenate([np.zeros(1, np.int64), stops])[:-1]
-        elements = np.concatenate([np.empty(0, np.int64), *self._elements])
-        marks = mark.astype(np.uint8)
-        return SetReads(process, marks, began, ended, began_ns, ended_ns, starts, stops, elements)
-
-
-def _each(part: Operations, rows: Ints) -> Iterator[tuple[int, ...]]:
-    columns = (part.process, part.mark, part.place, part.time_ns)
-    return zip(rows.tolist(), *(column[rows].tolist() for column in columns), strict=True)
+def _reads(every: _Rows, elements: Ints) -> SetReads:
+    """One row a read, whose elements follow those of the read before it; one that never completed
+    is `info`. A completion belongs to the row before it of its process, where that is an
+    invocation."""
+    stops = np.cumsum(every.size)
+    chosen = np.flatnonzero(~every.is_add)
+    chosen = chosen[np.argsort(every.process[chosen], kind="stable")]
+    rows, stops = every.take(chosen), stops[chosen]
+    begins = rows.mark == INVOKED
+    after = np.append(~begins[1:] & (rows.process[1:] == rows.process[:-1]), False)[: len(begins)]
+    open_, ends = np.flatnonzero(begins & ~after), np.flatnonzero(~begins)
+    nothing, before = np.full(len(open_), ABSENT), np.append(False, begins & after)[ends]
+    began = np.append(np.where(before, ends - 1, ABSENT), open_)
+    ended = np.append(ends, nothing)
+    if not begins.any():
+        began = ended
+    known = np.append(ends, open_)
+    place, time_ns = np.append(rows.place, ABSENT), np.append(rows.time_ns, NULL)
+    return SetReads(
+        process=rows.process[known],
+        mark=np.where(ended == ABSENT, INFO, rows.mark[known]).astype(np.uint8),
+        invoke_index=place[began],
+        complete_index=place[ended],
+        invoke_ns=time_ns[began],
+        complete_ns=time_ns[ended],
+        start=(stops - rows.size)[known],
+        stop=stops[known],
+        elements=elements,
+    )
