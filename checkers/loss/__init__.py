@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -185,36 +185,26 @@ SHARD_BYTES: Final = 2**31
 """So much memory the arrays of one shard take: those of 200 million writes, at 6 to 9 bytes."""
 
 
-class Found(NamedTuple):
+@dataclass(kw_only=True)
+class Found:
     """What one shard holds. `unconfirmed`: how many of a count rest on one reader, for the counts
     that can be counter-examples; `if_verified`: the same if what was read in part is `verified` in
     every shard; `begun_again`: writes whose value another write has; `without_position`: lost ones
     of which the client named no position; `order`: of all records, where any may be swapped."""
 
     counts: Counter[str]
-    findings: pa.Table
-    lost_spans: Sequence[LostSpan]
-    unconfirmed: Mapping[str, int]
-    if_verified: Mapping[str, int]
     verified: bool
+    disagreements: tuple[Disagreement, ...]
+    begun_again: int
+    order: CheckResult | None
+    findings: pa.Table = field(default_factory=lambda: pa.Table.from_batches([], FINDINGS))
+    lost_spans: Sequence[LostSpan] = ()
+    unconfirmed: Counter[str] = field(default_factory=Counter)
+    if_verified: Counter[str] = field(default_factory=Counter)
     without_position: int = 0
-    disagreements: tuple[Disagreement, ...] = ()
-    begun_again: int = 0
-    order: CheckResult | None = None
 
-
-class Seen:
-    """What was seen of the odd values of a shard, group by group; as `Found` has it."""
-
-    def __init__(self, facts: Facts) -> None:
-        self.counts, self.findings = Counter[str](), pa.Table.from_batches([], FINDINGS)
-        self.lost_spans: list[LostSpan] = []
-        self.without_position = 0
-        self.unconfirmed, self.if_verified = Counter[str](), Counter[str]()
-        self._facts = facts
-
-    def add(self, odd: Odd) -> None:
-        facts = self._facts
+    def add(self, facts: Facts, odd: Odd) -> None:
+        """Add what was seen of some odd values."""
         judged = judge(facts, odd)
         findings = findings_of(facts, odd, judged)
         self.counts.update(judged.counts())
@@ -318,23 +308,18 @@ class Loss(Checker[Slice, Found]):
                 screen.read(judged_rows, numbers, tally.acknowledged(numbers))
         odd = tally.odd()
         tally.close()
-        seen = Seen(facts)
-        seen.counts.update(_plain_counts(tally.plain(), sent=not facts.promises.acknowledges))
-        if len(odd):  # of most runs nothing is
-            for each in _closer(run, shard, readers, places, tally, odd):
-                seen.add(each)
-        return Found(
-            counts=seen.counts,
-            findings=seen.findings,
-            lost_spans=seen.lost_spans,
-            unconfirmed=seen.unconfirmed,
-            if_verified=seen.if_verified,
-            without_position=seen.without_position,
-            verified=verification.ended() if shard.number == 0 else verification.holds,
-            disagreements=tuple(readers.disagreements()) if shard.number == 0 else (),
+        first = shard.number == 0
+        found = Found(
+            counts=Counter(_plain_counts(tally.plain(), sent=not facts.promises.acknowledges)),
+            verified=verification.ended() if first else verification.holds,
+            disagreements=tuple(readers.disagreements()) if first else (),
             begun_again=again,
             order=_order(run) if screen is not None and screen.possible else None,
         )
+        if len(odd):  # of most runs nothing is
+            for each in _closer(run, shard, readers, places, tally, odd):
+                found.add(facts, each)
+        return found
 
     def merge(self, run: Run, parts: Sequence[Found]) -> CheckResult:
         """The counts, findings and statements of all shards together."""
