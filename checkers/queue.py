@@ -28,6 +28,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import pyarrow as pa
 
+from harness.history.parquet_writer import numbers
 from harness.protocols import DOUBTS, CheckResult, Count, OneShard, PrimaryFinding, Run, Statement
 from harness.protocols.checkers import ENDED, counted, counter_examples, rates
 from harness.protocols.runs import FAIL, INFO, INVOKED, NULL, OK, Bools, Ints, Operations
@@ -217,7 +218,7 @@ def _findings(
             pa.array([kind] * len(rows), pa.string()),
             pa.array(values[rows]),
             pa.array(copies[rows]),
-            *(pa.array(ns[rows], mask=ns[rows] == NULL) for ns in (began_ns, ended_ns)),
+            *(numbers(ns[rows]) for ns in (began_ns, ended_ns)),
         )
         tables.append(pa.table(columns, schema=FINDINGS))
     return pa.concat_tables(tables)

@@ -48,6 +48,7 @@ import pyarrow as pa
 
 from checkers.delivery.causes import explanations
 from checkers.delivery.records import WIDTH, Commits, Did, GroupRows, Records, records_of, rows_of
+from harness.history.parquet_writer import numbers
 from harness.protocols import (
     DOUBTS,
     UNEXPLAINED,
@@ -422,11 +423,11 @@ def _findings(run_id: str, judged: Judged) -> pa.Table:
         {
             "run_id": pa.array([run_id] * len(kinds), pa.string()),
             "kind": pa.array(kinds, pa.string()),
-            "partition": pa.array(partition, pa.int64()),
-            "offset": pa.array(offset, pa.int64(), mask=offset == NULL),
-            "value": pa.array(value, pa.int64(), mask=value == NULL),
-            "time_ns": pa.array(time_ns, pa.int64(), mask=time_ns == NULL),
-            "invoke_ns": pa.array(begun_ns, pa.int64(), mask=begun_ns == NULL),
-            "complete_ns": pa.array(ended_ns, pa.int64(), mask=ended_ns == NULL),
+            "partition": numbers(partition),
+            "offset": numbers(offset),
+            "value": numbers(value),
+            "time_ns": numbers(time_ns),
+            "invoke_ns": numbers(begun_ns),
+            "complete_ns": numbers(ended_ns),
         }
     )

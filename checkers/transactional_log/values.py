@@ -56,6 +56,7 @@ import pyarrow as pa
 
 from checkers.graphs.columns import ABSENT, Ops, codes_of, named
 from checkers.transactional_log.columns import History
+from harness.history.parquet_writer import numbers
 from harness.models.micro_ops import POLL, SEND, TEXT, UNCOMMITTED
 from harness.protocols import NULL, Bools, Ints
 from harness.protocols.runs import FAIL, INFO, OK
@@ -143,8 +144,8 @@ def _rows(
         "key": _texts(np.where(found.key == ABSENT, NULL, keys[found.key]), texts),
         "value": _texts(found.value, texts),
         "other_value": _texts(found.before, texts),
-        "offset": _numbers(found.offset),
-        "delta": _numbers(found.delta),
+        "offset": numbers(found.offset),
+        "delta": numbers(found.delta),
     }
     for which, op in (("", found.op), ("other_", found.other)):
         there = op != ABSENT
@@ -153,17 +154,13 @@ def _rows(
             ("process", ops.process),
             ("time_ns", ops.ended_ns),
         ):
-            columns[which + name] = _numbers(np.where(there, column[op], NULL))
+            columns[which + name] = numbers(np.where(there, column[op], NULL))
     return pa.table(columns, schema=FINDINGS)
-
-
-def _numbers(column: Ints) -> pa.Array:
-    return pa.array(column, mask=column == NULL)
 
 
 def _texts(column: Ints, texts: Sequence[str]) -> pa.Array:
     if not (column >= TEXT).any():
-        return _numbers(column).cast(pa.string())
+        return numbers(column).cast(pa.string())
     return pa.array([None if n == NULL else named(n, texts) for n in column.tolist()], pa.string())
 
 
