@@ -126,14 +126,12 @@ def run(
 
     resolved = [ready(path, changes) for path in plans]
     print_own(out, *(each.plan.document() for each in resolved))
-    if keep_cluster:
-        require_clusters_to_keep(plans, resolved)
+    for path, plan in zip(plans, resolved, strict=True):
+        _refuse_unsuited(
+            path, plan, keep_cluster=keep_cluster, prevention=and_prevention, expected=as_expected
+        )
     if compare:
-        require_comparable(plans, resolved)
-    if and_prevention:
-        require_no_cells(plans, resolved)
-    if as_expected:
-        require_expectations(plans, resolved)
+        _refuse_incomparable(plans, resolved)
     if dry_run:
         _print_dry_run(out, resolved)
         return
@@ -296,33 +294,36 @@ def _exit_code(
     return 1 if wrong else 0
 
 
-def require_no_cells(files: Sequence[Path], plans: Sequence[ResolvedPlan]) -> None:
-    """Refuse a plan with cells, as each of them may state another change."""
-    for file, resolved in zip(files, plans, strict=True):
-        if resolved.plan.cells:
-            raise PlanError(
-                "--and-prevention runs a plan without cells: each may need another change",
-                file=str(file),
-                key="cells",
-                hint="leave out --and-prevention; `ackloss explain` prints the changes for each",
-            )
+def _refuse_unsuited(
+    file: Path, resolved: ResolvedPlan, *, keep_cluster: bool, prevention: bool, expected: bool
+) -> None:
+    """Refuse a plan that an option does not suit: a cluster that cannot outlive the process; cells,
+    each of which may state another change; and no `expect`, its own or that of each cell."""
+    plan, of_cells = resolved.plan, [cell.expect for cell in resolved.plan.cells]
+    if keep_cluster and not resolved.provider.outlives:
+        raise PlanError(
+            f"a cluster of kind {resolved.provider.plugin!r} ends with the process that runs it",
+            file=str(file),
+            key="cluster.kind",
+            hint="leave out --keep-cluster",
+        )
+    if prevention and plan.cells:
+        raise PlanError(
+            "--and-prevention runs a plan without cells: each may need another change",
+            file=str(file),
+            key="cells",
+            hint="leave out --and-prevention; `ackloss explain` prints the changes for each",
+        )
+    if expected and plan.expect is None and (not of_cells or None in of_cells):
+        raise PlanError(
+            "--as-expected needs the key `expect`",
+            file=str(file),
+            key="expect",
+            hint="add the verdict that the plan should have, or each of its cells",
+        )
 
 
-def require_expectations(files: Sequence[Path], plans: Sequence[ResolvedPlan]) -> None:
-    """Refuse a plan without `expect`, its own or that of each cell."""
-    for file, resolved in zip(files, plans, strict=True):
-        plan = resolved.plan
-        of_cells = [cell.expect for cell in plan.cells]
-        if plan.expect is None and (not of_cells or None in of_cells):
-            raise PlanError(
-                "--as-expected needs the key `expect`",
-                file=str(file),
-                key="expect",
-                hint="add the verdict that the plan should have, or each of its cells",
-            )
-
-
-def require_comparable(files: Sequence[Path], plans: Sequence[ResolvedPlan]) -> None:
+def _refuse_incomparable(files: Sequence[Path], plans: Sequence[ResolvedPlan]) -> None:
     """Refuse two plans of which only one has cells, or which have none in common."""
     first, second = ({cell.name for cell in each.plan.cells} for each in plans)
     if (first or second) and not first & second:
@@ -333,18 +334,6 @@ def require_comparable(files: Sequence[Path], plans: Sequence[ResolvedPlan]) -> 
             key="cells",
             hint="leave out --compare, or let cells of both plans have equal names",
         )
-
-
-def require_clusters_to_keep(files: Sequence[Path], plans: Sequence[ResolvedPlan]) -> None:
-    """Refuse a plan whose cluster cannot outlive the process."""
-    for file, plan in zip(files, plans, strict=True):
-        if not plan.provider.outlives:
-            raise PlanError(
-                f"a cluster of kind {plan.provider.plugin!r} ends with the process that runs it",
-                file=str(file),
-                key="cluster.kind",
-                hint="leave out --keep-cluster",
-            )
 
 
 def unexpected(plan: Plan, result: Mapping[str, Any]) -> Iterator[str]:
