@@ -22,6 +22,11 @@ def plural(noun: str, count: int) -> str:
     return noun if count == 1 else many + space + rest
 
 
+def capitalised(text: str) -> str:
+    """The text as the begin of a sentence."""
+    return text[:1].upper() + text[1:]
+
+
 def has(count: int) -> str:
     """The verb for so many."""
     return "has" if count == 1 else "have"

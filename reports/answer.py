@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from analysis.campaign import Finished, RunRow, by_cell_of, tallies_of
 from analysis.statistics.intervals import Share, share_estimate
-from analysis.wording import counted
+from analysis.wording import capitalised, counted
 from harness.campaigns.plan import (
     BROKEN,
     INCONCLUSIVE,
@@ -207,10 +207,10 @@ class _Asked:
         subject, *between = self.labels
         shown = {self.about(label): columns[label] for label in _ends(self.labels)}
         lossy = sum(each.lost > 0 for _, each in columns[subject])
-        found = [f"{_capital(about)} {_found(column)}" for about, column in shown.items()]
+        found = [f"{capitalised(about)} {_found(column)}" for about, column in shown.items()]
         if lossy > 1:
             under = f"{lossy} of {counted(len(columns[subject]), 'fault')}"
-            yield f"{_capital(self.about(subject))} lost acknowledged writes under {under}"
+            yield f"{capitalised(self.about(subject))} lost acknowledged writes under {under}"
             yield f"{found[0]}."
         else:
             yield found[0]
@@ -295,7 +295,3 @@ def _longest(gaps_s: Iterable[float | None]) -> float | None:
 def _missed(runs: int) -> float:
     """The share of runs that may be lossy where none of so many was."""
     return share_estimate(Share(0, runs)).high or 0
-
-
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]

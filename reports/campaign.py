@@ -211,12 +211,6 @@ class CampaignView:
         return f"Simulated: {headline}" if self.document.simulated else headline
 
     @property
-    def noun(self) -> str:
-        """What is counted, as a heading."""
-        noun = self.finding.noun
-        return noun[0].upper() + noun[1:]
-
-    @property
     def counts_losses(self) -> bool:
         """Whether a share of what each run acknowledged can be lost."""
         return any(row["loss_rate"] is not None for row in self.rows) or not self.rows

@@ -25,17 +25,6 @@ _ICONS: Final = {"valid": "✓", "invalid": "✕"}
 
 
 @dataclass(frozen=True)
-class Key:
-    """A key of the plan in which cells differ; `short` is its last part."""
-
-    name: str
-
-    @property
-    def short(self) -> str:
-        return _parts(self.name)[-1]
-
-
-@dataclass(frozen=True)
 class Row:
     """One cell. `values`: what its plan has, by key; `own`: the keys that it changes. `link` leads
     to its page, if there is one, and `between_s` is when its lost writes began, the first and the
@@ -81,10 +70,9 @@ class Cells:
     result: RunResult
 
     @cached_property
-    def keys(self) -> list[Key]:
-        """The keys in which cells differ."""
-        keys = (key for cell in self.result.cells for key in cell.overrides)
-        return [Key(name) for name in dict.fromkeys(keys)]
+    def keys(self) -> dict[str, str]:
+        """The keys of the plan in which cells differ, with their last parts."""
+        return {key: _parts(key)[-1] for cell in self.result.cells for key in cell.overrides}
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -120,7 +108,7 @@ class Cells:
         link = f"cells/{cell.name}/{folder.report.name}"
         return Row(
             cell=cell,
-            values={key.name: _value(plan, key.name) for key in self.keys},
+            values={key: _value(plan, key) for key in self.keys},
             own=frozenset(cell.overrides),
             link=link if folder.report.is_file() else None,
             between_s=between[0] if between else None,

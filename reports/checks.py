@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pydantic import TypeAdapter
 
 from analysis.primary import of_result
+from analysis.wording import capitalised
 from harness import registry
 from harness.history.documents import CONCLUSIVE, CheckRecord, RunResult
 from harness.history.parquet_reader import UnusableRow, decoded
@@ -286,23 +287,21 @@ def drawing(example: Example) -> Drawing:
 
 def _columns(operations: Sequence[Operation]) -> tuple[dict[tuple[int, bool], int], int]:
     """The column of each beginning (True) and each end, and the last one."""
-    events = sorted(_events(operations))
+    # Time, whether it is an end, and the operation: at one instant all begin before any ends.
+    events = [(each.invoke_ns, False, at) for at, each in enumerate(operations)]
+    events += [
+        (each.complete_ns, True, at)
+        for at, each in enumerate(operations)
+        if not each.is_open and each.complete_ns is not None
+    ]
     column, before = 0, True
     columns: dict[tuple[int, bool], int] = {}
-    for _, ends, at in events:
+    for _, ends, at in sorted(events):
         begins = not ends
         column += begins != before
         before = begins
         columns[at, begins] = column
     return columns, column
-
-
-def _events(operations: Sequence[Operation]) -> Iterator[tuple[int, bool, int]]:
-    """Time, whether it is an end, and the operation: at one instant all begin before any ends."""
-    for at, each in enumerate(operations):
-        yield each.invoke_ns, False, at
-        if not each.is_open and each.complete_ns is not None:
-            yield each.complete_ns, True, at
 
 
 def _held(value: int | None) -> str:
@@ -452,7 +451,7 @@ def headline(result: RunResult) -> str:
     others = f"; and {len(found) - 1} other kinds of findings" if len(found) > 2 else ""
     first = "; ".join(found[:1] if others else found)
     text = first + others or (result.reason or result.verdict).partition(", under ")[0]
-    return text[:1].upper() + text[1:]
+    return capitalised(text)
 
 
 def _among(check: CheckRecord, name: str, sentence: str) -> str:

@@ -38,7 +38,7 @@ from analysis.statistics.cells import HARNESS_FAILURE, VACUOUS, WRONG
 from analysis.statistics.comparisons import Comparison
 from analysis.statistics.contrasts import ALPHA, Resemblance, pairs_needed, runs_needed
 from analysis.statistics.intervals import Estimate
-from analysis.wording import about, counted, do, has, is_, plural, them
+from analysis.wording import about, capitalised, counted, do, has, is_, plural, them
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Progress
 from harness.campaigns.plan import Campaign
@@ -214,8 +214,8 @@ def _headline(lossy: Cells, clean: Cells, finding: PrimaryFinding, unit: str) ->
         return f"No {finding.noun} in {counted(runs, f'conclusive {unit}')}"
     if len(lossy) + len(clean) == 1:
         of = counted(runs, f"conclusive {unit}")
-        return f"{_capital(finding.noun)} in {lossy[0].conclusive_lossy} of {of}"
-    return f"{_capital(finding.noun)} in {len(lossy)} of {len(lossy) + len(clean)} cells"
+        return f"{capitalised(finding.noun)} in {lossy[0].conclusive_lossy} of {of}"
+    return f"{capitalised(finding.noun)} in {len(lossy)} of {len(lossy) + len(clean)} cells"
 
 
 def _lost_in_others(lossy: Cells, seen: Cells, finding: PrimaryFinding, unit: str) -> str:
@@ -241,17 +241,13 @@ def _where_lost(
     of = counted(most.conclusive, f"conclusive {unit}")
     runs_of_most = f"{most.conclusive_lossy} of {of} ({_certainty(most, unit)})"
     if cells == 1:
-        return f"{_capital(finding.noun)} in {runs_of_most}."
-    where = f"{_capital(finding.noun)} in {len(lossy)} of {cells} cells"
+        return f"{capitalised(finding.noun)} in {runs_of_most}."
+    where = f"{capitalised(finding.noun)} in {len(lossy)} of {cells} cells"
     if len(lossy) == 1:
         return f"{where}: {most.name}, in {runs_of_most}."
     equal = sum(_share(cell) == _share(most) for cell in lossy) - 1
     also = f" (also in {counted(equal, 'other cell')})" if equal else ""
     return f"{where}{in_common}; the highest share is {runs_of_most}, in {most.name}{also}."
-
-
-def _capital(noun: str) -> str:
-    return noun[:1].upper() + noun[1:]
 
 
 def _share(cell: CampaignCell) -> float:

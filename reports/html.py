@@ -22,7 +22,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, UndefinedError
 from markupsafe import Markup
 
 from analysis.drawing import DARK, FAULT_TINTS, LIGHT
-from analysis.wording import visible, visible_all
+from analysis.wording import capitalised, visible, visible_all
 from harness.protocols.runs import NULL
 from reports import formatting
 
@@ -150,9 +150,11 @@ def _environment() -> Environment:
         "lost": formatting.lost,
         "loss_rate": formatting.loss_rate,
         "milliseconds": formatting.milliseconds,
+        "capitalised": capitalised,
         "moment": formatting.moment,
     }
     environment.globals |= {"fault_tints": FAULT_TINTS, "NULL": NULL}
+    environment.globals |= {"command": formatting.command, "repeats": formatting.repeats}
     return environment
 
 

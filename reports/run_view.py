@@ -22,6 +22,7 @@ from analysis.figures import outcome_labels
 from analysis.findings import findings, first_and_last
 from analysis.panels import AGAIN, COMMITTED, TONE_OF
 from analysis.timeline import Event, PlacedSpan, Timeline, events, placed_spans, timeline
+from analysis.wording import capitalised
 from checkers.judging.one_run import stored_result
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
@@ -63,13 +64,13 @@ def callouts(metadata: StoredRun, result: RunResult | None) -> Iterator[Callout]
     elif result.complete is False:
         yield Callout("The evidence is incomplete", "The counts below are lower bounds.")
     for gap in result.gaps if result else ():
-        yield Callout("The folder differs from what the run wrote", f"{_capitalised(gap)}.")
+        yield Callout("The folder differs from what the run wrote", f"{capitalised(gap)}.")
     if metadata.load.starved:
         why = metadata.load.why or "the load was lower than the plan requests"
-        yield Callout("The load generator starved", f"{_capitalised(why)}.")
+        yield Callout("The load generator starved", f"{capitalised(why)}.")
     yield from conduct(result)
     for caution in result.cautions if result else ():
-        yield Callout("Caution", f"{_capitalised(caution)}.")
+        yield Callout("Caution", f"{capitalised(caution)}.")
     for warning in metadata.warnings:
         yield Callout("Note", warning)
 
@@ -99,10 +100,6 @@ def _state(metadata: StoredRun) -> Iterator[Callout]:
         yield Callout("This run is not finished", f"Its state is {metadata.state!r}.")
     elif error:
         yield Callout("This run had an error", error)
-
-
-def _capitalised(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
 
 
 DIFFERS: Final = "differs"
@@ -257,10 +254,6 @@ class RunView:
         return self.metadata.simulated or (self.result is not None and self.result.simulated)
 
     @property
-    def lost_title(self) -> str:
-        return "Lost writes" if self.counts_losses else "Lost elements"
-
-    @property
     def operations(self) -> str:
         return "writes" if self.metadata.promises.model == LOG.name else "operations"
 
@@ -342,14 +335,6 @@ class RunView:
         if described is not None:
             parts += described.size(self.plan)
         return ", ".join(part for part in parts if part.strip())
-
-    @property
-    def command(self) -> str:
-        return formatting.command(self.metadata, self.seed)
-
-    @property
-    def repeats(self) -> str:
-        return formatting.repeats(self.metadata)
 
     @property
     def fates(self) -> list[Fate]:
@@ -462,14 +447,14 @@ class RunView:
             return []
         found = findings(self.run, _OTHER_FINDINGS)
         return [
-            (checks.words(LOG.check, kind).label.capitalize(), len(some), _first(some))
+            (
+                checks.words(LOG.check, kind).label.capitalize(),
+                len(some),
+                some.head(_EXAMPLES).to_dict("records"),
+            )
             for kind in _OTHER_FINDINGS
             if len(some := found[found["kind"] == kind])
         ]
-
-
-def _first(found: pd.DataFrame) -> Records:
-    return found.head(_EXAMPLES).to_dict("records")
 
 
 @contextmanager
