@@ -52,6 +52,7 @@ from harness.history.documents import (
     read_result,
     read_run,
 )
+from harness.history.run_folder import RunDir
 from harness.protocols import Number, PrimaryFinding
 
 Conclusive = Sequence[tuple[Run, RunResult]]
@@ -74,17 +75,12 @@ def resemblances(
     shared = [tuple(sorted(cells[name])) for name in conclusive]
     groups = [group_of(each[0][0]) for each in runs]
     return {
-        "lossy": resemblance(shared, groups, _deviations(runs, _is_lossy)),
-        "loss_rate": resemblance(shared, groups, _deviations(runs, _loss_rate)),
+        name: resemblance(shared, groups, _deviations(runs, number))
+        for name, number in {
+            "lossy": lambda result: float(verdict_class(result) == LOSS),
+            "loss_rate": lambda result: result.rates.loss or 0.0,
+        }.items()
     }
-
-
-def _is_lossy(result: RunResult) -> float:
-    return float(verdict_class(result) == LOSS)
-
-
-def _loss_rate(result: RunResult) -> float:
-    return result.rates.loss or 0.0
 
 
 def _deviations(runs: Sequence[Conclusive], number: Callable[[RunResult], float]) -> Floats:
@@ -249,8 +245,8 @@ def summarised(
         planned=sum(cell.repetitions for cell in campaign.cells),
         runs=len(results),
         executions=progress.executed,
-        versions=_sorted(versions),
-        mixed_versions=_sorted(each for each in versions if len(each[1]) > 1),
+        versions=sorted_versions(versions),
+        mixed_versions=sorted_versions(each for each in versions if len(each[1]) > 1),
         simulated=campaign.simulated,
         finding=of_campaign(campaign),
         events=progress.said,
@@ -320,25 +316,25 @@ def _of_each_run(
 
 def clusters_of(folder: CampaignDir, runs: Iterable[Run]) -> dict[str, str | None]:
     """The cluster of each run, by run id; `None` where it was not recorded."""
-    return {run.run_id: metadata_of(folder, run).cluster.id for run in runs}
+    return {run.run_id: metadata_of(folder.run(run.run_id)).cluster.id for run in runs}
 
 
 def versions_of(folder: CampaignDir, runs: Iterable[Run]) -> dict[str, list[str]]:
     """The versions of each component over all runs."""
-    return _sorted(_versions_by_cell(folder, runs))
+    return sorted_versions(_versions_by_cell(folder, runs))
 
 
 def _versions_by_cell(folder: CampaignDir, runs: Iterable[Run]) -> list[tuple[str, set[str]]]:
     """The name of a component and its versions in the runs of a cell, for each of both."""
     found: dict[tuple[str, str], set[str]] = {}
     for run in runs:
-        for name, version in metadata_of(folder, run).versions.items():
+        for name, version in metadata_of(folder.run(run.run_id)).versions.items():
             if version is not None:
                 found.setdefault((run.cell, name), set()).add(version)
     return [(name, versions) for (_, name), versions in found.items()]
 
 
-def _sorted(versions: Iterable[tuple[str, set[str]]]) -> dict[str, list[str]]:
+def sorted_versions(versions: Iterable[tuple[str, Iterable[str]]]) -> dict[str, list[str]]:
     """The versions of each component."""
     found: dict[str, set[str]] = {}
     for name, each in versions:
@@ -346,10 +342,10 @@ def _sorted(versions: Iterable[tuple[str, set[str]]]) -> dict[str, list[str]]:
     return {name: sorted(each) for name, each in sorted(found.items())}
 
 
-def metadata_of(folder: CampaignDir, run: Run) -> StoredRun:
+def metadata_of(folder: RunDir) -> StoredRun:
     """The metadata of a run; without fields if its document is absent or damaged."""
     try:
-        return read_run(folder.run(run.run_id))
+        return read_run(folder)
     except HistoryError:
         return StoredRun()
 

@@ -139,7 +139,9 @@ def _clients(folder: CampaignDir, campaign: Campaign, runs: Sequence[Run]) -> li
     """The commands of the user's clients, as the metadata of the runs names them."""
     if all(cell.resolved.plan.workload.client != EXEC for cell in campaign.possible):
         return []
-    return sorted({metadata_of(folder, run).own_client or "not recorded" for run in runs})
+    return sorted(
+        {metadata_of(folder.run(run.run_id)).own_client or "not recorded" for run in runs}
+    )
 
 
 DESCRIPTIVE: Final = frozenset({"name", "about", "expect", "yours"})
@@ -641,17 +643,18 @@ def _cell(
         **tested,
         p_unknown_against=test.bounds.p_against_adjusted,
         equivalence=same,
-        p_least=_p_least(old.lossy, new.lossy),
+        # If no run of one campaign were lossy and every run of the other.
+        p_least=exact_test(Share(0, old.lossy.whole), Share(new.lossy.whole, new.lossy.whole)).p,
         new_classes=[name for name in CLASSES if new.verdicts[name] and not old.verdicts[name]],
         vanished_classes=[
             name for name in CLASSES if old.verdicts[name] and not new.verdicts[name]
         ],
-        flaky=[side for side, sample in (("old", old), ("new", new)) if _is_mixed(sample)],
+        flaky=[
+            side
+            for side, sample in (("old", old), ("new", new))
+            if sum(bool(sample.verdicts[name]) for name in (LOSS, NONE, WRONG)) > 1
+        ],
     )
-
-
-def _is_mixed(sample: Sample) -> bool:
-    return sum(bool(sample.verdicts[name]) for name in (LOSS, NONE, WRONG)) > 1
 
 
 def _status(test: Comparison) -> str:
@@ -693,8 +696,3 @@ def _p_apart(old: Sample, new: Sample) -> float:
     """The p-value of the equivalence with the runs that do not count as far apart as possible."""
     extremes = (old.lossy_at_best, new.lossy_at_worst), (old.lossy_at_worst, new.lossy_at_best)
     return max(equivalence(*pair).p for pair in extremes)
-
-
-def _p_least(old: Share, new: Share) -> float | None:
-    """The p-value if no run of one campaign were lossy and every run of the other."""
-    return exact_test(Share(0, old.whole), Share(new.whole, new.whole)).p

@@ -308,7 +308,7 @@ def has_rows_of(table: schema.Table, source: Source) -> bool:
     neither operations nor observations any more."""
     if table not in (schema.OBSERVATIONS, schema.OPS):
         return True
-    judged = (unit.folder for unit in source.units if unit.judged)
+    judged = (unit.folder for unit in source.units if unit.result)
     return any(
         folder.parts(folder.history if table is schema.OPS else folder.observations)
         for folder in judged
@@ -363,7 +363,10 @@ def _of_all(source: Source, cells: list[Row]) -> Row:
     valid = VALID if set(verdicts) == {VALID} else UNKNOWN
     lists = ("doubts", "counter_examples")
     return {
-        **{name: _union(cell[name] for cell in cells) for name in lists},
+        **{
+            name: list(dict.fromkeys(each for cell in cells for each in cell[name] or ()))
+            for name in lists
+        },
         "verdict": INVALID if verdicts[INVALID] else valid,
         "reason": "; ".join(words),
         **{
@@ -379,10 +382,6 @@ def _of_all(source: Source, cells: list[Row]) -> Row:
 def _summed(maps: Iterable[list[tuple[str, int]] | None]) -> list[tuple[str, int]]:
     causes = sum((Counter(dict(each or ())) for each in maps), Counter[str]())
     return list(causes.items())
-
-
-def _union(lists: Iterable[list[str] | None]) -> list[str]:
-    return list(dict.fromkeys(name for each in lists for name in each or ()))
 
 
 def _cell_row(source: Source, unit: Unit) -> Row:
@@ -485,8 +484,10 @@ def _load(unit: Unit) -> Row:
 
 
 def _fault_rows(source: Source, unit: Unit) -> Iterator[Row]:
-    met = {each.fault: each.met for each in unit.leaders}
-    for fault in unit.result.faults if unit.result else ():
+    if (result := unit.result) is None:
+        return
+    met = {each.fault: each.met for each in result.leaders or ()}
+    for fault in result.faults:
         row = {"fault": fault.id, "leader_met": met.get(fault.id), **asdict(fault)}
         yield {**_of(source, unit), **row}
 
@@ -536,7 +537,7 @@ def _of_folders(
     """The rows of the folders of all judged cells."""
     made = [table.schema.empty_table()]
     for unit in source.units:
-        if unit.judged:
+        if unit.result:
             rows = read(unit.folder)
             for name, value in _of(source, unit).items():
                 place = table.schema.get_field_index(name)

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from analysis.campaign import outcome_of, refuse_mixed
+from analysis.campaign import metadata_of, outcome_of, refuse_mixed
 from analysis.statistics.cells import FailedRun, Outcome
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Progress, Run
@@ -28,11 +28,9 @@ from harness.campaigns.plan import Campaign, Cell, label
 from harness.errors import AcklossError, HistoryError
 from harness.history.documents import (
     CellResult,
-    MetLeader,
     RunResult,
     StoredRun,
     read_result,
-    read_run,
 )
 from harness.history.run_folder import CELLS, RunDir, parts_of
 from harness.machine.files import scratch
@@ -95,20 +93,10 @@ class Unit:
         """Its result; `None` where the harness failed."""
         return self.outcome if isinstance(self.outcome, RunResult) else None
 
-    @property
-    def leaders(self) -> tuple[MetLeader, ...]:
-        """Who led it during each fault."""
-        return (self.result.leaders if self.result else None) or ()
-
-    @property
-    def judged(self) -> bool:
-        """Whether its folder holds what a check has read and written."""
-        return self.result is not None
-
     @cached_property
     def metadata(self) -> StoredRun:
         """Its run.json; empty if there is none."""
-        return _metadata(self.folder)
+        return metadata_of(self.folder)
 
     @property
     def plan(self) -> Plan:
@@ -144,7 +132,7 @@ class Source:
     @cached_property
     def metadata(self) -> StoredRun:
         """The run.json of the run itself."""
-        return _metadata(self.folder)
+        return metadata_of(self.folder)
 
     @property
     def is_shared(self) -> bool:
@@ -302,13 +290,6 @@ def _contradiction(
         return None
     hint = f"`ackloss check {folder.path.parent.parent}` writes both again"
     return str(HistoryError(what, file=str(folder.result), hint=hint))
-
-
-def _metadata(folder: RunDir) -> StoredRun:
-    try:
-        return read_run(folder)
-    except HistoryError:
-        return StoredRun()
 
 
 @contextmanager

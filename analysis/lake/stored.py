@@ -26,6 +26,7 @@ from typing import Any, Final
 
 import orjson
 
+from analysis.campaign import sorted_versions
 from analysis.comparison import DESCRIPTIVE, CampaignSummary, Samples
 from analysis.lake import schema
 from analysis.lake.delta import AGAIN, LakeCampaign, StoredLake
@@ -275,16 +276,13 @@ class StoredCampaign:
             workers=self.campaign.workers,
             runs=sum(cell.sample.runs for cell in self.cells.values()),
             executions=len(self.versions_of_runs),
-            versions=self._versions(),
+            versions=sorted_versions(
+                (name, [version])
+                for versions in self.versions_of_runs.values()
+                for name, version in versions.items()
+            ),
             simulated=self.campaign.simulated,
         )
-
-    def _versions(self) -> dict[str, list[str]]:
-        found: dict[str, set[str]] = {}
-        for versions in self.versions_of_runs.values():
-            for name, version in versions.items():
-                found.setdefault(name, set()).add(version)
-        return {name: sorted(each) for name, each in sorted(found.items())}
 
 
 def in_order(campaigns: Sequence[LakeCampaign]) -> list[LakeCampaign]:
