@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 import matplotlib as mpl
@@ -419,15 +420,10 @@ def _draw_cell(panel: Axes, cell: Trend, colours: Mapping[str, str]) -> None:
 
 def _unbroken(points: Sequence[TrendPoint]) -> list[list[TrendPoint]]:
     """The stretches of consecutive campaigns with conclusive runs."""
-    stretches: list[list[TrendPoint]] = []
-    for each in points:
-        if not each.conclusive:
-            continue
-        if stretches and stretches[-1][-1].campaign == each.campaign - 1:
-            stretches[-1].append(each)
-        else:
-            stretches.append([each])
-    return stretches
+    shown = enumerate(each for each in points if each.conclusive)
+    # Within a stretch the campaign grows as the place does.
+    stretches = groupby(shown, key=lambda pair: pair[1].campaign - pair[0])
+    return [[point for _, point in stretch] for _, stretch in stretches]
 
 
 def _draw_axes(panel: Axes, labels: Sequence[str], colours: Mapping[str, str]) -> None:

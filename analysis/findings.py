@@ -49,7 +49,8 @@ def findings(run: RunDir, kinds: Sequence[str] = LOST_KINDS) -> pd.DataFrame:
     sources = (*_TEXTS, *_NUMBERS, *_TIMES.values())
     newer = set(sources) - {"kind"}
     frames = decoded(sorted(run.findings.glob("*.parquet")), sources, frame, optional=newer)
-    rows = pd.concat([_frame(_no_rows()), *frames], ignore_index=True)
+    nothing = _frame(pa.RecordBatch.from_pylist([], schema=pa.schema([])))
+    rows = pd.concat([nothing, *frames], ignore_index=True)
     # Not sort_values: by several columns it makes a categorical of each, which takes seconds.
     order = tuple(rows[name].to_numpy() for name in ("value", "answered_s", "partition"))
     return rows.iloc[np.lexsort(order)].reset_index(drop=True)
@@ -75,10 +76,6 @@ def _frame(batch: pa.RecordBatch) -> pd.DataFrame:
         time_ns = integers(batch, source)
         columns[name] = np.where(time_ns == NULL, np.nan, time_ns / 1e9)
     return pd.DataFrame({name: columns[name] for name in _COLUMNS})
-
-
-def _no_rows() -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([], schema=pa.schema([]))
 
 
 _RUN_ID: Final = "run_id"

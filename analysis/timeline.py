@@ -432,15 +432,11 @@ def events(line: Timeline) -> list[Event]:
     """The starts and heals of faults, and the changes of leaders, in the order of time."""
     kinds: dict[str, list[tuple[float, str]]] = {
         "began": [(f.from_s, f.id) for f in line.faults if f.from_s is not None],
-        "was healed": [(f.to_s, f.id) for f in _in_force(line.faults) if f.to_s is not None],
+        "was healed": [(f.to_s, f.id) for f in line.drawn_faults if f.to_s is not None],
         "took over": list(_takeovers(line.leadership)),
     }
     found = [event for verb, each in kinds.items() for event in _together(verb, sorted(each))]
     return sorted(found, key=lambda event: event.at_s)
-
-
-def _in_force(faults: Sequence[FaultWindow]) -> Iterator[FaultWindow]:
-    return (fault for fault in faults if fault.from_s is not None)
 
 
 def _takeovers(who: Leadership) -> Iterator[tuple[float, str]]:
@@ -463,11 +459,8 @@ def _together(verb: str, instants: Sequence[tuple[float, str]]) -> Iterator[Even
         names = dict.fromkeys(name for when, name in instants[at:] if when - first_s <= TOGETHER_S)
         at += sum(when - first_s <= TOGETHER_S for when, _ in instants[at:])
         subject = " and ".join(names)
-        yield Event(what=f"{subject} {verb if len(names) == 1 else _plural(verb)}", at_s=first_s)
-
-
-def _plural(verb: str) -> str:
-    return verb.replace("was ", "were ")
+        does = verb if len(names) == 1 else verb.replace("was ", "were ")
+        yield Event(what=f"{subject} {does}", at_s=first_s)
 
 
 LINES_AT_MOST: Final = 40

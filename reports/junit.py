@@ -8,7 +8,7 @@ after each run and must be cheap: every run is read once, and no interval is res
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Final
@@ -21,7 +21,6 @@ from analysis.statistics.cells import (
     HARNESS_FAILURE,
     LOSS,
     WRONG,
-    MedianAndMax,
     Sample,
     is_conclusive,
     median_and_max,
@@ -93,9 +92,9 @@ def _parts(
                 f"impossible: {why}"
                 if (why := impossible.get(name))
                 else share_in_words(sample.lossy, sample.others, head=sample.head),
-                _others(sample, finding),
-                *_median_and_worst(median_and_max(sample.loss_rate), formatting.share),
-                *_median_and_worst(median_and_max(sample.longest_gap_s), formatting.seconds),
+                f"{sample.others.whole}{of_them(sample.others.part, finding.noun)}",
+                *map(formatting.share, _median_and_worst(sample.loss_rate)),
+                *map(formatting.seconds, _median_and_worst(sample.longest_gap_s)),
                 *(_with_interval(sample.unacknowledged_success) for _ in unacknowledged),
                 *(sample.verdicts[kind] for kind in CLASSES),
             )
@@ -107,10 +106,9 @@ def _parts(
     yield ci.bullets([*facts, f"plan hash {campaign.digest}"])
 
 
-def _median_and_worst(
-    seen: MedianAndMax, as_text: Callable[[float | None], str]
-) -> tuple[str, str]:
-    return as_text(seen.median), as_text(seen.max)
+def _median_and_worst(values: Floats) -> tuple[float | None, float | None]:
+    seen = median_and_max(values)
+    return seen.median, seen.max
 
 
 def _with_interval(rates: Floats) -> str:
@@ -120,11 +118,6 @@ def _with_interval(rates: Floats) -> str:
         return formatting.share(seen.median)
     low, high = formatting.share(seen.median_low), formatting.share(seen.median_high)
     return f"{formatting.share(seen.median)} ({low} to {high})"
-
-
-def _others(sample: Sample, finding: PrimaryFinding) -> str:
-    """The runs that do not count, and the number of them that are lossy."""
-    return f"{sample.others.whole}{of_them(sample.others.part, finding.noun)}"
 
 
 def _result(campaign: Campaign, broken: set[str], nothing: str | None, *, unfinished: str) -> str:

@@ -122,7 +122,8 @@ def as_markdown(overview: Overview) -> str:
             for row in view.group.settings
         )
         parts += [ci.table(heads, rates), "### Trend"]
-        heads = ("cell", "campaign", f"{unit}s with {noun}", *measures(view), "do not count")
+        measures = ("loss rate, median",) if view.loses else ()
+        heads = ("cell", "campaign", f"{unit}s with {noun}", *measures, "do not count")
         parts.append(ci.table(heads, _points(view)))
         parts += [ci.text(f"{view.shortened}.")] if view.first else []
     return "\n\n".join(parts) + "\n"
@@ -216,11 +217,6 @@ def at_version(at: AtVersion | None, view: GroupView) -> str:
     return " / ".join(
         "; ".join([pool.lossy_share.in_words, *notes_of(at, pool, view)]) for pool in at.pools
     )
-
-
-def measures(view: GroupView) -> tuple[str, ...]:
-    """The heads of the columns of what each run has besides."""
-    return ("loss rate, median",) if view.loses else ()
 
 
 def _points(view: GroupView) -> Iterator[tuple[object, ...]]:

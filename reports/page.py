@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from analysis import drawing, figures
 from analysis.drawing import FAULT_TINTS
@@ -86,7 +85,7 @@ def _marks(line: Timeline) -> dict[str, list[int]]:
         "time": np.rint(marks["begin_s"].to_numpy() * 1e3).astype(int).tolist(),
         "latency": np.rint(latency_us).astype(int).tolist(),
         **{
-            name: _known(marks[name]).tolist()
+            name: marks[name].astype("int64").replace(NULL, -1).tolist()
             for name in ("outcome", "value", "process", "partition", "offset", "count")
         },
     }
@@ -122,10 +121,6 @@ def _panel(panel: Panel) -> Payload:
 
 def _whole(numbers: Floats) -> list[int | None]:
     return [None if np.isnan(each) else round(each) for each in numbers.tolist()]
-
-
-def _known(column: pd.Series) -> pd.Series:
-    return column.astype("int64").replace(NULL, -1)
 
 
 def _partition(line: Timeline, partition: int) -> Payload:

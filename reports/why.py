@@ -21,21 +21,12 @@ _LINES_AT_MOST: Final = 12
 _OPEN_AT_MOST: Final = 3
 """The number of partitions whose chains are unfolded."""
 _CHARACTERS_AT_MOST: Final = 600
-_WEIGHT: Final = (
-    "elected",
-    "disk",
-    "deleted",
-    "truncated",
-    "acknowledged",
-    "in sync",
-    "held by",
-    "commit",
-    "assigned",
-    "ended",
-    "processed",
-    "fault",
+_KINDS: Final = (
+    *("elected", "disk", "deleted", "truncated", "acknowledged", "in sync", "held by"),
+    *("commit", "assigned", "ended", "processed", "fault"),
 )
 """Kinds of facts, the most telling first: the others of a long chain are folded."""
+_WEIGHT: Final = {kind: place for place, kind in enumerate(_KINDS)}
 
 
 @dataclass(frozen=True)
@@ -86,7 +77,7 @@ class Story:
     @cached_property
     def steps(self) -> list[Step]:
         """The lines that are shown, in order of time."""
-        by_weight = sorted(self._all, key=lambda step: _weight(step.kind))
+        by_weight = sorted(self._all, key=lambda step: _WEIGHT.get(step.kind, -1))
         shown = {id(step) for step in by_weight[:_LINES_AT_MOST]}
         return [step for step in self._all if id(step) in shown]
 
@@ -285,10 +276,6 @@ def _step(fact: Fact, quoted: Mapping[str, str]) -> Step:
         quoted=quoted.get(fact.place, ""),
         kind=fact.kind,
     )
-
-
-def _weight(kind: str) -> int:
-    return _WEIGHT.index(kind) if kind in _WEIGHT else -1
 
 
 def _quoted(rundir: RunDir, places: Sequence[str]) -> dict[str, str]:

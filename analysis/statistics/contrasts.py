@@ -410,15 +410,15 @@ def resemblance(
     sizes = np.bincount(of_group)
     empty = Resemblance(groups=sizes.size, runs=values.size)
     if sizes.size < 2:
-        return _unknown(empty, "there are fewer than two groups")
+        return replace(empty, why="there are fewer than two groups")
     if sizes.max() < 2:
-        return _unknown(empty, "no two runs share a group")
+        return replace(empty, why="no two runs share a group")
     means = np.bincount(of_cell, values) / np.bincount(of_cell)
     rest = values - means[of_cell]
     total = float((rest**2).sum())
     within = values.size - means.size - sizes.size + 1
     if total < _TIES or within < 1:
-        return _unknown(empty, "the runs of a cell do not differ")
+        return replace(empty, why="the runs of a cell do not differ")
     between = _between(rest, of_group, sizes)
     return Resemblance(
         groups=sizes.size,
@@ -426,10 +426,6 @@ def resemblance(
         correlation=_correlation(between, total - between, sizes, within),
         p=_chance(rest, of_cell, of_group, sizes, between),
     )
-
-
-def _unknown(empty: Resemblance, why: str) -> Resemblance:
-    return replace(empty, why=why)
 
 
 def _numbered(names: Sequence[Hashable]) -> Any:

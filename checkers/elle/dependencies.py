@@ -103,7 +103,8 @@ def _of_lists(history: History, versions: Versions, facts: Facts) -> Iterator[Ed
     written[versions.things[writes]] = True
     slots = np.flatnonzero(written[versions.slots] & good[of])
     key, step = of[slots], versions.step[versions.slots[slots]]
-    yield _edges(WW, history, *_pairs_of(step, key[1:] == key[:-1]))
+    same = key[1:] == key[:-1]
+    yield _edges(WW, history, step[:-1][same], step[1:][same])
     later = writes[versions.place[versions.things[writes]] == ABSENT]
     later = later[good[steps.key[later]]]
     ends = step[np.append(key[1:] != key[:-1], True)[: len(key)]]
@@ -118,11 +119,6 @@ def _of_lists(history: History, versions: Versions, facts: Facts) -> Iterator[Ed
     yield _edges(RW, history, reads[there], step[after[there]], last)
     rest = reads[~there]
     yield _all_pairs(RW, history, rest, steps.key[rest], later, steps.key[later], last)
-
-
-def _pairs_of(steps: Ints, same: Bools) -> tuple[Ints, Ints]:
-    """Each of some steps and the next one, where they are of the same key."""
-    return steps[:-1][same], steps[1:][same]
 
 
 def _of_registers(history: History, versions: Versions, facts: Facts) -> Iterator[Edges]:

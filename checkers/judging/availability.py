@@ -39,7 +39,8 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -157,18 +158,9 @@ def _observed(rundir: RunDir, footers: Mapping[Path, Any]) -> _Observed:
         own = partitions == partition
         newest = epochs[own] == np.maximum.accumulate(epochs[own])
         pairs = zip((times[own][newest] / 1e9).tolist(), leaders[own][newest], strict=True)
-        found[partition] = _changes(list(pairs))
+        found[partition] = [next(same) for _, same in groupby(pairs, key=itemgetter(1))]
     members = pc.unique(pc.list_flatten(table[MEMBERS])).to_pylist()
     return _Observed(found, frozenset({*members, *table["leader"].unique().to_pylist()} - {None}))
-
-
-def _changes(answers: list[tuple[float, str | None]]) -> list[tuple[float, str | None]]:
-    """The first of each run of equal answers."""
-    return [
-        answer
-        for place, answer in enumerate(answers)
-        if not place or answer[1] != answers[place - 1][1]
-    ]
 
 
 NO_CODE: Final = "NO_CODE"

@@ -302,7 +302,8 @@ def _by_processes(inputs: Sequence[Input], checks: Checks | None) -> Iterator[tu
     """By processes of this machine, the largest first. Where one dies, what was judged then is
     judged once more, each alone in a process, so that the one that kills it is known."""
     at_once = min(len(inputs), len(os.sched_getaffinity(0)))
-    waiting = deque(place for _, place in _largest_first(inputs))
+    sizes = [_size_bytes(each) for each in inputs]
+    waiting = deque(sorted(range(len(inputs)), key=lambda place: -sizes[place]))
     while waiting:
         running: dict[Future[Answer], int] = {}
         with pool_of(at_once) as processes:
@@ -394,11 +395,6 @@ def _jobs(inputs: Sequence[Input]) -> list[list[tuple[int, int]]]:
         jobs[-1].append((size, place))
         left -= size
     return jobs
-
-
-def _largest_first(inputs: Sequence[Input]) -> list[tuple[int, int]]:
-    sized = ((_size_bytes(each), place) for place, each in enumerate(inputs))
-    return sorted(sized, key=lambda each: -each[0])
 
 
 def _size_bytes(each: Input) -> int:

@@ -372,7 +372,9 @@ def _document(
         "seed": facts.seed,
         "model": facts.promises.model,
         "simulated": facts.simulated,
-        **_stated(verdict),
+        **verdict._asdict(),
+        "counter_examples": list(verdict.counter_examples),
+        "doubts": list(verdict.doubts),
         "complete": is_complete(facts),
         "gaps": [*facts.gaps.sentences, *facts.gaps.aside],
         "forced": list(facts.forced),
@@ -404,12 +406,6 @@ def _document(
         "alarms": [],
         "no_alarms": None,
     }
-
-
-def _stated(verdict: Verdict) -> Document:
-    named = {"counter_examples": list(verdict.counter_examples), "doubts": list(verdict.doubts)}
-    stated = {"verdict": verdict.verdict, "reason": verdict.reason}
-    return {**stated, **named, "eligible": verdict.eligible}
 
 
 def _timings(known: Mapping[str, Any], begun_s: float) -> Document:
@@ -558,19 +554,14 @@ def _journal(rundir: RunDir) -> tuple[list[FaultWindow], list[tuple[str, str]]]:
 def _faults(faults: Sequence[FaultWindow], known: Sequence[Document]) -> list[Document]:
     """The faults with what all cells counted while each was in force. A cell whose checker broke,
     or whose copy of the journal is damaged, does not have them all."""
-    begun, acknowledged = (_in_force(name, known) for name in ("ops_begun", "ops_acknowledged"))
+    begun, acknowledged = Counter[str](), Counter[str]()
+    for each in known:
+        begun.update({fault["id"]: fault["ops_begun"] for fault in each["faults"]})
+        acknowledged.update({fault["id"]: fault["ops_acknowledged"] for fault in each["faults"]})
     return [
         fault_document(fault, ops_begun=begun[fault.id], ops_acknowledged=acknowledged[fault.id])
         for fault in faults
     ]
-
-
-def _in_force(name: str, known: Sequence[Document]) -> Counter[str]:
-    """What all cells counted under this name, by the fault."""
-    total: Counter[str] = Counter()
-    for each in known:
-        total.update({fault["id"]: fault[name] for fault in each["faults"]})
-    return total
 
 
 def _sum(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

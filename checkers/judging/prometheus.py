@@ -11,7 +11,6 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -173,7 +172,8 @@ def _selected(part: Any) -> Callable[[Look], Vector]:
 def _called(part: Any, ranges: list[float]) -> Evaluation:
     name, args = part.func.name, part.args
     if name in RANGES and type(args[0]).__name__ == "MatrixSelector":
-        selected, range_s = _selected(args[0].vector_selector), _seconds(args[0].range)
+        selected = _selected(args[0].vector_selector)
+        range_s: float = args[0].range.total_seconds()
         ranges.append(range_s)
         return lambda look: look.over(selected(look), range_s, name)
     if name in ("abs", "ceil", "floor"):
@@ -190,10 +190,6 @@ def _called(part: Any, ranges: list[float]) -> Evaluation:
 
         return absent
     raise NotUnderstood(f"`{part}`")
-
-
-def _seconds(given: timedelta) -> float:
-    return given.total_seconds()
 
 
 def _vector(value: Value, look: Look) -> Vector:

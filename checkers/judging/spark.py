@@ -99,12 +99,6 @@ def _masters(master: str) -> Iterator[tuple[str, int]]:
             yield (host, int(port)) if known else (each, _PORT)
 
 
-def choose_python(configured: str | None) -> None:
-    """Choose the Python of executors if the environment does not: not this one, because executors
-    need not have it at this path."""
-    os.environ.setdefault(PYTHON, configured or "python3")
-
-
 def wait_for_executor(spark: Any, limit_s: float | None) -> None:
     """Wait until Spark has an executor. Raises EnvironmentFailure if it has none in time."""
     limit_s = _WAIT_S if limit_s is None else limit_s
@@ -260,7 +254,8 @@ def _prepare_cluster(master: str, conf: Mapping[str, str], folder: Path) -> list
     if is_local(master):
         return []
     require_answer(master)
-    choose_python(conf.get(PYTHON_KEY))
+    # Not this one, unless the environment chooses it: executors need not have it at this path.
+    os.environ.setdefault(PYTHON, conf.get(PYTHON_KEY) or "python3")
     return [str(code_zip(folder))]
 
 

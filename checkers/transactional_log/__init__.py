@@ -511,7 +511,9 @@ class TransactionalLog(OneShard[Judged]):
             counts={
                 **judged.counts._asdict(),
                 **numbers,
-                "worst_realtime_lag_s": _lag_s(judged.lag) if run.facts.timed else None,
+                "worst_realtime_lag_s": judged.lag.lag_ns / 1e9
+                if judged.lag is not None and run.facts.timed
+                else None,
             },
             findings=values.table(
                 judged.found,
@@ -577,10 +579,6 @@ def _number(judged: Judged, kind: str) -> int:
         cycles.REALTIME: found.realtime,
     }
     return components[kind] if kind in components else judged.number(kind)
-
-
-def _lag_s(lag: Lag | None) -> float | None:
-    return None if lag is None else lag.lag_ns / 1e9
 
 
 def _example(dirty: Dirty, ops: Ops, texts: Sequence[str]) -> dict[str, Any]:
