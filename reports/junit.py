@@ -14,13 +14,13 @@ from functools import cache, cached_property
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from analysis.campaign import by_cell_of, results_of, tallies_of, versions_of
+from analysis.campaign import Finished, by_cell_of, results_of, tallies_of, versions_of
 from analysis.primary import of_campaign, why_lost
 from analysis.statistics.cells import (
     CLASSES,
     HARNESS_FAILURE,
     LOSS,
-    WRONG,
+    Outcome,
     Sample,
     is_conclusive,
     median_and_max,
@@ -30,7 +30,7 @@ from analysis.statistics.cells import (
 from analysis.statistics.intervals import Floats, Share, share_in_words, spread
 from analysis.wording import counted, of_them, unit, visible
 from harness.campaigns.folder import CampaignDir
-from harness.campaigns.journal import Progress, Run
+from harness.campaigns.journal import Progress
 from harness.campaigns.plan import Campaign, Tally, breaking, inconclusive_in_words
 from harness.history.documents import RunResult
 from harness.history.run_folder import write_atomically
@@ -142,8 +142,7 @@ class Junit:
 
     folder: CampaignDir
     campaign: Campaign
-    _classes: dict[str, str] = field(default_factory=dict)
-    _conclusive: dict[str, RunResult] = field(default_factory=dict)
+    _outcomes: dict[str, Outcome] = field(default_factory=dict)
     _versions: dict[str, set[str]] = field(default_factory=dict)
     _unit: str = "run"
 
@@ -161,22 +160,24 @@ class Junit:
         new = {
             run_id: run
             for run_id, run in progress.runs.items()
-            if run.is_finished and run_id not in self._classes
+            if run.is_finished and run_id not in self._outcomes
         }
         for run, outcome in results_of(self.folder, Progress(runs=new)):
-            self._classes[run.run_id] = verdict_class(outcome)
-            if isinstance(outcome, RunResult) and is_conclusive(outcome):
-                self._conclusive[run.run_id] = outcome
+            self._outcomes[run.run_id] = outcome
         for name, versions in versions_of(self.folder, new.values()).items():
             self._versions.setdefault(name, set()).update(versions)
 
     def _suite(self, progress: Progress) -> ET.Element:
         self._unit = unit(progress.ended_runs, progress.executed)
-        by_cell: dict[str, list[Run]] = {cell.name: [] for cell in self.campaign.cells}
-        for run in progress.runs.values():
-            if run.run_id in self._classes:
-                by_cell.setdefault(run.cell, []).append(run)
-        tallies = {cell.name: self._tally(by_cell[cell.name]) for cell in self.campaign.of_policy}
+        ended = [
+            (run, self._outcomes[run.run_id])
+            for run in progress.runs.values()
+            if run.run_id in self._outcomes
+        ]
+        by_cell: dict[str, list[Finished]] = {cell.name: [] for cell in self.campaign.cells}
+        for run, outcome in ended:
+            by_cell.setdefault(run.cell, []).append((run, outcome))
+        tallies = tallies_of(self.campaign, by_cell_of(self.campaign, ended))
         broken = breaking(self.campaign.plan.policy, tallies)
         over = progress.ended is not None
         cases = [
@@ -202,16 +203,16 @@ class Junit:
         }
         return xml.properties(stated)
 
-    def _tally(self, runs: Sequence[Run]) -> Tally:
-        invalid = {run.run_id for run in runs if self._classes[run.run_id] in (LOSS, WRONG)}
-        conclusive = {run.run_id for run in runs} & self._conclusive.keys()
-        return Tally(len(invalid), len(conclusive), len(invalid & conclusive))
-
-    def _loss(self, name: str, runs: Sequence[Run], is_broken: bool, over: bool) -> ET.Element:
-        counts = self._counts(runs)
-        conclusive = [run for run in runs if run.run_id in self._conclusive]
-        lossy = self._counts(conclusive)[LOSS]
-        case = xml.test_case("loss", name, sum(run.seconds or 0 for run in runs))
+    def _loss(self, name: str, runs: Sequence[Finished], is_broken: bool, over: bool) -> ET.Element:
+        classes = [verdict_class(outcome) for _, outcome in runs]
+        counts = {kind: classes.count(kind) for kind in CLASSES}
+        conclusive = [
+            outcome
+            for _, outcome in runs
+            if isinstance(outcome, RunResult) and is_conclusive(outcome)
+        ]
+        lossy = sum(verdict_class(outcome) == LOSS for outcome in conclusive)
+        case = xml.test_case("loss", name, sum(run.seconds or 0 for run, _ in runs))
         others = Share(counts[LOSS] - lossy, len(runs) - len(conclusive))
         share = _in_words(Share(lossy, len(conclusive)), others, head=self._finding.head)
         summary = (
@@ -221,7 +222,7 @@ class Junit:
             summary += (
                 f"\n{others.part} of the {others.whole} that do not count have {self._finding.noun}"
             )
-        if why := why_lost(self._conclusive[run.run_id] for run in conclusive).why_in_words:
+        if why := why_lost(conclusive).why_in_words:
             summary += f"\nwhy lost: {why}"
         if is_broken:
             xml.result(case, "failure", f"breaks the policy: {summary}", type="policy")
@@ -232,12 +233,12 @@ class Junit:
             xml.result(case, "error", message, type="nothing conclusive")
         elif not conclusive:
             xml.element("skipped", case).text = f"no {self._unit} has ended"
-        classes = ", ".join(f"{kind.replace('_', ' ')} {n}" for kind, n in counts.items() if n)
-        xml.element("system-out", case).text = f"{summary}\n{self._unit}s: {classes or 'none yet'}"
+        some = ", ".join(f"{kind.replace('_', ' ')} {n}" for kind, n in counts.items() if n)
+        xml.element("system-out", case).text = f"{summary}\n{self._unit}s: {some or 'none yet'}"
         return case
 
-    def _harness(self, name: str, runs: Sequence[Run]) -> ET.Element:
-        failed = [run for run in runs if self._classes[run.run_id] == HARNESS_FAILURE]
+    def _harness(self, name: str, runs: Sequence[Finished]) -> ET.Element:
+        failed = [run for run, outcome in runs if verdict_class(outcome) == HARNESS_FAILURE]
         case = xml.test_case("harness", name, 0)
         if failed:
             lines = [
@@ -256,7 +257,3 @@ class Junit:
     def _impossible(self) -> dict[str, str]:
         """Why cells never run, by name."""
         return {cell.name: cell.impossible for cell in self.campaign.cells if cell.impossible}
-
-    def _counts(self, runs: Iterable[Run]) -> dict[str, int]:
-        classes = [self._classes[run.run_id] for run in runs]
-        return {name: classes.count(name) for name in CLASSES}

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import operator
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -320,10 +320,3 @@ def first_loss_s(found: pa.Table | None) -> float | None:
     pairs = zip(found["kind"].to_pylist(), found["complete_ns"].to_pylist(), strict=True)
     known = [at_ns for kind, at_ns in pairs if kind in LOST_KINDS and at_ns is not None]
     return min(known) / 1e9 if known else None
-
-
-def alarms_of(
-    rules: Sequence[Rule], metrics: Metrics, first_loss_s: float | None
-) -> list[dict[str, Any]]:
-    """As result.json holds them."""
-    return [asdict(alarm(rule, metrics, first_loss_s)) for rule in rules]

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from checkers.judging.alarms import alarms_of, first_loss_s, published
+from checkers.judging.alarms import alarm, first_loss_s, published
 from checkers.judging.availability import Availability, ErrorCodes, WatchedRows, leaders_of_run
 from checkers.judging.outside import convert, model_outside
 from checkers.judging.results import (
@@ -173,7 +173,8 @@ def _alarms(rundir: RunDir, examined: Examined) -> Document:
         if (metrics := read_metrics(rundir)) is None:
             return {"no_alarms": "no node has written down what it reports of itself"}
         first_s = first_loss_s(lost_rows(examined.results.values()))
-        return {"alarms": alarms_of(published(target.alarms), metrics, first_s)}
+        rules = published(target.alarms)
+        return {"alarms": [asdict(alarm(rule, metrics, first_s)) for rule in rules]}
     except HistoryError as error:
         return {"no_alarms": str(error)}
 
