@@ -223,7 +223,7 @@ def by_plan() -> Iterator[str]:
     rows = rows[rows["version"].str.startswith("Kafka ")]
     lost = rows.groupby(["plan", "version"])["writes"].sum().unstack().astype("Int64")
     lost = lost[lost.notna().sum(axis=1) > 2].dropna(axis=1, how="all")
-    versions = sorted(lost, key=_in_order)
+    versions = sorted(map(str, lost), key=_in_order)
     yield "Lost writes of Kafka's plans that ran on three versions or more, over all runs:"
     yield ""
     yield f"| plan | {' | '.join(version.removeprefix('Kafka ') for version in versions)} |"
