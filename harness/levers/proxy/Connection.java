@@ -9,6 +9,8 @@ import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.util.ArrayDeque;
 import java.util.Deque;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * One client's connection and the one to the server that belongs to it; a thread for each
@@ -27,6 +29,7 @@ final class Connection {
 
     private final Proxy proxy;
     private final Wire wire;
+    private final Map<Integer, AtomicLong> counts;
     private final Socket client;
     private final InetAddress from;
     private final InetSocketAddress target;
@@ -37,9 +40,13 @@ final class Connection {
     private volatile boolean clientGone;
     private volatile boolean plain;
 
-    Connection(Proxy proxy, Wire wire, Socket client, InetSocketAddress target) throws IOException {
+    /** `counts`: of the requests that come through this port, by API. */
+    Connection(
+        Proxy proxy, Wire wire, Map<Integer, AtomicLong> counts, Socket client,
+        InetSocketAddress target) throws IOException {
         this.proxy = proxy;
         this.wire = wire;
+        this.counts = counts;
         this.client = client;
         this.target = target;
         from = client.getInetAddress();
@@ -85,6 +92,9 @@ final class Connection {
             if (frame == null) return;
             if (stalled) continue;
             Wire.Request request = wire.request(frame, nth);
+            if (request != null) {
+                counts.computeIfAbsent(request.api(), api -> new AtomicLong()).incrementAndGet();
+            }
             Rule rule = request == null ? null : proxy.met(wire, request, frame, from);
             if (rule == null || rule.onAnswer) {
                 if (request != null) expect(new Pending(request, rule, System.nanoTime(), null));

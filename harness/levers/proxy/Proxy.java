@@ -63,12 +63,12 @@ public final class Proxy {
         ServerSocket listener = new ServerSocket(port, BACKLOG);
         Map<Integer, AtomicLong> counts = new ConcurrentSkipListMap<>();
         requests.put(target.getPort(), counts);
-        Wire counting = new Counting(wire, counts);
         daemon("port " + port, () -> {
             for (; ; ) {
                 try {
                     Socket client = listener.accept();
-                    daemon("requests", new Connection(this, counting, client, target)::run);
+                    Connection made = new Connection(this, wire, counts, client, target);
+                    daemon("requests", made::run);
                 } catch (IOException error) {
                     System.err.println(error);
                 }
@@ -121,42 +121,5 @@ public final class Proxy {
         Files.writeString(half, text);
         Files.move(half, folder.resolve("state"), StandardCopyOption.ATOMIC_MOVE);
         written = text.toString();
-    }
-
-    /** A wire that counts the requests of one port by API. */
-    private record Counting(Wire wire, Map<Integer, AtomicLong> counts) implements Wire {
-        @Override
-        public boolean plain(byte[] first) {
-            return wire.plain(first);
-        }
-
-        @Override
-        public Request request(byte[] frame, long nth) {
-            Request request = wire.request(frame, nth);
-            if (request != null) {
-                counts.computeIfAbsent(request.api(), api -> new AtomicLong()).incrementAndGet();
-            }
-            return request;
-        }
-
-        @Override
-        public Long answered(byte[] first, long nth) {
-            return wire.answered(first, nth);
-        }
-
-        @Override
-        public boolean concerns(Request request, byte[] frame, String subject) {
-            return wire.concerns(request, frame, subject);
-        }
-
-        @Override
-        public byte[] refusal(Request request, byte[] frame, int code) {
-            return wire.refusal(request, frame, code);
-        }
-
-        @Override
-        public byte[] failed(Request request, byte[] answer, int code) {
-            return wire.failed(request, answer, code);
-        }
     }
 }
