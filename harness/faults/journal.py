@@ -212,6 +212,7 @@ def windows(path: Path) -> list[FaultWindow]:
                 file=f"{path}:{number}",
                 hint="copy the run folder again",
             ) from error
+    why_not = {fault: _why_not(seen) for fault, seen in begun.items()}
     return [
         FaultWindow(
             id=fault,
@@ -220,14 +221,14 @@ def windows(path: Path) -> list[FaultWindow]:
             to_s=seen["healed"],
             nodes=seen.get("nodes", []),
             met=seen["met"],
-            proven=_proven(seen) and bool(seen["changes"]),
-            control=_proven(seen) and not seen["changes"],
+            proven=not why_not[fault] and bool(seen["changes"]),
+            control=not why_not[fault] and not seen["changes"],
             claimed=seen["on"] is not None and _claimed(seen["proofs"]),
             evidence=[*seen["evidence"], *([NOT_COUNTED] if _uncounted(seen) else [])],
             why=seen.get("why") or "",
             touched=_touched(seen["proofs"]),
             begun_s=seen["begun"],
-            unproven=_why_not(seen),
+            unproven="" if seen["on"] is None else why_not[fault],
         )
         for fault, seen in begun.items()
     ]
@@ -274,28 +275,13 @@ def _refuse_odd(proof: Mapping[str, Any]) -> None:
         raise TypeError(f"a proof whose evidence is {evidence!r:.60}, not a list of sentences")
 
 
-def _proven(seen: Mapping[str, Any]) -> bool:
-    """Its acts were announced and none failed; every probe succeeded, at least one of them while
-    the fault was on, and one after it was undone; and the fault met what it was to meet. A run that
-    broke off has no probe from before the undo: what was met until then counts."""
-    proofs, touched = seen["proofs"], _touched(seen["proofs"])
-    phases = {proof["phase"] for proof in proofs}
-    return (
-        seen["on"] is not None
-        and bool(seen["acts"])
-        and not seen["failed"]
-        and bool(phases - {"undone"})
-        and (seen["healed"] is None or "undone" in phases)
-        and all(proof["proven"] for proof in proofs)
-        and (touched is None or touched > 0)
-        and not _uncounted(seen)
-    )
-
-
 def _why_not(seen: Mapping[str, Any]) -> str:
-    """Why a fault that was in force is not proven; empty if it is, or never was in force."""
-    if seen["on"] is None or _proven(seen):
-        return ""
+    """Why a fault is not proven; empty if it is: its acts were announced and none failed; every
+    probe succeeded, at least one of them while the fault was on, and one after it was undone; and
+    the fault met what it was to meet. A run that broke off has no probe from before the undo: what
+    was met until then counts."""
+    if seen["on"] is None:
+        return "it never was in force"
     refuted = next((proof for proof in seen["proofs"] if not proof["proven"]), None)
     if refuted is not None:
         return "; ".join(refuted["evidence"]) or "a probe did not see it"
@@ -306,7 +292,10 @@ def _why_not(seen: Mapping[str, Any]) -> str:
         return "no probe asked while it was in force"
     if seen["healed"] is not None and "undone" not in phases:
         return "no probe asked after its end"
-    return NOT_COUNTED if _uncounted(seen) else "it affected nothing of the system"
+    touched = _touched(seen["proofs"])
+    if touched is not None and touched <= 0:
+        return "it affected nothing of the system"
+    return NOT_COUNTED if _uncounted(seen) else ""
 
 
 def _uncounted(seen: Mapping[str, Any]) -> bool:

@@ -104,24 +104,18 @@ def is_default(plan: Plan, key: str) -> bool:
     return bool(at(plan, key) == type(at(plan, section)).model_fields[name].default)
 
 
-def keys_of(overrides: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The keys that hold a value, each as its parts."""
+def keys_of(overrides: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
+    """The values by their keys, each as its parts."""
+    found: dict[tuple[str, ...], Any] = {}
     for key, value in overrides.items():
-        if isinstance(value, Mapping) and value:
-            yield from keys_of(value, (*above, key))
-        else:
-            yield (*above, key)
+        inner = keys_of(value) if isinstance(value, Mapping) and value else {(): value}
+        found |= {(key, *parts): each for parts, each in inner.items()}
+    return found
 
 
 def dotted_keys(overrides: Mapping[str, Any]) -> dict[str, Any]:
     """The values by TOML dotted key: `topic.settings."min.insync.replicas"`."""
-    found = {}
-    for parts in keys_of(overrides):
-        value: Any = overrides
-        for part in parts:
-            value = value[part]
-        found[dotted(parts)] = value
-    return found
+    return {dotted(parts): value for parts, value in keys_of(overrides).items()}
 
 
 # What of a plan is the user's own: what settings files and `--set` gave, key by key.

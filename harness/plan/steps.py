@@ -69,30 +69,24 @@ def concrete(
 
 
 def drawn(mix: Mix, *, seed: int, duration_s: float) -> list[FaultStep]:
-    """The steps that a mix gives with this seed, in a workload of this length."""
-    return list(_drawn(mix, seed, duration_s))
-
-
-def _drawn(mix: Mix, seed: int, duration_s: float) -> Iterator[FaultStep]:
-    """Steps at random times, of families by their weights; the workload's end has no faults."""
-    draw = random.Random(f"{seed}/mix")
+    """The steps that a mix gives with this seed, in a workload of this length: at random times, of
+    families by their weights; the workload's end has no faults."""
+    draw, steps = random.Random(f"{seed}/mix"), list[FaultStep]()
     weights = [family.weight for family in mix.families]
-    at_s, number = mix.from_s, 0
-    last_s = duration_s - mix.calm_s
+    at_s, last_s = mix.from_s, duration_s - mix.calm_s
     while (at_s := at_s + draw.expovariate(1 / mix.mean_gap_s)) < last_s - _SHORTEST_S:
         family = draw.choices(mix.families, weights)[0]
         length_s = max(_SHORTEST_S, draw.expovariate(1 / mix.mean_length_s))
-        number += 1
-        yield FaultStep.model_validate(
-            {
-                "id": f"{family.nemesis}-{number}",
-                "at_s": round(at_s, 2),
-                "for_s": round(min(length_s, last_s - at_s), 2),
-                "nemesis": family.nemesis,
-                "nodes": family.nodes,
-                **family.options,
-            }
-        )
+        step = {
+            "id": f"{family.nemesis}-{len(steps) + 1}",
+            "at_s": round(at_s, 2),
+            "for_s": round(min(length_s, last_s - at_s), 2),
+            "nemesis": family.nemesis,
+            "nodes": family.nodes,
+            **family.options,
+        }
+        steps.append(FaultStep.model_validate(step))
+    return steps
 
 
 def _copies(step: FaultStep) -> Iterator[dict[str, Any]]:
