@@ -273,13 +273,9 @@ def _file_of(plugin: type[Any]) -> str:
         return plugin.__module__
 
 
+@cache
 def adapter(plugin: Any) -> TypeAdapter[Any]:
     """pydantic's view of a plug-in, a class: validates its options and knows their JSON schema."""
-    return _adapter(plugin)
-
-
-@cache
-def _adapter(plugin: type[Any]) -> TypeAdapter[Any]:
     from pydantic import ConfigDict, TypeAdapter, with_config
 
     return TypeAdapter(with_config(ConfigDict(extra="forbid"))(plugin))
@@ -288,18 +284,14 @@ def _adapter(plugin: type[Any]) -> TypeAdapter[Any]:
 def check_name(kind: str, name: object, *, key: str, file: str = "") -> None:
     """Raise PlanError unless a plug-in of this kind has this name and can be used; the nearest name
     is suggested."""
-    known, why_broken = plugins(kind), broken(kind)
+    known, why_broken, why = plugins(kind), broken(kind), None
     if str(name) in known:  # a plan may hold a list here
-        if why := why_unusable(kind, str(name)):
-            raise PlanError(why, file=file or None, key=key, hint="fix it or uninstall it")
-        return
-    if str(name) in why_broken:
-        raise PlanError(
-            f"the plug-in {name!r} in {kind} {why_broken[str(name)]}",
-            file=file or None,
-            key=key,
-            hint="fix it or uninstall it",
-        )
+        if (why := why_unusable(kind, str(name))) is None:
+            return
+    elif str(name) in why_broken:
+        why = f"the plug-in {name!r} in {kind} {why_broken[str(name)]}"
+    if why is not None:
+        raise PlanError(why, file=file or None, key=key, hint="fix it or uninstall it")
     near = nearest(str(name), list(known))
     hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(known)}"
     if why_broken:

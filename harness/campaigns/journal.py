@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import orjson
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -157,24 +157,10 @@ class Progress:
             case RunBroken():
                 self._end(entry, error=entry.why)
 
-    def _end(
-        self,
-        entry: RunDone | RunFailed | RunBroken,
-        *,
-        verdict: str | None = None,
-        seconds: float | None = None,
-        error: str | None = None,
-    ) -> None:
+    def _end(self, entry: RunDone | RunFailed | RunBroken, **how: Any) -> None:
         """Set how a run ended. One that broke off before its begin was on disk counts nowhere."""
         if (run := self.runs.get(entry.run_id)) is not None:
-            ended = replace(
-                run,
-                state=entry.type,
-                verdict=verdict,
-                seconds=seconds,
-                error=error,
-                ended_at=entry.at,
-            )
+            ended = replace(run, state=entry.type, ended_at=entry.at, **how)
             self.runs[run.run_id] = ended
             self.ended_runs += ended.is_finished
 

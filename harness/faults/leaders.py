@@ -131,22 +131,17 @@ def _concerned(groups: Groups, now: Situation, since: Since, *, of_all: bool) ->
     return led if led and not of_all else list(now.partitions)
 
 
-def _has_moved(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
-    before = since.situation.partitions.get(view.partition)
-    return view.leader is not None and before is not None and view.leader != before.leader
+def _has_moved(view: PartitionView | None, before: PartitionView | None) -> bool:
+    if view is None or before is None:
+        return False
+    return view.leader is not None and view.leader != before.leader
 
 
-def _coordinator_moved(groups: Groups, now: Situation, since: Since) -> bool:  # noqa: ARG001
-    view, before = now.coordination, since.situation.coordination
-    return (
-        view is not None
-        and view.leader is not None
-        and before is not None
-        and view.leader != before.leader
-    )
-
-
-LEADER_MOVED: Final = on_partitions("leader moved", rf"leader{PARTITION} moved", _has_moved)
+LEADER_MOVED: Final = on_partitions(
+    "leader moved",
+    rf"leader{PARTITION} moved",
+    lambda view, _, since: _has_moved(view, since.situation.partitions.get(view.partition)),
+)
 """Every concerned partition has a new leader."""
 
 NO_LEADER: Final = on_partitions(
@@ -171,7 +166,9 @@ COORDINATOR_ALONE: Final = ConditionForm(
 """The group's coordinator is the only in-sync member of the partition that it leads."""
 
 COORDINATOR_MOVED: Final = ConditionForm(
-    form="coordinator moved", pattern=re.compile("coordinator moved"), holds=_coordinator_moved
+    form="coordinator moved",
+    pattern=re.compile("coordinator moved"),
+    holds=lambda _, now, since: _has_moved(now.coordination, since.situation.coordination),
 )
 """A different node coordinates the group."""
 

@@ -26,6 +26,7 @@ from harness.plan.model import Yours
 from harness.protocols.checkers import rates
 from harness.protocols.explanations import DELIVERY_CAUSES
 from harness.protocols.runs import DONE, FAILED, INT64, Conduct, HasProof
+from harness.protocols.systems import Unsupported
 from harness.wrong_values import expected, first_of
 
 Integer = Annotated[int, Field(ge=-(2**63), lt=2**63)]
@@ -487,15 +488,6 @@ class LoadRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForcedSetting:
-    """A setting that the version under test does not honour, with the source of that claim."""
-
-    key: str
-    what: str
-    source: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class PromisesRecord:
     """What the system under test promised; the model of operations is that of its history."""
 
@@ -579,7 +571,7 @@ class StoredRun:
     cell: CellOf | None = None
     campaign: CampaignOf | None = None
     promises: PromisesRecord = PromisesRecord()
-    forced: tuple[ForcedSetting, ...] = ()
+    forced: tuple[Unsupported, ...] = ()
     yours: Yours = field(default_factory=Yours)
     warnings: tuple[str, ...] = ()
     error: str | None = None

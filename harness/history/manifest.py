@@ -29,11 +29,13 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from stat import S_ISREG
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from harness.errors import EnvironmentFailure, HistoryError
 from harness.faults.journal import damaged_lines, windows
@@ -51,11 +53,17 @@ _AT_ONCE_BYTES: Final = 2**18
 its digest."""
 
 
+def _evidence_name(name: str) -> str:
+    if not is_evidence(name):
+        raise ValueError("is not the name of a file of evidence")
+    return name
+
+
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
     """One file: its path below the run folder, with slashes; `rows` of Parquet alone."""
 
-    path: str
+    path: Annotated[str, AfterValidator(_evidence_name)]
     bytes: int
     sha256: str
     rows: int | None
@@ -67,6 +75,9 @@ class Manifest:
 
     run_id: str
     files: tuple[Evidence, ...]
+
+
+_MANIFEST: Final = TypeAdapter(Manifest)
 
 
 def write_manifest(rundir: RunDir, run_id: str) -> None:
@@ -87,20 +98,13 @@ def read_manifest(rundir: RunDir) -> Manifest | None:
         return None
     document = rundir.read_json(rundir.manifest)
     try:
-        files = tuple(Evidence(**each) for each in document["files"])
-        whole = all(
-            is_evidence(each.path)
-            and type(each.bytes) is int
-            and type(each.sha256) is str
-            and (each.rows is None or type(each.rows) is int)
-            for each in files
-        )
-        manifest = Manifest(run_id=document["run_id"], files=files)
-    except (KeyError, TypeError) as error:
-        raise _unusable(rundir) from error
-    if not whole:
-        raise _unusable(rundir)
-    return manifest
+        return _MANIFEST.validate_json(orjson.dumps(document), strict=True)
+    except ValidationError as error:
+        raise HistoryError(
+            "is not a manifest as ackloss writes it",
+            file=str(rundir.manifest),
+            hint="copy the run folder again",
+        ) from error
 
 
 def evidence_files(rundir: RunDir) -> Iterator[str]:
@@ -155,14 +159,6 @@ def is_evidence(name: str) -> bool:
     parts = PurePosixPath(name).parts
     inside = len(parts) > 1 and parts[0] in (*FOLDERS, _CELLS) and ".." not in parts
     return name in FILES or inside
-
-
-def _unusable(rundir: RunDir) -> HistoryError:
-    return HistoryError(
-        "is not a manifest as ackloss writes it",
-        file=str(rundir.manifest),
-        hint="copy the run folder again",
-    )
 
 
 Ends = Sequence[Mapping[str, Any]]

@@ -358,17 +358,12 @@ class Rows:
     """The rows of one run. All raise HistoryError for a part that cannot be read."""
 
     def __init__(self, facts: Facts) -> None:
-        self._facts, self._model = facts, MODELS[facts.promises.model]
+        self.facts, self._model = facts, MODELS[facts.promises.model]
         size_bytes = sum(path.stat().st_size for path in (*facts.history, *facts.reads))
         self._keeps = size_bytes <= _KEPT_BYTES and (facts.rows or 0) <= _KEPT_ROWS
         self._alone = self._keeps and size_bytes <= _ALONE_BYTES
         self._writes: list[Writes] | None = None
         self._reads: list[Reads] | None = None
-
-    @property
-    def facts(self) -> Facts:
-        """Everything else that is known about the run."""
-        return self._facts
 
     def writes(self, *, holding: Holding | None = None) -> Iterator[Writes]:
         """The writes: neither the nemesis' nor other operations."""
@@ -380,7 +375,11 @@ class Rows:
 
     def operations(self) -> Iterator[Operations]:
         """All operations of the run's model, in the order of the history."""
-        return self._read_operations()
+
+        def read(paths: Iterable[Path]) -> Iterator[Operations]:
+            return parquet_reader.operations(paths, self._model.functions, self.facts.footers)
+
+        return self._each(self.facts.history, read)
 
     def reads(self) -> Iterator[Reads]:
         """The records, of all readers."""
@@ -392,7 +391,7 @@ class Rows:
 
     def deliveries(self) -> Iterator[Deliveries]:
         """What consumers did."""
-        return self._each(self._facts.deliveries, parquet_reader.deliveries)
+        return self._each(self.facts.deliveries, parquet_reader.deliveries)
 
     def things(self) -> Iterator[tuple[Texts, Ints]]:
         """The keys and values of all rows."""
@@ -400,15 +399,15 @@ class Rows:
             yield from ((rows.key, rows.value) for rows in self.writes())
             yield from ((rows.key, rows.value) for rows in self.reads())
         else:
-            yield from self._each(self._facts.history, self._written)
-            yield from self._each(self._facts.reads, parquet_reader.keys_and_values)
+            yield from self._each(self.facts.history, self._written)
+            yield from self._each(self.facts.reads, parquet_reader.keys_and_values)
 
     def bounds(self) -> Bounds:
         return together(
             stated(path) or Bounds.of(read([path]))
             for read, paths in (
-                (self._written, self._facts.history),
-                (parquet_reader.keys_and_values, self._facts.reads),
+                (self._written, self.facts.history),
+                (parquet_reader.keys_and_values, self.facts.reads),
             )
             for path in paths
         )
@@ -428,16 +427,10 @@ class Rows:
                 paths = [
                     path for path in paths if any(holding(*each) for each in self._written([path]))
                 ]
-            return parquet_reader.writes(paths, self._model.writes, self._facts.footers)
+            return parquet_reader.writes(paths, self._model.writes, self.facts.footers)
 
-        return self._each(self._facts.history, read)
+        return self._each(self.facts.history, read)
 
     def _read_reads(self) -> Iterator[Reads]:
-        read = partial(parquet_reader.reads, footers=self._facts.footers)
-        return self._each(self._facts.reads, read)
-
-    def _read_operations(self) -> Iterator[Operations]:
-        def read(paths: Iterable[Path]) -> Iterator[Operations]:
-            return parquet_reader.operations(paths, self._model.functions, self._facts.footers)
-
-        return self._each(self._facts.history, read)
+        read = partial(parquet_reader.reads, footers=self.facts.footers)
+        return self._each(self.facts.reads, read)

@@ -149,14 +149,6 @@ def ready_of(line: bytes) -> Ready:
     return Ready(name, version)
 
 
-def id_of(found: Mapping[str, Any]) -> int:
-    """The operation that a line is about. Raises Lie."""
-    number = found.get("id")
-    if type(number) is not int:
-        raise Lie(f"'id' is {_short(number)}, not an integer")
-    return number
-
-
 def answer_of(line: bytes, ops: Mapping[int, str], model: str) -> Answer:
     """A completion, of one of the operations in flight, `ops`: their functions by id. Raises Lie
     for anything else that a client may write, including an answer to no request."""
@@ -164,7 +156,9 @@ def answer_of(line: bytes, ops: Mapping[int, str], model: str) -> Answer:
     kind = found.get("type")
     if not isinstance(kind, str) or kind not in _ENDED:
         raise Lie(f"'type' is {_short(kind)}, not 'ok', 'fail' or 'info'")
-    number = id_of(found)
+    number = found.get("id")
+    if type(number) is not int:
+        raise Lie(f"'id' is {_short(number)}, not an integer")
     if number not in ops:
         raise NotInFlight(number, kind)
     _only(found, _ENDED[kind])

@@ -236,7 +236,7 @@ def wait_until_replicated(
 
 
 def are_fully_replicated(observer: Observer) -> bool:
-    """The same of every cell, as observed now."""
+    """Whether every partition of every cell is, as observed now."""
     return all(
         is_fully_replicated(observer.situation(number), cell.plan)
         for number, cell in enumerate(observer.cells)

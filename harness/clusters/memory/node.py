@@ -15,7 +15,7 @@ import json
 import random
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any, ClassVar, Final, NoReturn, Protocol, TypeVar
 
@@ -31,7 +31,7 @@ from harness.faults.records import (
 )
 from harness.levers.disk import matching
 from harness.levers.net import Direction, directions
-from harness.levers.process import ended, runs_again
+from harness.levers.process import Ends, ended, runs_again
 from harness.protocols import STORED, Completed, Lever, Node, ProcessState, Proof
 
 # A simulated disk: files of records, of which only what was fsynced survives a loss of power.
@@ -281,10 +281,6 @@ class World:
     nodes: dict[str, MemoryNode] = field(default_factory=dict)
 
 
-Ends = ProcessRecord | DiskRecord | PowerRecord
-"""The records of the levers that end a process."""
-
-
 @dataclass(frozen=True)
 class MemoryPauseLever(Lever[PauseRecord]):
     """Stops a node's process where it is: what arrives for it waits until it resumes."""
@@ -294,9 +290,6 @@ class MemoryPauseLever(Lever[PauseRecord]):
 
     def unavailable(self, node: Node, record: PauseRecord) -> str | None:
         return not_running(node)
-
-    def capture_prior_state(self, record: PauseRecord) -> PauseRecord:
-        return replace(record, stopped=False)
 
     def apply(self, record: PauseRecord) -> None:
         node = self.world.nodes[record.node]
@@ -556,7 +549,19 @@ class MemoryDiskLever(_DamagingLever[DiskRecord]):
         return super().unavailable(node, record)
 
     def damage(self, disk: Disk, record: DiskRecord) -> list[str]:
-        return damaged(disk, record)
+        """The folders that the record names."""
+        changes = []
+        for folder in matching(disk.sizes(), record.folders):
+            if record.form == "wipe":
+                sizes = [disk.files[path].size_bytes for path in disk.below(folder)]
+                disk.wipe(folder)
+                count = f"{len(sizes)} files with {sum(sizes):,} bytes before, 0 now"
+                changes.append(f"{folder}: {count}")
+            elif record.form == "unsynced":
+                changes += _gone(disk.lose_power(folder, _kept_share(record, folder)))
+            else:
+                changes += _gone(disk.shorten(folder, record.cut_bytes))
+        return changes
 
 
 class MemoryPowerLever(_DamagingLever[PowerRecord]):
@@ -567,23 +572,6 @@ class MemoryPowerLever(_DamagingLever[PowerRecord]):
     def damage(self, disk: Disk, record: PowerRecord) -> list[str]:
         del record
         return _gone(disk.lose_power(STORED, 0)) or ["everything was fsynced"]
-
-
-def damaged(disk: Disk, record: DiskRecord) -> list[str]:
-    """Damage the folders that the record names; in sentences, what changed."""
-    changes = []
-    for folder in matching(disk.sizes(), record.folders):
-        if record.form == "wipe":
-            sizes = [disk.files[path].size_bytes for path in disk.below(folder)]
-            disk.wipe(folder)
-            changes.append(f"{folder}: {len(sizes)} files with {sum(sizes):,} bytes before, 0 now")
-            continue
-        if record.form == "unsynced":
-            lost = disk.lose_power(folder, _kept_share(record, folder))
-        else:
-            lost = disk.shorten(folder, record.cut_bytes)
-        changes += _gone(lost)
-    return changes
 
 
 def _gone(lost: Mapping[str, int]) -> list[str]:
