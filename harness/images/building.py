@@ -19,7 +19,7 @@ from harness.images import java
 from harness.images.daemon import connect
 from harness.images.keeping import Say, alone, quietly, step
 from harness.images.recipe import DEBIAN, INFRA, MMDEBSTRAP, Recipe, kept_program, made_base
-from harness.machine.files import scratch
+from harness.machine.files import run_program, scratch
 from harness.machine.user_config import user_config
 from harness.protocols import ImageRef
 
@@ -114,14 +114,8 @@ def _make_base(reference: str) -> None:
         Path(folder).chmod(0o755)
         tar = Path(folder) / "base.tar"
         try:
-            done = subprocess.run(
-                ["mmdebstrap", *MMDEBSTRAP, DEBIAN, str(tar)],
-                capture_output=True,
-                text=True,
-                timeout=_BUILD_LIMIT_S,
-                check=False,
-                stdin=subprocess.DEVNULL,
-            )
+            command = ["mmdebstrap", *MMDEBSTRAP, DEBIAN, str(tar)]
+            done = run_program(command, timeout_s=_BUILD_LIMIT_S)
         except subprocess.TimeoutExpired as error:
             raise EnvironmentFailure(
                 f"mmdebstrap did not finish within {_BUILD_LIMIT_S} s"

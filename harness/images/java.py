@@ -20,7 +20,7 @@ from xml.sax.saxutils import escape
 from harness.errors import EnvironmentFailure, PlanError
 from harness.images.keeping import Say, kept, kept_folder, quietly, step
 from harness.images.recipe import FILES, Recipe, run_client
-from harness.machine.files import scratch
+from harness.machine.files import run_program, scratch
 from harness.machine.state import cache_dir
 from harness.protocols import ImageRef
 
@@ -198,14 +198,8 @@ def _here(files: Mapping[str, bytes], jars: Path) -> tuple[int, str, bytes | Non
         for name, content in files.items():
             (Path(folder) / name).write_bytes(content)
         try:
-            done = subprocess.run(
-                ["sh", "-c", _COMPILE, str(folder), str(jars), java_here()],
-                capture_output=True,
-                text=True,
-                timeout=_COMPILE_S,
-                check=False,
-                stdin=subprocess.DEVNULL,
-            )
+            argv = ["sh", "-c", _COMPILE, str(folder), str(jars), java_here()]
+            done = run_program(argv, timeout_s=_COMPILE_S)
         except subprocess.TimeoutExpired as error:
             return 1, str(error), None
         made = Path(folder) / _MADE

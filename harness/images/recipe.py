@@ -20,6 +20,7 @@ from typing import ClassVar, Final
 
 from harness.errors import EnvironmentFailure, PlanError
 from harness.images.keeping import Say, kept_folder, quietly, step
+from harness.machine.files import run_program
 from harness.machine.state import cache_dir
 
 IMAGE_LABEL = "ackloss.image"
@@ -237,16 +238,8 @@ def run_client(
     if shutil.which(command[0]) is None:
         raise EnvironmentFailure(f"{command[0]} is missing", hint=f"apt-get install {package}")
     try:
-        return subprocess.run(
-            command,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=_LIMIT_S,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, **(env or {})},
-        )
+        env = {**os.environ, **(env or {})}
+        return run_program(command, timeout_s=_LIMIT_S, cwd=folder, env=env)
     except subprocess.TimeoutExpired as error:
         raise EnvironmentFailure(f"{command[0]} did not finish within {_LIMIT_S} s") from error
 

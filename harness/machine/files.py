@@ -1,4 +1,5 @@
-"""Files that are replaced completely or not at all, also on a disk that becomes full."""
+"""Files that are replaced completely or not at all, also on a disk that becomes full; and programs
+of this machine."""
 
 from __future__ import annotations
 
@@ -8,11 +9,13 @@ import re
 import secrets
 import shutil
 import stat
+import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from harness.errors import EnvironmentFailure
 
@@ -82,6 +85,24 @@ def replace_state(path: Path, content: bytes) -> None:
             file=str(path),
             hint="set ACKLOSS_STATE to a writable folder",
         ) from error
+
+
+def run_program(
+    argv: Sequence[str], *, timeout_s: float, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a program without input, and keep what it prints, whatever its exit code is. Raises
+    OSError, and TimeoutExpired. `options`: as `subprocess.run` has them; with its own session,
+    Ctrl-C at the terminal does not reach it."""
+    return subprocess.run(  # type: ignore[no-any-return]
+        argv,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=timeout_s,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        **options,
+    )
 
 
 # Temporary folders named after their process, so that those of a dead process can be removed.

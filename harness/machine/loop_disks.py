@@ -26,7 +26,6 @@ import os
 import re
 import shutil
 import struct
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,7 +36,7 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from harness.errors import EnvironmentFailure, HarnessFailure
-from harness.machine.files import replace_file
+from harness.machine.files import replace_file, run_program
 from harness.machine.state import state_dir
 from harness.protocols import OwnDisk, PowerLoss, Stored
 
@@ -274,15 +273,8 @@ def _until_done(act: Callable[[], None]) -> None:
 
 
 def _run(*argv: str) -> None:
-    done = subprocess.run(
-        argv,
-        capture_output=True,
-        text=True,
-        timeout=_COMMAND_S,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,  # Ctrl-C must not end an undo
-    )
+    # Ctrl-C must not end an undo.
+    done = run_program(argv, timeout_s=_COMMAND_S, start_new_session=True)
     if done.returncode:
         output = (done.stderr or done.stdout).strip()[:300]
         raise HarnessFailure(f"{argv[0]} failed: {output}", hint="`ackloss clean` removes disks")

@@ -22,6 +22,7 @@ from docker.errors import NotFound
 from harness.clusters.compose.file import Named, why_no_own_network
 from harness.errors import EnvironmentFailure, HarnessFailure, PlanError
 from harness.images.daemon import DAEMON_TROUBLE
+from harness.machine.files import run_program
 
 _PROJECT: Final = "com.docker.compose.project"
 _SERVICE: Final = "com.docker.compose.service"
@@ -56,13 +57,7 @@ def compose_command() -> list[str] | None:
     """The command that starts projects here; `None`: there is none."""
     for command in _COMMANDS:
         try:
-            done = subprocess.run(
-                [*command, "version"],
-                capture_output=True,
-                timeout=20,
-                check=False,
-                stdin=subprocess.DEVNULL,
-            )
+            done = run_program([*command, "version"], timeout_s=20)
         except (OSError, subprocess.TimeoutExpired):
             continue
         if done.returncode == 0:
@@ -132,19 +127,12 @@ class Project:
         argv = [*command, "-f", str(self.named.compose), "-p", self.named.project]
         argv += ["up", "-d", "--no-recreate"]
         try:
-            done = subprocess.run(
-                argv,
-                cwd=self.named.compose.parent,
-                capture_output=True,
-                timeout=_UP_S,
-                check=False,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            folder = self.named.compose.parent
+            done = run_program(argv, timeout_s=_UP_S, cwd=folder, start_new_session=True)
         except subprocess.TimeoutExpired as error:
             raise self._not_started(f"no end within {_UP_S} s") from error
         if done.returncode:
-            lines = (done.stdout + done.stderr).decode(errors="replace").strip().splitlines()
+            lines = (done.stdout + done.stderr).strip().splitlines()
             raise self._not_started(" ".join(lines[-1:])[:300] or f"exit code {done.returncode}")
 
     def _not_started(self, why: str) -> EnvironmentFailure:

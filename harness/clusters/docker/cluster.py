@@ -37,7 +37,7 @@ from harness.images.recipe import INFRA_MB
 from harness.levers import all_levers, prepared
 from harness.levers.program import Program, ProgramLever
 from harness.machine import loop_disks
-from harness.machine.files import packed, unpacked
+from harness.machine.files import packed, run_program, unpacked
 from harness.machine.loop_disks import LoopDisk
 from harness.protocols import (
     NODE_DATA,
@@ -81,17 +81,10 @@ def enter(
     fault."""
     command = ["nsenter", "-t", str(pid), *namespaces, "--", *argv]
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            timeout=timeout_s,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        done = run_program(command, timeout_s=timeout_s, start_new_session=True)
     except subprocess.TimeoutExpired:
         return Completed(124, f"no answer within {timeout_s:g} s")
-    return Completed(done.returncode, (done.stdout + done.stderr).decode(errors="replace"))
+    return Completed(done.returncode, done.stdout + done.stderr)
 
 
 def can_enter(pid: int) -> bool:
