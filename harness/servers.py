@@ -907,9 +907,8 @@ class ServerSystem(Target[PlanT]):
         """All that one server has of every partition; tried again until the time is up. A server
         that is not in sync then shows only what it has: what it lacks it may get yet, and what it
         has may be taken back."""
-        import pyarrow as pa  # which takes as long to import as a target does
-
-        from harness.history import READS
+        from harness.history import READS  # imports pyarrow, which takes as long as a target does
+        from harness.history.parquet_writer import table_of
 
         deadline, rows, ends = time.monotonic() + timeout_s, list[tuple[Any, ...]](), list[End]()
         for partition in range(plan.partitions):
@@ -917,11 +916,7 @@ class ServerSystem(Target[PlanT]):
             at_ns = time.monotonic_ns()
             rows += [(reader, None, partition, *each, None, at_ns) for each in records]
             ends.append(end)
-        fields = [field for field in READS if field.name != "run_id"]
-        plain = [getattr(field.type, "value_type", field.type) for field in fields]
-        columns = zip(*rows, strict=True) if rows else ([] for _ in fields)
-        arrays = [pa.array(each, type_) for each, type_ in zip(columns, plain, strict=True)]
-        return pa.table(arrays, [field.name for field in fields]), ends
+        return table_of(rows, [field for field in READS if field.name != "run_id"]), ends
 
     def _read(
         self, cluster: Cluster, plan: PlanT, reader: str, partition: int, deadline: float

@@ -154,7 +154,12 @@ class Faults:
         """Apply acts of a fault, perhaps after others of it, and do not prove them yet."""
         on_ns = None
         with self._lock:
-            begun = [self._announce(fault, act) for act in acts]
+            begun = []
+            for act in acts:
+                lever = self.levers[act.lever]
+                record = announced(lever, act, fault=fault, seed=self.seed)
+                n = self.journal.intent(fault=fault, lever=act.lever, record=record)
+                begun.append(_Announced(n, lever, record))
             active = self.active.setdefault(fault, _Active(nemesis, []))
             first, active.acts = not active.acts, [*active.acts, *begun]
             nodes = ",".join(act.record.node for act in begun)
@@ -207,12 +212,6 @@ class Faults:
         """The load is over: no lever waits any longer for a fault to begin."""
         for lever in self.levers.values():
             lever.give_up()
-
-    def _announce(self, fault: str, act: Act) -> _Announced:
-        lever = self.levers[act.lever]
-        record = announced(lever, act, fault=fault, seed=self.seed)
-        n = self.journal.intent(fault=fault, lever=act.lever, record=record)
-        return _Announced(n, lever, record)
 
     def _do(self, what: Literal["apply", "undo"], act: _Announced) -> AcklossError | None:
         """Apply or undo one act and journal it; a failure is returned, not raised, whatever raised

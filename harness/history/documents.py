@@ -216,15 +216,12 @@ def any_met(leaders: Iterable[MetLeader]) -> bool | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellResult:
-    """One cell of a run that holds several. `overrides`: the keys of the plan that it changes."""
+class _Judged:
+    """What is said of a run, and of each cell of one that holds several; see `RunResult`."""
 
-    name: str
     verdict: VerdictName
     counts: Counts
-    overrides: Mapping[str, Any] = field(default_factory=dict)
     reason: str | None = None
-    expect: str | None = None
     counter_examples: tuple[str, ...] | None = None
     doubts: tuple[str, ...] | None = None
     eligible: bool | None = None
@@ -234,17 +231,27 @@ class CellResult:
     unexplained: Count | None = None
     not_examined: Count | None = None
     survivable: Count | None = None
+    leaders: tuple[MetLeader, ...] | None = None
+
+    @property
+    def leader_met(self) -> bool | None:
+        """Whether any fault met a leader; `None` if that is not known."""
+        return any_met(self.leaders or ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellResult(_Judged):
+    """One cell of a run that holds several. `overrides`: the keys of the plan that it changes."""
+
+    name: str
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    expect: str | None = None
     leaders: tuple[MetLeader, ...] = ()
 
     @property
     def met_by(self) -> tuple[str, ...]:
         """The faults that met who led it."""
         return tuple(each.fault for each in self.leaders if each.met)
-
-    @property
-    def leader_met(self) -> bool | None:
-        """Whether any fault met who led it; `None` if no leader is known."""
-        return any_met(self.leaders)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -353,7 +360,7 @@ class NotLost:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunResult:
+class RunResult(_Judged):
     """result.json: the verdict of one run and the numbers that it depends on.
 
     `doubts`, `counter_examples`, `eligible`, `complete` and `lost_spans` are `None` in documents of
@@ -370,22 +377,14 @@ class RunResult:
     not known.
     """
 
-    verdict: VerdictName
-    counts: Counts
     run_id: str | None = None
     plan: str | None = None
     seed: Integer | None = None
     model: ModelName = LOG.name
     simulated: bool = False
-    reason: str | None = None
     checks: tuple[CheckRecord, ...] = ()
-    counter_examples: tuple[str, ...] | None = None
-    doubts: tuple[str, ...] | None = None
-    eligible: bool | None = None
-    complete: bool | None = None
     gaps: tuple[str, ...] = ()
     forced: tuple[str, ...] = ()
-    rates: Rates = Rates()
     availability: Availability = Availability()
     errors: ErrorCodes = ErrorCodes()
     lost_spans: tuple[LostSpan, ...] | None = None
@@ -393,12 +392,7 @@ class RunResult:
     timings: Mapping[str, float | None] = field(default_factory=dict)
     clients: Conduct | None = None
     cells: tuple[CellResult, ...] = ()
-    leaders: tuple[MetLeader, ...] | None = None
     cautions: tuple[str, ...] = ()
-    causes: Mapping[str, Count] = field(default_factory=dict)
-    unexplained: Count | None = None
-    not_examined: Count | None = None
-    survivable: Count | None = None
     removed: DoubleEntry | None = None
     not_lost: tuple[NotLost, ...] = ()
     alarms: tuple[Alarm, ...] = ()
@@ -406,11 +400,6 @@ class RunResult:
 
     def __repr__(self) -> str:
         return f"<RunResult {self.run_id}: {self.plan}, {self.verdict}: {self.reason}>"
-
-    @property
-    def leader_met(self) -> bool | None:
-        """Whether any fault met a leader; `None` if that is not known."""
-        return any_met(self.leaders or ())
 
     def met_by(self, fault: str) -> str | None:
         """Which leaders a fault met, in words; of a run with cells, the cells whose leader it met.

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.errors import HistoryError
-from harness.history.parquet_writer import COMPRESSION
+from harness.history.parquet_writer import packed, table_of
 from harness.history.run_folder import RunDir, write_atomically
 
 PERIOD_S: Final = 0.5
@@ -74,16 +74,8 @@ def write_metrics(rundir: RunDir, samples: Mapping[str, Iterable[Sample]], end_n
         for node, each in samples.items()
         for time_ns, name, value in sorted(_changes(each, end_ns), key=itemgetter(1))
     ]
-    if not rows:
-        return
-    columns = zip(*rows, strict=True)
-    table = pa.table(
-        [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)],
-        schema=SCHEMA,
-    )
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression=COMPRESSION)
-    write_atomically(rundir.metrics, sink.getvalue().to_pybytes())
+    if rows:
+        write_atomically(rundir.metrics, packed(table_of(rows, SCHEMA).cast(SCHEMA)))
 
 
 def _changes(samples: Iterable[Sample], end_ns: int) -> Iterator[tuple[int, str, float | None]]:

@@ -394,7 +394,7 @@ def _rows(batch: pa.RecordBatch, kind: type[OfHistory], functions: Collection[st
     if kind is Writes:
         _refuse_no_value(batch, chosen)
     rows = kind._make(
-        marks if name == "mark" else _column(batch, _STORED_NAMES.get(name, name))
+        marks if name == "mark" else _column(batch, _STORED_NAMES.get(name, name), HISTORY)
         for name in kind._fields
     )
     return rows if chosen is None else some(rows, chosen)
@@ -405,8 +405,8 @@ def _refuse_no_value(batch: pa.RecordBatch, chosen: Bools | None) -> None:
         raise UnusableRow("a write has no value", "value")
 
 
-def _column(batch: pa.RecordBatch, name: str) -> Ints | Texts | Lists:
-    kind = HISTORY.field(name).type
+def _column(batch: pa.RecordBatch, name: str, schema: pa.Schema) -> Ints | Texts | Lists:
+    kind = schema.field(name).type
     if pa.types.is_dictionary(kind):
         return texts(batch, name)
     return lists(batch, name) if pa.types.is_list(kind) else integers(batch, name)
@@ -448,13 +448,8 @@ def _deliveries(batch: pa.RecordBatch) -> Deliveries:
     marks = np.array([_MARKS.get(name, 0) for name in kind.names] + [0], np.uint8)[kind.codes]
     if not marks.all():
         raise UnusableRow("a row neither begins nor ends as ok, fail or info", "type")
-
-    def column(name: str) -> Ints | Texts:
-        is_text = pa.types.is_dictionary(DELIVERIES.field(name).type)
-        return texts(batch, name) if is_text else integers(batch, name)
-
     return Deliveries._make(
-        marks if name == "mark" else column(name) for name in Deliveries._fields
+        marks if name == "mark" else _column(batch, name, DELIVERIES) for name in Deliveries._fields
     )
 
 

@@ -96,15 +96,7 @@ class ParquetWriter:
     def _write_rows(self) -> None:
         if self._rows:
             fields = [field for field in self._schema if field.name != "run_id"]
-            columns = zip(*self._rows, strict=True)
-            self._write(
-                pa.table(
-                    {
-                        field.name: pa.array(column, field.type)
-                        for field, column in zip(fields, columns, strict=True)
-                    }
-                )
-            )
+            self._write(table_of(self._rows, fields))
             self._rows = []
         self.failure = None
 
@@ -133,6 +125,13 @@ def _encoding(schema: pa.Schema) -> dict[str, Any]:
             f.name: "DELTA_BINARY_PACKED" for f in schema if pa.types.is_integer(f.type)
         },
     }
+
+
+def table_of(rows: Sequence[tuple[object, ...]], fields: Sequence[pa.Field]) -> pa.Table:
+    """Rows as a table with these columns."""
+    columns = zip(*rows, strict=True) if rows else ([] for _ in fields)
+    pairs = zip(columns, fields, strict=True)
+    return pa.table({field.name: pa.array(column, field.type) for column, field in pairs})
 
 
 def packed(table: pa.Table | None) -> bytes:

@@ -41,10 +41,9 @@ CELLS: Final = "cells"
 _RUN_ID: Final = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 
 
-def new_run_id(now: datetime | None = None) -> str:
+def new_run_id() -> str:
     """A fresh slug such as `20260102-030405-a3f901`: sorts by time, never holds a plan's name."""
-    moment = now or datetime.now(UTC)
-    return f"{moment:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
 def cell_id(run_id: str, cell: str) -> str:
@@ -138,10 +137,6 @@ class RunDir:
                 hint="choose a writable folder with --out",
             ) from error
         return cls(folder)
-
-    def create_cell(self, name: str) -> RunDir:
-        """Make the folder of a cell."""
-        return RunDir.create(self.cells_path, name)
 
     @classmethod
     def open(cls, path: Path) -> RunDir:

@@ -128,10 +128,15 @@ def _make_base(reference: str) -> None:
 def _build(context: Path, dockerfile: str, reference: str) -> None:
     """Build with the host's network, so that packages can be fetched where containers have none."""
     (context / "Dockerfile").write_text(dockerfile, encoding="utf-8")
-    log: list[str] = []
+    packed, log = io.BytesIO(), list[str]()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for name in ("Dockerfile", "libs", "programs"):
+            if (context / name).exists():
+                archive.add(context / name, name)
+    packed.seek(0)
     try:
         for event in connect().api.build(
-            fileobj=_packed_context(context),
+            fileobj=packed,
             custom_context=True,
             tag=reference,
             network_mode="host",
@@ -145,17 +150,6 @@ def _build(context: Path, dockerfile: str, reference: str) -> None:
                 raise _build_failure(reference, log)
     except APIError as error:
         raise _build_failure(reference, [*log, _explanation(error)]) from error
-
-
-def _packed_context(context: Path) -> io.BytesIO:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        archive.add(context / "Dockerfile", "Dockerfile")
-        for name in ("libs", "programs"):
-            if (context / name).exists():
-                archive.add(context / name, name)
-    buffer.seek(0)
-    return buffer
 
 
 def _build_failure(reference: str, log: list[str]) -> EnvironmentFailure:

@@ -44,7 +44,8 @@ class ClientLever(Lever[ClientRecord]):
 
         def is_over() -> bool:
             state = self._state(record)
-            return made(state, record) or _met_nobody(state)
+            met_nobody = state.death is not None and state.death.died is None
+            return made(state, record) or met_nobody
 
         poll_until(is_over, within_s=_MADE_S)
         state = self._state(record)
@@ -53,10 +54,6 @@ class ClientLever(Lever[ClientRecord]):
 
     def _state(self, record: ClientRecord) -> ClientState:
         return self.clients.state(record.client, record.fault)
-
-
-def _met_nobody(state: ClientState) -> bool:
-    return state.death is not None and state.death.died is None
 
 
 def _crashed(state: ClientState, record: ClientRecord) -> bool:

@@ -211,23 +211,15 @@ def _model_of(document: Mapping[str, Any]) -> type[Plan]:
         return Plan
 
 
-def _value_of(parts: list[str], raw: str) -> Any:
-    value = _toml_value(raw)
-    return raw if _wants_text(parts) and not isinstance(value, str) else value
-
-
-def _toml_value(raw: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {raw}")["value"]
-    except tomllib.TOMLDecodeError:
-        return raw
-
-
 _TEXT_KEYS = {("name",), ("about",), ("expect",), ("target", "version"), ("target", "image")}
 
 
-def _wants_text(parts: list[str]) -> bool:
-    return tuple(parts) in _TEXT_KEYS
+def _value_of(parts: list[str], raw: str) -> Any:
+    try:
+        value = tomllib.loads(f"value = {raw}")["value"]
+    except tomllib.TOMLDecodeError:
+        return raw
+    return raw if tuple(parts) in _TEXT_KEYS and not isinstance(value, str) else value
 
 
 _SPARE: Final = 1.25

@@ -170,7 +170,10 @@ def answer_of(line: bytes, ops: Mapping[int, str], model: str) -> Answer:
         what = "needs a 'result'" if reads else "has no 'result'"
         raise Lie(f"the 'ok' of {ops[number]!r} {what}")
     result = _result(found["result"], model) if reads else None
-    return Answer(number, completion(OK, _position(found), None, node, result))
+    position = found.get("position")
+    if position is not None and (type(position) is not int or not 0 <= position < _INT64):
+        raise Lie(f"'position' is {_short(position)}, not an integer from 0 on")
+    return Answer(number, completion(OK, position, None, node, result))
 
 
 class NotInFlight(Lie):
@@ -208,15 +211,6 @@ def _text(found: Mapping[str, Any], name: str) -> str | None:
     if not isinstance(text, str) or len(text) > _MAX_TEXT:
         raise Lie(f"{name!r} is {_short(text)}, not a text of at most {_MAX_TEXT} characters")
     return text
-
-
-def _position(found: Mapping[str, Any]) -> int | None:
-    position = found.get("position")
-    if position is None:
-        return None
-    if type(position) is not int or not 0 <= position < _INT64:
-        raise Lie(f"'position' is {_short(position)}, not an integer from 0 on")
-    return position
 
 
 def _result(result: Any, model: str) -> Result:
@@ -426,11 +420,6 @@ class Connection(ABC):
         with suppress(OSError):
             self.stdin.close()
 
-    def _close(self) -> None:
-        for stream in (self.stdin, self.stdout):
-            with suppress(OSError):
-                stream.close()
-
     @abstractmethod
     def gone(self) -> bool:
         """Whether nothing of it is left."""
@@ -490,7 +479,9 @@ class ClientProcess(Connection):
         with suppress(subprocess.TimeoutExpired):
             code = self._guard.wait(grace_s)
         os.close(self._lifeline)
-        self._close()
+        for stream in (self.stdin, self.stdout):
+            with suppress(OSError):
+                stream.close()
         try:
             self._guard.wait(_END_S)
         except subprocess.TimeoutExpired:

@@ -75,11 +75,9 @@ class RunMetadata:
         )
         return record
 
-    def begin_cell(
-        self, name: str, plan: Plan, *, overrides: Mapping[str, Any] | None = None
-    ) -> RunMetadata:
+    def begin_cell(self, name: str, plan: Plan, *, overrides: Mapping[str, Any]) -> RunMetadata:
         """Make the folder of a cell of this run, with its plan.json and its first run.json."""
-        rundir, overrides = self.rundir.create_cell(name), dict(overrides or {})
+        rundir, overrides = RunDir.create(self.rundir.cells_path, name), dict(overrides)
         rundir.write_json(rundir.plan, plan.document())
         cell = RunMetadata(rundir, {k: v for k, v in self.document.items() if k != "cells"})
         cell.update(

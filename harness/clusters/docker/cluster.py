@@ -326,18 +326,15 @@ class DockerCluster:
         self, specs: Sequence[NodeSpec], image_id: str, addresses: Mapping[str, str]
     ) -> None:
         """Start every pod, all at once. Raises EnvironmentFailure when Docker refuses."""
-
-        def start_pod(spec: NodeSpec) -> DockerNode:
-            return self._start_pod(spec, image_id, addresses[spec.name])
-
+        at = [addresses[spec.name] for spec in specs]
         try:
             with ThreadPoolExecutor(max_workers=12) as pool:
-                for node in pool.map(start_pod, specs):
+                for node in pool.map(partial(self._start_pod, image_id), specs, at):
                     self.nodes[node.name] = node
         except APIError as error:
             raise _docker_failure("a node could not be started", error) from error
 
-    def _start_pod(self, spec: NodeSpec, image_id: str, address: str) -> DockerNode:
+    def _start_pod(self, image_id: str, spec: NodeSpec, address: str) -> DockerNode:
         """Start the infrastructure container first: a volume in memory lasts only while a running
         container has mounted it."""
         api = self.client.api
