@@ -87,9 +87,8 @@ class CampaignDir:
         PlanError for files that cannot be read, or with which its journal did not begin: its runs
         would be shown as runs of other settings."""
         # Not needed, and slow to import, where only the runs of a campaign are looked for.
-        from harness.campaigns.loading import read_text
         from harness.campaigns.plan import campaign_of, parse_campaign
-        from harness.plan import read_plan
+        from harness.plan.parsing import read_plan, read_text
 
         text = read_text(self.file)
         plan = parse_campaign(text, file=str(self.file))

@@ -17,7 +17,7 @@ from harness.campaigns.plan import (
 from harness.campaigns.sharing import check_demands
 from harness.errors import PlanError
 from harness.plan import read_plan
-from harness.plan.parsing import PLANS, dotted_parts, find, is_path, toml_of
+from harness.plan.parsing import PLANS, dotted_parts, find, is_path, read_text, toml_of
 from harness.run.own_settings import OwnSettings
 from harness.wrong_values import dotted
 
@@ -92,13 +92,3 @@ def _base_file(plan: CampaignPlan, path: Path) -> Path:
         error.file, error.key = str(path), "plan"
         raise
     raise PlanError(f"there is no file {beside}", file=str(path), key="plan")
-
-
-def read_text(path: Path) -> str:
-    """The text of a campaign file. Raises PlanError."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise PlanError("is not UTF-8 text", file=str(path)) from error
-    except OSError as error:
-        raise PlanError(f"cannot be read: {error.strerror}", file=str(path)) from error

@@ -26,7 +26,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from stat import S_ISREG
 from typing import Annotated, Any, Final
@@ -83,7 +83,11 @@ _MANIFEST: Final = TypeAdapter(Manifest)
 def write_manifest(rundir: RunDir, run_id: str) -> None:
     """Write the manifest of all files. Raises EnvironmentFailure when the disk refuses it."""
     try:
-        files = [asdict(_evidence(rundir.path, name)) for name in evidence_files(rundir)]
+        files = []
+        for name in evidence_files(rundir):
+            path = rundir.path / name
+            size, digest, rows = path.stat().st_size, digest_of(path), rows_of(path)
+            files.append({"path": name, "bytes": size, "sha256": digest, "rows": rows})
     except (OSError, pa.ArrowException) as error:
         raise EnvironmentFailure(
             f"cannot read back what the run has written: {error}", file=str(rundir.path)
@@ -145,13 +149,6 @@ def digest_of(path: Path) -> str:
         if os.fstat(stream.fileno()).st_size <= _AT_ONCE_BYTES:
             return hashlib.sha256(stream.read()).hexdigest()
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _evidence(folder: Path, name: str) -> Evidence:
-    path = folder / name
-    return Evidence(
-        path=name, bytes=path.stat().st_size, sha256=digest_of(path), rows=rows_of(path)
-    )
 
 
 def is_evidence(name: str) -> bool:

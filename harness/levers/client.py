@@ -134,7 +134,9 @@ class ConsumerLever(Lever[ConsumerRecord]):
         for place in self._places(record):
             place.ended_by.discard(record.fault)
             down = record.action in _ENDS and place.ended_by
-            if not (place.futile or down or place.another_life()):
+            paused, found = record.action == "pause", place.found
+            another = paused and found is not None and place.state().life != found.life
+            if not (place.futile or down or another):
                 place.group.undo(record.consumer, record.action)
 
     def probe(self, record: ConsumerRecord, *, applied: bool) -> Proof:
@@ -178,12 +180,6 @@ class _Place:
 
     def state(self) -> ConsumerState:
         return self.group.state(self.record.consumer)
-
-    def another_life(self) -> bool:
-        """Whether the fault paused a life that is not there any more."""
-        if self.record.action != "pause" or self.found is None:
-            return False
-        return self.state().life != self.found.life
 
     def in_force(self) -> bool:
         if self.futile or self.found is None:

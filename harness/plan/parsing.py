@@ -295,10 +295,6 @@ def read_plan(path: Path, changes: Iterable[str] = ()) -> dict[str, Any]:
             file=str(path),
             hint="a plan is TOML (docs/reference/plan.md)",
         ) from error
-    except UnicodeDecodeError as error:
-        raise PlanError("is not UTF-8 text", file=str(path)) from error
-    except OSError as error:
-        raise PlanError(f"cannot be read: {error.strerror}", file=str(path)) from error
     changed = [key for change in changes for key in apply_change(document, change)]
     if changed:
         yours = document.setdefault("yours", {})
@@ -306,8 +302,18 @@ def read_plan(path: Path, changes: Iterable[str] = ()) -> dict[str, Any]:
     return document
 
 
+def read_text(path: Path) -> str:
+    """The text of a file. Raises PlanError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise PlanError("is not UTF-8 text", file=str(path)) from error
+    except OSError as error:
+        raise PlanError(f"cannot be read: {error.strerror}", file=str(path)) from error
+
+
 def _read(path: Path) -> dict[str, Any]:
-    text = path.read_text(encoding="utf-8")
+    text = read_text(path)
     if path.suffix != ".json":
         return tomllib.loads(text)
     document = orjson.loads(text)

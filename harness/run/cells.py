@@ -30,17 +30,11 @@ from harness.wrong_values import dotted, explain
 # The workload that a plan names, with its options.
 
 
-def workload_of(plan: Plan, *, file: str = "") -> Workload:
-    """The workload of a plan, or of a cell. Raises PlanError, which names the file if there is
-    one."""
-    registry.check_name("workloads", plan.workload.name, key="workload.name", file=file)
-    made: Workload = registry.make(
-        "workloads",
-        plan.workload.name,
-        plan.workload.options,
-        key="workload.options.name",
-        file=file,
-    )
+def workload_of(plan: Plan) -> Workload:
+    """The workload of a plan, or of a cell. Raises PlanError."""
+    name, options = plan.workload.name, plan.workload.options
+    registry.check_name("workloads", name, key="workload.name")
+    made: Workload = registry.make("workloads", name, options, key="workload.options.name")
     return made
 
 

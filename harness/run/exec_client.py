@@ -161,20 +161,16 @@ class ConnectionPlace(Place[Connection]):
         self._answered_id = max(self._answered_id, answer.id)
         return answer
 
-    def overdue(self, now_ns: int) -> int | None:
-        """The next operation that has waited for too long; each is named once."""
+    def overdue(self, now_ns: int) -> tuple[int, str] | None:
+        """The next operation that has waited for too long, and what it does; each is named once."""
         while self._deadlines:
             deadline_ns, number = self._deadlines[0]
             if number in self._functions and deadline_ns > now_ns:
                 return None
             self._deadlines.popleft()
             if number in self._functions:
-                return number
+                return number, self._functions[number]
         return None
-
-    def function(self, number: int) -> str:
-        """What an operation in flight does."""
-        return self._functions[number]
 
     def silent(self, number: int) -> bool:
         """Whether neither this operation nor one that was handed over later was answered."""
@@ -447,8 +443,9 @@ class ExecClient(ClientPool[ConnectionPlace]):
         now_ns, hang = self._now_ns(), INCIDENTS.hang
         if not place.ready and not self._beginning and now_ns - place.begun_ns > START_S * 1e9:
             self._end(place, self._errors.hung, hang, f"it is not ready after {START_S:g} s")
-        while place.client is not None and (number := place.overdue(now_ns)) is not None:
-            waited = f"operation {number} ({place.function(number)}) has no answer after "
+        while place.client is not None and (late := place.overdue(now_ns)) is not None:
+            number, function = late
+            waited = f"operation {number} ({function}) has no answer after "
             waited += f"{self._within_ns / 1e9:g} s"
             if place.silent(number):
                 self._end(place, self._errors.hung, hang, f"it says nothing: {waited}")

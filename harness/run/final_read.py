@@ -129,6 +129,7 @@ def ranges_of(table: pa.Table, ends: Sequence[End], written: Written) -> Ranges 
         here = partition == end.partition
         acknowledged = (written.partition == end.partition) & (written.offset != NULL)
         log = (end.log_start_offset or 0, end.position or 0)
+        gone = np.sort(written.offset[acknowledged & lost])
         if not np.array_equal(offset[here], np.arange(*log)):
             return None
         places = np.concatenate(
@@ -139,7 +140,7 @@ def ranges_of(table: pa.Table, ends: Sequence[End], written: Written) -> Ranges 
                     written.offset[acknowledged],
                     written.acknowledged[acknowledged],
                 ),
-                _ends_of(written.offset[acknowledged & lost]),
+                *([gone[[0, -1]]] if len(gone) else []),
                 np.array(log),
             ]
         )
@@ -161,10 +162,6 @@ def _unnamed(value: Ints, start: int, offset: Ints, acknowledged: Ints) -> Ints:
         by_offset[at[::way]] = named[::way]
         seen |= by_offset == value
     return start + np.flatnonzero(~seen)
-
-
-def _ends_of(offset: Ints) -> Ints:
-    return np.array([offset.min(), offset.max()]) if len(offset) else offset
 
 
 def _around(places: Ints, start: int, end: int) -> list[Range]:
@@ -288,7 +285,9 @@ def read_everything(
     with ParquetWriter(rundir.reads, READS, run_id=rundir.run_id) as reads:
 
         def keep(reader: str, table: pa.Table, of_reader: list[End]) -> None:
-            reads.write(_since_start(table, clock))
+            place = table.schema.get_field_index("time_ns")
+            times = pc.subtract(table["time_ns"], clock.zero_ns or 0)
+            reads.write(table.set_column(place, "time_ns", times))
             ends.append(_ends_table(rundir.run_id, reader, of_reader))
 
         table, of_first = read_by(target, cluster, plan, first)
@@ -340,12 +339,6 @@ def as_promised(table: pa.Table, written: Written) -> bool:
         and not among(written.failed, values).any()
         and bool(among(values, np.sort(written.attempted)).all())
     )
-
-
-def _since_start(table: pa.Table, clock: RunClock) -> pa.Table:
-    place = table.schema.get_field_index("time_ns")
-    times = pc.subtract(table["time_ns"], clock.zero_ns or 0)
-    return table.set_column(place, "time_ns", times)
 
 
 def _ends_table(run_id: str, reader: str, ends: list[End]) -> pa.Table:

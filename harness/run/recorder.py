@@ -386,9 +386,6 @@ class Recorder:
         else:
             self._unwritten = []
             self._rows_written += len(table)
-            self._forget(columns["elements"])
-
-    def _forget(self, places: Ints) -> None:
-        """Let sets go that the disk has taken, and not before: one that is full may not stay so."""
-        for at in places[places != NULL].tolist():
-            self._elements[at] = ()
+            places = columns["elements"]  # of sets that the disk has taken: before, it may be full
+            for at in places[places != NULL].tolist():
+                self._elements[at] = ()

@@ -499,7 +499,7 @@ def resolve(
     cells: tuple[CellPlan, ...] = (only_cell(plan),)
     steps: tuple[ResolvedStep, ...] = ()
     with mistakes.noted():
-        named = workload_of(plan, file=file)
+        named = workload_of(plan)
         _check_model(target, named)
         workload = named
     if workload is not None:
@@ -509,7 +509,7 @@ def resolve(
     with mistakes.noted():
         _check_client(plan, target)
     with mistakes.noted():
-        kind = _provider(plan, inventory, place, file)
+        kind = _provider(plan, inventory, place)
         _check_cluster(target, kind)
         provider = kind
     with mistakes.noted():
@@ -532,15 +532,14 @@ def resolve(
     )
 
 
-def _provider(plan: Plan, inventory: Path | None, place: Place | None, file: str) -> Provider:
+def _provider(plan: Plan, inventory: Path | None, place: Place | None) -> Provider:
     """The kind of cluster: what the command line names, else the plan's."""
     if place is not None:
         return place.provider
     if inventory is not None:
         return hosts_provider(inventory)
-    made: Provider = registry.make(
-        "clusters", plan.cluster.kind, plan.cluster.options, key="cluster.kind", file=file
-    )
+    kind, options = plan.cluster.kind, plan.cluster.options
+    made: Provider = registry.make("clusters", kind, options, key="cluster.kind")
     return made
 
 

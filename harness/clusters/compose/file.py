@@ -75,7 +75,10 @@ def read_named(path: Path) -> Named:
     compose = (path.resolve().parent / content.file.expanduser()).resolve()
     document = _compose_document(compose, path)
     _check_services(content, document, compose, path)
-    project = content.project or _project_of(document, compose)
+    # Else the name that compose gives a project which has none in the command.
+    given = os.environ.get("COMPOSE_PROJECT_NAME") or document.get("name") or compose.parent.name
+    plain = re.sub(r"[^-_a-z0-9]", "", str(given).lower()).lstrip("_-")
+    project = content.project or plain
     if not re.fullmatch(_PROJECT, project):
         raise PlanError(
             "is missing, and the compose file's folder gives no name",
@@ -167,9 +170,3 @@ def why_no_own_network(mode: str) -> str | None:
     if mode.startswith(("service:", "container:")):
         return f"shares the network of another (network_mode {mode}): a cut would meet both"
     return None
-
-
-def _project_of(document: dict[str, Any], compose: Path) -> str:
-    """The name that compose gives a project which has none in the command."""
-    name = os.environ.get("COMPOSE_PROJECT_NAME") or document.get("name") or compose.parent.name
-    return re.sub(r"[^-_a-z0-9]", "", str(name).lower()).lstrip("_-")

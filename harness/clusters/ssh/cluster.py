@@ -123,8 +123,12 @@ class SshCluster:
             installed.require(host)
 
     def _start(self, spec: NodeSpec, folders: Mapping[Path, str]) -> SshNode:
-        host = self.hosts[spec.name]
-        self._claim(spec.name, host)
+        host = self._claimed[spec.name] = self.hosts[spec.name]
+        try:
+            host.claim(self.run_id)
+        except EnvironmentFailure:  # another run has it: it is left alone when this one ends
+            del self._claimed[spec.name]
+            raise
         self._leases[spec.name] = Lease(host, lambda why: self.tell_lost(why))
         equipment.require_ports(host, spec.ports)
         spec = self._prepared(spec, host)
@@ -137,15 +141,6 @@ class SshCluster:
             node.start_beside(spec.beside)
         node.start()
         return node
-
-    def _claim(self, name: str, host: Host) -> None:
-        """Have a host for this run; one that another run has is left alone when this one ends."""
-        self._claimed[name] = host
-        try:
-            host.claim(self.run_id)
-        except EnvironmentFailure:
-            del self._claimed[name]
-            raise
 
     def _prepared(self, spec: NodeSpec, host: Host) -> NodeSpec:
         """The node with what the plan's faults, and its own Java, need from its start."""
