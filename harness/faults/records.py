@@ -18,16 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Annotated, ClassVar, Final, Literal, TypeVar
+from typing import Annotated, ClassVar, Final, Literal
 
 import orjson
 from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from harness.errors import HistoryError
 from harness.protocols import NodeNames, UndoRecord
+from harness.protocols.faults import RecordT
 from harness.wrong_values import expected, first_of
-
-RecordT = TypeVar("RecordT", bound=UndoRecord)
 
 Pid = Annotated[int, Field(gt=0)]
 Port = Annotated[int, Field(gt=0, lt=65536)]

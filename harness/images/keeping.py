@@ -16,11 +16,9 @@ from harness.errors import EnvironmentFailure
 from harness.machine.files import replace_file, scratch
 from harness.machine.state import cache_dir
 from harness.protocols import ImageRef
+from harness.protocols.systems import Say as Say
 
 # Progress messages for long steps: each is named before it begins and timed when it ends.
-
-Say = Callable[[str], None]
-"""Shows one line to the user; called from any thread."""
 
 
 def quietly(line: str) -> None:

@@ -17,9 +17,7 @@ from harness.plan import Plan
 from harness.protocols.clock import Clock, RealClock
 from harness.protocols.faults import Lever
 from harness.protocols.nodes import Access, Finding, ImageRef, Ingredients, Node, NodeSpec
-from harness.protocols.systems import Target
-
-Say = Callable[[str], None]
+from harness.protocols.systems import Say, Target
 
 SIMULATED: Final = "Simulated: no real system was tested."
 """What is shown beside every result of a simulated cluster."""
@@ -174,21 +172,10 @@ class Provider(ABC):
     outlives: ClassVar[bool] = False
     named_by: ClassVar[str] = ""
 
-    if TYPE_CHECKING:  # fields or properties
-
-        @property
-        def content(self) -> Any: ...
-
-        @property
-        def inventory(self) -> Path | None: ...
-
-        @property
-        def access(self) -> Access | None: ...
-
-        @property
-        def system(self) -> str | None: ...
-    else:
-        content = inventory = access = system = None
+    content: Any = None
+    inventory: Path | None = None
+    access: Access | None = None
+    system: str | None = None
 
     @property
     def levers(self) -> Sequence[str]:

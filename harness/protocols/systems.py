@@ -42,6 +42,7 @@ PlanOf = TypeVar("PlanOf", bound=Plan, contravariant=True)
 """The plan as a target declares it."""
 
 Say = Callable[[str], None]
+"""Shows one line to the user; called from any thread."""
 
 BallastChanges = Callable[..., Sequence[PartitionView] | None]
 """Called with `timeout_s`: the partitions whose leader or leader epoch differ from what it returned

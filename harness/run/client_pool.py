@@ -73,15 +73,6 @@ class Crash:
     unknown: int
     successor: str | None = None
 
-    def report(self) -> Death:
-        """As the lever reports it."""
-        return Death(
-            died=self.died.name if self.died else None,
-            unknown=self.unknown,
-            gone=self.died is not None and self.died.gone(),
-            successor=self.successor,
-        )
-
 
 class ClientPool(Client, Crashes, Generic[P]):
     """See above; a subclass starts and ends clients, and calls `_made_ready` and `_route`."""
@@ -127,11 +118,15 @@ class ClientPool(Client, Crashes, Generic[P]):
 
     def state(self, number: int, fault: str) -> ClientState:
         place, crash = self._places[number - 1], self._crashes.get((number, fault))
-        one = place.client
+        one, death = place.client, None
+        if crash is not None:
+            died = crash.died
+            gone, name = died is not None and died.gone(), died.name if died else None
+            death = Death(died=name, unknown=crash.unknown, gone=gone, successor=crash.successor)
         return ClientState(
             alive=one.name if one is not None and place.ready and not one.gone() else None,
             kept_dead_by=frozenset(place.kept_dead),
-            death=crash.report() if crash else None,
+            death=death,
         )
 
     def _crash(self, place: P, fault: str, *, at_once: bool) -> None:

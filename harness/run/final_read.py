@@ -35,7 +35,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -48,12 +47,11 @@ from harness.history.parquet_writer import ParquetWriter, among
 from harness.history.run_folder import RunDir, write_atomically
 from harness.models import MODELS
 from harness.plan import Plan
-from harness.protocols import NULL, Cluster, End, Range, Situation, Target
+from harness.protocols import NULL, Cluster, End, Ints, Range, Situation, Target
 from harness.protocols.clock import Clock, RunClock
 from harness.run.observer import Observer
 from harness.run.recorder import Recorder, Written
 
-Ints = npt.NDArray[np.int64]
 Ranges = Mapping[int, Sequence[Range]]
 Read = tuple[pa.Table, list[End]]
 

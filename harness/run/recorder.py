@@ -26,7 +26,7 @@ from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.history import HISTORY, NEMESIS_PROCESS
 from harness.history.parquet_writer import PART_S, ParquetWriter
 from harness.models import APPEND
-from harness.protocols import FAIL, INFO, NULL, OK, Completion, Expected, Invoke, Result
+from harness.protocols import FAIL, INFO, NULL, OK, Completion, Expected, Ints, Invoke, Result
 
 # Rows of a history as the recorder packs them, and their way into columns and a Parquet table.
 #
@@ -58,7 +58,6 @@ pack_ended: Final = struct.Struct("=4q6iq24s").pack_into
 WRITE_ONLY: Final = struct.pack("=3q", NULL, NULL, NULL)
 pack_row: Final = struct.Struct("=4q6i4q").pack_into
 
-Ints = npt.NDArray[np.int64]
 Columns = dict[str, npt.NDArray[Any]]
 """Rows by the names of `ROW`."""
 

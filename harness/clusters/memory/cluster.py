@@ -12,15 +12,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic_ns
-from typing import Any, ClassVar, Final, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
 from harness.clusters.memory.node import MemoryNode, Program, World, memory_levers
 from harness.clusters.memory.simulation import Host, Network, Simulation
 from harness.errors import HarnessFailure, Interrupted
 from harness.faults.records import CLIENTS
-from harness.plan import Plan
 from harness.protocols import Cost, Lever, NodeOutline, Order, Provider, RunCluster, Target
 from harness.protocols.clock import Clock, RealClock, Task
+from harness.protocols.systems import PlanOf
 
 # Virtual time for threads: it passes only while every thread that takes part is waiting.
 #
@@ -324,8 +324,6 @@ class MemoryCluster:
 #
 # Nothing real is tested on them. They exist so that ackloss can test itself, and so that plans,
 # workloads and checkers can be tried out in seconds, without Docker and without root.
-
-PlanOf = TypeVar("PlanOf", bound=Plan, contravariant=True)
 
 _MEMORY_MB = 300
 _SPEED = 8.0
