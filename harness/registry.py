@@ -221,7 +221,7 @@ def _first_breach(kind: str, plugin: Any) -> str | None:
     return next(_breaches(kind, plugin), None)
 
 
-def _breaches(kind: str, plugin: type[Any]) -> Iterator[str]:
+def _breaches(kind: str, plugin: Any) -> Iterator[str]:
     """What a plug-in lacks of its base class, and what it declares that no plan could hold."""
     from pydantic.errors import PydanticUserError
 
@@ -310,7 +310,7 @@ def make(kind: str, name: str, options: Mapping[str, Any], *, key: str, file: st
     from pydantic import ValidationError
 
     check_name(kind, name, key=key, file=file)
-    plugin = plugins(kind)[name]
+    plugin: Any = plugins(kind)[name]
     place = key.rpartition(".")[0]
     fields = [field.name for field in dataclasses.fields(plugin)]
     for option in options:
