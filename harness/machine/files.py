@@ -93,7 +93,7 @@ def run_program(
     """Run a program without input, and keep what it prints, whatever its exit code is. Raises
     OSError, and TimeoutExpired. `options`: as `subprocess.run` has them; with its own session,
     Ctrl-C at the terminal does not reach it."""
-    return subprocess.run(  # type: ignore[no-any-return]
+    return subprocess.run(
         argv,
         capture_output=True,
         text=True,
