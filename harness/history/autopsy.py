@@ -458,15 +458,16 @@ class Autopsy:
             enough, why = self._enough(loss, writes)
             value = str(enough).lower()
             yield Prevention(key=self.waits.others[0], value=value, writes=len(writes), because=why)
+        if loss.cause == POWER:
+            else_ = "each would have been on the disks of a majority when it was acknowledged"
+            yield from self._synced(writes, "only the power of servers was cut", else_)
+
+    def _synced(self, writes: Sequence[Write], because: str, else_: str) -> Iterator[Prevention]:
+        """By an fsync before each acknowledgement, where the plan has none."""
         key, value = self.synced
-        if loss.cause == POWER and self.at(key) not in (None, value):
-            yield Prevention(
-                key=key,
-                value=str(value).lower(),
-                writes=len(writes),
-                because="only the power of servers was cut",
-                else_="each would have been on the disks of a majority when it was acknowledged",
-            )
+        if self.at(key) not in (None, value):
+            text, number = str(value).lower(), len(writes)
+            yield Prevention(key=key, value=text, writes=number, because=because, else_=else_)
 
     def at(self, key: str) -> Any:
         """What the plan has at a key."""
@@ -551,11 +552,6 @@ class Promotions(Autopsy):
         cause = loss.cause.removesuffix(DEPOSED)
         behind = loss._replace(cause=BEHIND if cause == STALE else cause)
         yield from () if loss.cause == POWER else super()._preventions(behind, writes)
-        if loss.cause in (EMPTIED, POWER) and self.at(self.synced[0]) not in (None, self.synced[1]):
-            yield Prevention(
-                key=self.synced[0],
-                value=str(self.synced[1]).lower(),
-                writes=len(writes),
-                because="their leader came back without them",
-                else_="each would have been on its disk when it was acknowledged",
-            )
+        if loss.cause in (EMPTIED, POWER):
+            else_ = "each would have been on its disk when it was acknowledged"
+            yield from self._synced(writes, "their leader came back without them", else_)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import docker
 import requests
@@ -100,8 +100,7 @@ def connect() -> docker.DockerClient:
     return client
 
 
-@dataclass(frozen=True)
-class DockerInfo:
+class DockerInfo(NamedTuple):
     """What the Docker daemon reports about itself."""
 
     version: str
@@ -111,12 +110,8 @@ class DockerInfo:
 
 def docker_info() -> DockerInfo:
     """Ask the Docker daemon. Raises EnvironmentFailure when it does not answer."""
-    reported = connect().info()
-    return DockerInfo(
-        version=str(reported["ServerVersion"]),
-        storage=str(reported["Driver"]),
-        root=Path(reported["DockerRootDir"]),
-    )
+    found = connect().info()
+    return DockerInfo(found["ServerVersion"], found["Driver"], Path(found["DockerRootDir"]))
 
 
 _STOP_S = 60

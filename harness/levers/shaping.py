@@ -225,10 +225,8 @@ def _qdiscs(node: Node, device: str | None = None) -> list[Qdisc]:
 
 
 def _ours(node: Node, record: ShapingRecord) -> Qdisc | None:
-    for qdisc in _qdiscs(node, _device(node)):
-        if (qdisc.kind, qdisc.handle) == (record.kind, _handle(record)):
-            return qdisc
-    return None
+    wanted, found = (record.kind, _handle(record)), _qdiscs(node, _device(node))
+    return next((qdisc for qdisc in found if (qdisc.kind, qdisc.handle) == wanted), None)
 
 
 def _met(node: Node, record: ShapingRecord, now: Qdisc) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from inspect import getdoc
 from itertools import chain
 from typing import Any, Final
@@ -96,13 +96,7 @@ def dry_run(resolved: ResolvedPlan) -> dict[str, Any]:
         **({"cells": cells} if cells else {}),
         "image": None if no_image else plan.target.image or f"{system} {plan.target.version}",
         "nodes": [
-            {
-                "name": each.name,
-                "roles": sorted(each.roles),
-                "address": each.address,
-                "command": each.command,
-                "files": list(each.files),
-            }
+            {**asdict(each), "roles": sorted(each.roles), "files": list(each.files)}
             for each in outline
         ],
         "faults": [{**step, **times} for step, times in zip(steps, _times(plan), strict=True)],

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import docker
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from harness.clusters.compose.file import KIND, Named
 from harness.clusters.compose.node import ComposeNode, Limits, attach, attached, levers_over
@@ -301,8 +302,6 @@ def _limits(container: Container, all_: Sequence[Container], network: str) -> Li
 # of the run, the labels of our containers, and the note on this machine. The journal may be lost,
 # with the folder of the run: what our containers themselves hold is undone, too.
 
-T = TypeVar("T")
-
 _PATIENCE_S: Final = 60.0
 _LEFT_IN_NAMESPACES: Final = ("net", "shaping", "stress")
 """The levers whose leftover state is ours beyond doubt."""
@@ -430,14 +429,11 @@ def with_roles(
     return nodes
 
 
-def _patiently(step: Callable[[], T]) -> T:
-    """Request something of the system, of which a part has just been started again: it is waited
-    for."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            return step()
-        except (EnvironmentFailure, HarnessFailure):
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(_RETRY_S)
+_patiently: Final = Retrying(
+    retry=retry_if_exception_type((EnvironmentFailure, HarnessFailure)),
+    stop=stop_after_delay(_PATIENCE_S),
+    wait=wait_fixed(_RETRY_S),
+    reraise=True,
+)
+"""Requests something of the system, of which a part has just been started again: it is waited
+for."""

@@ -103,10 +103,8 @@ class Network:
 
     def cut(self, source: str, target: str) -> str | None:
         """The fault that drops all that goes from one host to another; None: nothing does."""
-        for rule in self._between(source, target):
-            if rule.share >= 1:
-                return rule.fault
-        return None
+        rules = self._between(source, target)
+        return next((rule.fault for rule in rules if rule.share >= 1), None)
 
     def try_often(self, source: str, target: str, draw: Random, *, count: int) -> int:
         """Packets of the harness's own, to look; how many passed. They move no event and take no
@@ -133,10 +131,8 @@ class Network:
             self.rules.pop(node, None)
 
     def _met(self, source: Host, target: str, draw: Random | None = None) -> Rule | None:
-        for rule in self._between(source.name, target):
-            if rule.meets(draw or source.random):
-                return rule
-        return None
+        rules, draw = self._between(source.name, target), draw or source.random
+        return next((rule for rule in rules if rule.meets(draw)), None)
 
     def _between(self, source: str, target: str) -> list[Rule]:
         out = [rule for rule in self.rules.get(source, ()) if rule.applies(target, "out")]

@@ -147,10 +147,7 @@ _LISTENS: Final = re.compile(r"(?m)^LISTEN\s+\d+\s+\d+\s+(\S+):(\d+)\s+\S+(.*)$"
 def lacking(host: Host, programs: Collection[str]) -> list[str]:
     """Those of these programs that a host has not. Raises HarnessFailure."""
     script = 'for each; do command -v "$each" >/dev/null || echo "$each"; done'
-    done = host.admin(["sh", "-c", script, "sh", *programs])
-    if done.exit_code:
-        raise HarnessFailure(f"{host.where}: {done.output.strip()[:300]}")
-    return done.output.split()
+    return host.must(host.admin(["sh", "-c", script, "sh", *programs])).split()
 
 
 def listening(host: Host) -> dict[int, str]:

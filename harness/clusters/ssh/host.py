@@ -93,6 +93,12 @@ class Host:
         """Run a command as root, outside of any node."""
         return self.shells.run(argv, timeout_s=timeout_s)
 
+    def must(self, done: Completed) -> str:
+        """What a command has printed that must not fail. Raises HarnessFailure."""
+        if done.exit_code:
+            raise HarnessFailure(f"{self.where}: {done.output.strip()[:300]}")
+        return done.output
+
     def script(self, verb: str, *words: str, timeout_s: float = 15) -> Completed:
         """Run a verb of `scripts.HOST`."""
         text = scripts.text(scripts.HOST)
@@ -120,20 +126,15 @@ class Host:
 
     def found(self) -> list[Found]:
         """The runs of which something is here. Raises HarnessFailure."""
-        done = self.script("list")
-        if done.exit_code:
-            raise HarnessFailure(f"{self.where}: {done.output.strip()[:300]}")
-        pairs = (line.split() for line in done.output.splitlines())
+        pairs = (line.split() for line in self.must(self.script("list")).splitlines())
         return [Found(run, state == "alive") for run, state in pairs]
 
     def down(self, run_id: str) -> list[str]:
         """Remove everything of a run, faults first; what was removed. Raises HarnessFailure."""
         if self.node_shells is not None:
             self.node_shells.close()
-        done = self.script("down", run_id, timeout_s=_DOWN_S)
-        if done.exit_code:
-            raise HarnessFailure(f"{self.where}: {done.output.strip()[:300]}")
-        return [f"{self.name}: {line}" for line in done.output.splitlines() if line]
+        output = self.must(self.script("down", run_id, timeout_s=_DOWN_S))
+        return [f"{self.name}: {line}" for line in output.splitlines() if line]
 
     def enter(self, holder: int) -> None:
         """Use the namespaces of a process for the node's commands."""
