@@ -20,7 +20,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from analysis.tables import without_formulas
-from harness.errors import EnvironmentFailure, HistoryError
+from harness.errors import HistoryError, disk_errors
 from harness.history.documents import LOST_KINDS
 from harness.history.parquet_reader import decoded, integers, texts
 from harness.history.run_folder import RunDir
@@ -146,13 +146,8 @@ def write_csv(lost: pd.DataFrame, path: Path) -> None:
     Raises EnvironmentFailure when the file cannot be written.
     """
     table = pa.table({name: _column(lost[name]) for name in lost.columns})
-    try:
-        with replacing(path) as partial:
-            pyarrow.csv.write_csv(table, partial)
-    except OSError as error:
-        raise EnvironmentFailure(
-            f"cannot write the table of lost writes: {error.strerror}", file=str(path)
-        ) from error
+    with disk_errors("cannot write the table of lost writes", path), replacing(path) as partial:
+        pyarrow.csv.write_csv(table, partial)
 
 
 def _column(values: pd.Series) -> pa.Array:

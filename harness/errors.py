@@ -20,6 +20,7 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import ClassVar, Self
 
 
@@ -124,6 +125,16 @@ class EnvironmentFailure(AcklossError):
 
     code = "environment"
     exit_code = 5
+
+
+@contextmanager
+def disk_errors(what: str, path: Path, *, hint: str | None = None) -> Iterator[None]:
+    """Raise EnvironmentFailure, with `what` failed and why, for an OSError within."""
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or error
+        raise EnvironmentFailure(f"{what}: {why}", file=str(path), hint=hint) from error
 
 
 class HarnessFailure(AcklossError):

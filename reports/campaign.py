@@ -39,7 +39,7 @@ from analysis.tables import Matrix, matrix, write_tables
 from analysis.wording import counted
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Progress
-from harness.errors import AcklossError, EnvironmentFailure
+from harness.errors import AcklossError, disk_errors
 from harness.history.run_folder import RunDir, write_atomically
 from harness.percent import points
 from harness.protocols import PrimaryFinding
@@ -559,9 +559,5 @@ def _write_figures(view: CampaignView) -> Mapping[str, Mapping[str, str]]:
 
 
 def _make(folder: Path) -> None:
-    try:
+    with disk_errors("cannot make the folder", folder):
         folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise EnvironmentFailure(
-            f"cannot make the folder: {error.strerror}", file=str(folder)
-        ) from error

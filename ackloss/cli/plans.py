@@ -53,7 +53,7 @@ def new(
     At a terminal it asks for what no option answers; elsewhere it takes the defaults.
     """
     from harness import registry
-    from harness.errors import EnvironmentFailure
+    from harness.errors import EnvironmentFailure, disk_errors
     from harness.plan import TargetPlan, parse_plan
     from harness.plan.steps import named_schedules
     from harness.protocols import Target
@@ -93,10 +93,8 @@ def new(
     plan = parse_plan(tomllib.loads(text), file=str(file))
     resolve(plan, file=str(file))
     text = text.replace(f'version = "{release}"', f'version = "{plan.target.version}"')
-    try:
+    with disk_errors("cannot be written", file):
         file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise EnvironmentFailure(f"cannot be written: {error.strerror}", file=str(file)) from error
     out.say(f"{file} is written: ackloss run {file} --dry-run")
     out.document({"schema": 1, "file": str(file)})
 

@@ -23,7 +23,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from harness.errors import EnvironmentFailure, HarnessFailure, HistoryError
+from harness.errors import EnvironmentFailure, HarnessFailure, HistoryError, disk_errors
 from harness.failures import what
 from harness.history.documents import result_of
 from harness.history.remote_run import RemoteRun
@@ -231,13 +231,9 @@ def fault_document(window: FaultWindow, *, ops_begun: int, ops_acknowledged: int
 
 def _store(path: Path, content: bytes | None) -> None:
     """Write what a check found, or remove what an earlier one found."""
-    try:
+    with disk_errors("cannot write what was found", path):
         if content is None:
             path.unlink(missing_ok=True)
         else:
             path.parent.mkdir(exist_ok=True)
             replace_file(path, content)
-    except OSError as error:
-        raise EnvironmentFailure(
-            f"cannot write what was found: {error.strerror or error}", file=str(path)
-        ) from error

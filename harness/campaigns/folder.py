@@ -19,7 +19,7 @@ import orjson
 from filelock import FileLock, Timeout
 
 from harness.campaigns.journal import COPY_AGAIN, Progress, read_progress
-from harness.errors import EnvironmentFailure, HistoryError
+from harness.errors import EnvironmentFailure, HistoryError, disk_errors
 from harness.history.documents import read_run
 from harness.history.run_folder import CELLS, Inside, RunDir, parts_of, write_atomically
 from harness.machine.files import scratch
@@ -53,19 +53,16 @@ class CampaignDir:
         """Make the folder of a new campaign, with everything that `resume` needs. Raises
         EnvironmentFailure if it exists or cannot be created."""
         folder = cls(path)
-        try:
-            path.mkdir(parents=True)
+        with disk_errors("cannot make the campaign's folder", path):
+            try:
+                path.mkdir(parents=True)
+            except FileExistsError as error:
+                raise EnvironmentFailure(
+                    "this folder exists already",
+                    file=str(path),
+                    hint="continue with `ackloss campaign resume`, or choose another --out",
+                ) from error
             folder.runs.mkdir()
-        except FileExistsError as error:
-            raise EnvironmentFailure(
-                "this folder exists already",
-                file=str(path),
-                hint="continue with `ackloss campaign resume`, or choose another --out",
-            ) from error
-        except OSError as error:
-            raise EnvironmentFailure(
-                f"cannot make the campaign's folder: {error.strerror}", file=str(path)
-            ) from error
         write_atomically(folder.base, orjson.dumps(campaign.base, option=orjson.OPT_INDENT_2))
         write_atomically(folder.file, campaign.text.encode())
         return folder

@@ -20,7 +20,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +28,7 @@ from typing import Annotated, Any, ClassVar, Final
 import orjson
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from harness.errors import EnvironmentFailure, HistoryError
+from harness.errors import HistoryError, disk_errors
 from harness.faults.journal import append, end_last_line, lines
 from harness.history.run_folder import parts_of
 from harness.wrong_values import expected, first_of, shown
@@ -259,24 +258,15 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with self._writing():
+        with disk_errors("cannot write the campaign's journal", self._path):
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             end_last_line(path, self._fd)
 
     def write(self, entry: Entry) -> None:
         """Append one entry. Raises EnvironmentFailure when the disk rejects it."""
         line = orjson.dumps({"type": entry.type, **entry.model_dump()}) + b"\n"
-        with self._writing():
+        with disk_errors("cannot write the campaign's journal", self._path):
             append(self._fd, line)
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise EnvironmentFailure(
-                f"cannot write the campaign's journal: {error.strerror}", file=str(self._path)
-            ) from error
 
     def close(self) -> None:
         os.close(self._fd)

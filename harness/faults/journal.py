@@ -39,7 +39,7 @@ from typing import Any, Final
 import orjson
 
 from harness import registry
-from harness.errors import EnvironmentFailure, HistoryError, nearest
+from harness.errors import HistoryError, disk_errors, nearest
 from harness.faults.records import RECORD_TYPES, from_document, to_document
 from harness.protocols import FaultWindow, UndoRecord
 
@@ -102,13 +102,8 @@ class Journal:
         fails."""
         time_ns = self._clock()
         line = orjson.dumps({"type": kind, **fields, "time_ns": time_ns}) + b"\n"
-        try:
-            with self._lock:
-                append(self._fd, line)
-        except OSError as error:
-            raise EnvironmentFailure(
-                f"cannot write the journal of faults: {error.strerror}", file=str(self._path)
-            ) from error
+        with disk_errors("cannot write the journal of faults", self._path), self._lock:
+            append(self._fd, line)
         return time_ns
 
     def intent(self, *, fault: str, lever: str, record: UndoRecord) -> int:

@@ -30,7 +30,7 @@ from typing import Any, Final
 
 import orjson
 
-from harness.errors import EnvironmentFailure, HistoryError, TooNewError
+from harness.errors import EnvironmentFailure, HistoryError, TooNewError, disk_errors
 from harness.machine.files import replace_file
 
 SCHEMA_VERSION = 1
@@ -59,12 +59,8 @@ def parts_of(run_id: str) -> tuple[str, str]:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file of a run folder (`replace_file`). Raises EnvironmentFailure."""
-    try:
+    with disk_errors("cannot write the run folder", path):
         replace_file(path, content)
-    except OSError as error:
-        raise EnvironmentFailure(
-            f"cannot write the run folder: {error.strerror}", file=str(path)
-        ) from error
 
 
 @dataclass(frozen=True)
@@ -122,20 +118,16 @@ class RunDir:
         """Make the folder of a new run. Raises EnvironmentFailure if it exists or cannot be
         created."""
         folder = parent / run_id
-        try:
-            folder.mkdir(parents=True)
+        hint = "choose a writable folder with --out"
+        with disk_errors("cannot make the run folder", folder, hint=hint):
+            try:
+                folder.mkdir(parents=True)
+            except FileExistsError as error:
+                raise EnvironmentFailure(
+                    "this run folder exists already", file=str(folder), hint="choose another --out"
+                ) from error
             for name in ("history", "reads", "observations", "findings", "nodes"):
                 (folder / name).mkdir()
-        except FileExistsError as error:
-            raise EnvironmentFailure(
-                "this run folder exists already", file=str(folder), hint="choose another --out"
-            ) from error
-        except OSError as error:
-            raise EnvironmentFailure(
-                f"cannot make the run folder: {error.strerror}",
-                file=str(folder),
-                hint="choose a writable folder with --out",
-            ) from error
         return cls(folder)
 
     @classmethod

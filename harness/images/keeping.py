@@ -12,7 +12,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from harness.errors import EnvironmentFailure
+from harness.errors import disk_errors
 from harness.machine.files import replace_file, scratch
 from harness.machine.state import cache_dir
 from harness.protocols import ImageRef
@@ -41,16 +41,11 @@ def step(say: Say, what: str) -> Iterator[None]:
 def alone(what: str) -> Iterator[None]:
     """Hold the lock of something made once per machine: other processes wait, then find it."""
     folder = cache_dir() / "locks"
-    try:
+    hint = "set ACKLOSS_CACHE to a writable folder"
+    with disk_errors("cannot write the cache folder", cache_dir(), hint=hint):
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / f"{what.replace('/', '_').replace(':', '_')}.lock")
         lock.acquire()
-    except OSError as error:
-        raise EnvironmentFailure(
-            f"cannot write the cache folder: {error.strerror}",
-            file=str(cache_dir()),
-            hint="set ACKLOSS_CACHE to a writable folder",
-        ) from error
     try:
         yield
     finally:

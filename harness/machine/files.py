@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from harness.errors import EnvironmentFailure
+from harness.errors import disk_errors
 
 # Tar archives in memory, as Docker takes and gives files.
 
@@ -76,15 +76,10 @@ def replace_file(path: Path, content: bytes) -> None:
 
 def replace_state(path: Path, content: bytes) -> None:
     """Replace a file of the state folder. Raises EnvironmentFailure; the file is then as it was."""
-    try:
+    hint = "set ACKLOSS_STATE to a writable folder"
+    with disk_errors("cannot write the state folder", path, hint=hint):
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, content)
-    except OSError as error:
-        raise EnvironmentFailure(
-            f"cannot write the state folder: {error.strerror}",
-            file=str(path),
-            hint="set ACKLOSS_STATE to a writable folder",
-        ) from error
 
 
 def run_program(
