@@ -213,11 +213,8 @@ def _qdiscs(node: Node, device: str | None = None) -> list[Qdisc]:
             handle=qdisc["handle"],
             device=qdisc.get("dev", ""),
             rate_bytes_per_s=qdisc.get("options", {}).get("rate", 0),
-            bytes=qdisc.get("bytes", 0),
-            packets=qdisc.get("packets", 0),
-            overlimits=qdisc.get("overlimits", 0),
-            drops=qdisc.get("drops", 0),
             backlog_bytes=qdisc.get("backlog", 0),
+            **{name: qdisc.get(name, 0) for name in ("bytes", "packets", "overlimits", "drops")},
         )
         for qdisc in found
         if isinstance(qdisc, dict)

@@ -275,18 +275,16 @@ class SshNode(Node):
         return {file.partition("/")[2] or file: content for file, content in unpacked(archive)}
 
     def start(self) -> None:
-        done = self.host.in_node([*_PROCESS, "start"], timeout_s=10)
-        if done.exit_code:
-            raise HarnessFailure(f"{self.name}: its process did not start: {done.output.strip()}")
+        self._start("its process", "start")
 
     def start_beside(self, argv: Sequence[str]) -> None:
         """Start a second process with the rights of the system's, which ends with the node."""
-        done = self.host.in_node([*_PROCESS, "second", *argv], timeout_s=10)
+        self._start("the process beside the system's", "second", *argv)
+
+    def _start(self, what: str, *words: str) -> None:
+        done = self.host.in_node([*_PROCESS, *words], timeout_s=10)
         if done.exit_code:
-            raise HarnessFailure(
-                f"{self.name}: the process beside the system's did not start: "
-                f"{done.output.strip()[:300]}"
-            )
+            raise HarnessFailure(f"{self.name}: {what} did not start: {done.output.strip()}")
 
     def pid(self) -> int | None:
         words = self._state()
