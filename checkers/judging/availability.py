@@ -551,8 +551,8 @@ class WatchedRows(Rows):
         watched = self._only_writes and self._noted is None and holding is None
         return self._watched(rows) if watched else rows
 
-    def _read_operations(self) -> Iterator[Operations]:
-        rows = super()._read_operations()
+    def operations(self) -> Iterator[Operations]:
+        rows = super().operations()
         return rows if self._only_writes or self._noted is not None else self._watched(rows)
 
     def _watched(self, rows: Iterator[Part]) -> Iterator[Part]:
