@@ -397,7 +397,7 @@ class External(Provider):
 
     def with_file(self, file: Path) -> External:
         content = read_cluster_file(file, ClusterFile)
-        return _External(system_of(content, file), access_of(content, file))
+        return self.stating(system=system_of(content, file), access=access_of(content, file))
 
     def why_no_lever(self, lever: str) -> str:
         return "ackloss causes no faults on a cluster that it did not start"
@@ -518,14 +518,6 @@ class External(Provider):
                 hint="name its file with --cluster FILE",
             )
         return self.access
-
-
-@dataclass(frozen=True)
-class _External(External):
-    """The kind `external` with its file: not a separate plug-in."""
-
-    system: str
-    access: Access
 
 
 def system_of(content: Reached, file: Path) -> str:

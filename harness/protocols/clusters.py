@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from harness.errors import HarnessFailure
 from harness.plan import Plan
@@ -176,6 +177,12 @@ class Provider(ABC):
     inventory: Path | None = None
     access: Access | None = None
     system: str | None = None
+
+    def stating(self, **facts: Any) -> Self:
+        """This kind of cluster with what a file states."""
+        made = copy(self)
+        vars(made).update(facts)
+        return made
 
     @property
     def levers(self) -> Sequence[str]:

@@ -23,7 +23,7 @@ from harness.clusters.compose.file import KIND, Named, read_named
 from harness.clusters.external import External, access_of, system_of
 from harness.errors import AcklossError, EnvironmentFailure
 from harness.machine import state
-from harness.protocols import Access, Finding, GuestTarget, Order, RunCluster, Status
+from harness.protocols import Finding, GuestTarget, Order, RunCluster, Status
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class Compose(External):
 
     def with_file(self, file: Path) -> Compose:
         named = read_named(file)
-        return _Compose(system_of(named.content, file), access_of(named.content, file), named)
+        system, access = system_of(named.content, file), access_of(named.content, file)
+        return self.stating(system=system, access=access, content=named)
 
     @property
     def levers(self) -> Sequence[str]:
@@ -137,15 +138,6 @@ class Compose(External):
             ),
             dry_run=dry_run,
         )
-
-
-@dataclass(frozen=True)
-class _Compose(Compose):
-    """The kind `compose` with its file: not a separate plug-in."""
-
-    system: str
-    access: Access
-    content: Named
 
 
 def _examined(named: Named) -> tuple[Finding, bool]:

@@ -54,7 +54,7 @@ class Ssh(Provider):
         content = read_inventory(file)
         for name in content.systems:
             registry.check_name("targets", name, key=f"systems.{name}", file=str(file))
-        return _OnHosts(file, content)
+        return self.stating(inventory=file, content=content)
 
     def gateways(self, order: Order) -> frozenset[str]:
         """The nodes on hosts that are jump hosts of others."""
@@ -179,11 +179,3 @@ class Ssh(Provider):
             assigned[name] = chosen = min(takes, key=lambda h: (not h.roles, hosts.index(h)))
             hosts.remove(chosen)
         return assigned
-
-
-@dataclass(frozen=True)
-class _OnHosts(Ssh):
-    """The kind `ssh` with an inventory: not a separate plug-in."""
-
-    inventory: Path
-    content: Inventory
