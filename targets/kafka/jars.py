@@ -17,7 +17,7 @@ from harness.images import java
 from harness.images.java import jar, java_here
 from harness.images.keeping import Say
 from harness.images.recipe import FILES
-from harness.machine.files import run_program, scratch
+from harness.machine.files import scratch
 from harness.plan import number_of
 from harness.protocols import Distribution, ImageRef
 from targets.kafka.configuration import AGENT
@@ -93,7 +93,15 @@ def run_here(
         config = properties.replace(f"{FILES}/", f"{folder}/")
         (Path(folder) / "server.properties").write_text(config, encoding="utf-8")
         try:
-            done = run_program(here, timeout_s=limit_s, cwd=folder)
+            done = subprocess.run(
+                here,
+                capture_output=True,
+                text=True,
+                timeout=limit_s,
+                check=False,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             return 1, str(error), {}
         files = {name: Path(folder) / "data" / name for name in read}
