@@ -292,16 +292,15 @@ class RunView:
         settings, features = self.metadata.settings, self.metadata.features
         requested = {**requested_settings(self.plan), **settings.asked, "features": features.asked}
         effective = {**settings.effective, "features": features.effective}
-        rows = [
-            replace(
-                row,
-                origin=settings.origins.get(row.group, {}).get(
-                    row.key, DEFAULT if row.requested is None else "the plan"
-                ),
-                own=settings.shortened.get(row.group, {}).get(row.key),
-            )
-            for row in _settings(requested, effective, _decisive(self.plan))
-        ]
+        decisive, rows = _decisive(self.plan), list[Setting]()
+        for group in sorted({**requested, **effective}, key=lambda name: name == DIFFERS):
+            wanted = formatting.flat(requested.get(group) or {})
+            known = formatting.flat(effective.get(group) or {})
+            origins, own = settings.origins.get(group, {}), settings.shortened.get(group, {})
+            for key in sorted({*wanted, *known}):
+                origin = origins.get(key, "the plan" if key in wanted else DEFAULT)
+                values, decides = (wanted.get(key), known.get(key)), (group, key) in decisive
+                rows.append(Setting(group, key, *values, decides, origin, own.get(key)))
         return sorted(rows, key=lambda row: (not row.shown, row.requested is None))
 
     @property
@@ -504,19 +503,6 @@ def _decisive(plan: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     """The settings that decide most losses, for a run of this plan."""
     target = target_of(plan)
     return () if target is None else target.decisive()
-
-
-def _settings(
-    requested: Mapping[str, Any],
-    effective: Mapping[str, Any],
-    decisive: Sequence[tuple[str, str]],
-) -> Iterator[Setting]:
-    for group in sorted({**requested, **effective}, key=lambda name: name == DIFFERS):
-        wanted = formatting.flat(requested.get(group) or {})
-        known = formatting.flat(effective.get(group) or {})
-        for key in sorted({*wanted, *known}):
-            decides = (group, key) in decisive
-            yield Setting(group, key, wanted.get(key), known.get(key), decides)
 
 
 # Who could reach whom while a fault was in force: the nodes of the run in a circle, the links that
