@@ -391,14 +391,12 @@ name = "append"
 
     def read_log(self, node: Node, partition: int, plan: NatsPlan, *, timeout_s: float) -> Log:
         """Through a consumer on this server."""
-        del partition  # there is one
         deadline = time.monotonic() + timeout_s
         with closing(Connection(node.address, timeout_s=10, own=True)) as connection:
             return read_replica(connection, node.name, deadline)
 
     def metrics(self, node: Node, plan: NatsPlan, *, timeout_s: float) -> Mapping[str, float]:
         """What /varz and /jsz say, by the names of the exporter for Prometheus."""
-        del plan
         varz = _monitor(node.address, "varz", timeout_s=timeout_s)
         jsz = _monitor(node.address, _JSZ, timeout_s=timeout_s)
         if varz is None or jsz is None:

@@ -362,7 +362,6 @@ name = "set"
 
     def beside(self, server: Server, plan: PostgresqlPlan) -> list[list[str]]:
         """A member of etcd."""
-        del plan
         members = [f"{name}=http://{ip}:{ETCD_PEER_PORT}" for name, ip in server.addresses.items()]
         client = f"http://{server.address}:{ETCD_PORT}"
         peer = f"http://{server.address}:{ETCD_PEER_PORT}"
@@ -382,7 +381,6 @@ name = "set"
 
     def argv(self, server: Server, plan: PostgresqlPlan) -> list[str]:
         """Patroni, as another user: PostgreSQL refuses to run as root."""
-        del server, plan
         start = (
             f"[ -d {_DATA} ] || install -d -o postgres -g postgres -m 700 {_DATA}; "
             f"chmod 755 {NODE_DATA}/{STORED}; "  # which etcd may have made, for root alone
@@ -462,7 +460,6 @@ name = "set"
 
     def reported(self, node: Node, plan: PostgresqlPlan) -> dict[str, str]:
         """What PostgreSQL uses, and what Patroni has in etcd."""
-        del plan
         query = "SELECT name || '=' || setting FROM pg_settings"
         listed = node.run([f"{_BIN}/psql", "-h", node.address, "-U", "postgres", "-Atc", query])
         found = dict(line.split("=", 1) for line in listed.output.splitlines() if "=" in line)

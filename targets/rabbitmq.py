@@ -183,7 +183,6 @@ class RabbitClient(KeyValueClient):
         self._publish(str(value))
 
     def append(self, partition: int, value: int) -> None:
-        del partition  # there is one
         self._publish(str(value))
 
     def dequeue(self) -> int | None:
@@ -382,7 +381,6 @@ name = "queue"
     def argv(self, server: Server, plan: RabbitPlan) -> list[str]:
         """The script of the package, without the wrapper that changes the user. Addresses serve as
         names. What is no file of the server's own is below the folder that loses power with it."""
-        del plan
         stored = f"{NODE_DATA}/{STORED}"
         environment = {
             "HOME": NODE_DATA,
@@ -530,7 +528,6 @@ name = "queue"
 
     def read_log(self, node: Node, partition: int, plan: RabbitPlan, *, timeout_s: float) -> Log:
         """Its replica of the stream."""
-        del partition
         with closing(RabbitClient(node.address, plan)) as client:
             return client.read_stream(timeout_s=min(timeout_s, _DRAIN_S))
 

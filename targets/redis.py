@@ -333,12 +333,10 @@ wait_replicas = 1                # 0: no WAIT, the default
 
     def argv(self, server: Server, plan: RedisPlan) -> list[str]:
         """The server's own configuration file."""
-        del server, plan
         return [self.source.command, f"{NODE_DATA}/{CONFIGURATION}"]
 
     def beside(self, server: Server, plan: RedisPlan) -> list[list[str]]:
         """A Sentinel is the same program."""
-        del server, plan
         return [[self.source.command, f"{NODE_DATA}/{SENTINEL}", "--sentinel"]]
 
     def files(self, server: Server, plan: RedisPlan) -> dict[str, bytes]:
@@ -373,7 +371,6 @@ wait_replicas = 1                # 0: no WAIT, the default
 
     def reported(self, node: Node, plan: RedisPlan) -> dict[str, str]:
         """By CONFIG GET, and as the node's Sentinel has them."""
-        del plan
         names = [name for name in (*self.setting_keys, *self.settings) if name not in _OF_SENTINEL]
         (found,) = asked(node.address, PORT, ("CONFIG", "GET", *names), timeout_s=5) or [[]]
         watched = _watched(node.address, timeout_s=5)
@@ -424,7 +421,6 @@ wait_replicas = 1                # 0: no WAIT, the default
 
     def metrics(self, node: Node, plan: RedisPlan, *, timeout_s: float) -> Mapping[str, float]:
         """What INFO has, by the names that redis_exporter gives them."""
-        del plan
         (text,) = asked(node.address, PORT, ("INFO",), timeout_s=timeout_s)
         info = fields_of(text)
         found = {f"redis_{name}": float(info[key]) for key, name in _METRICS.items() if key in info}

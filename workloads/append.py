@@ -31,7 +31,6 @@ class Append(Workload):
 
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         """See `increasing`."""
-        del seed  # nothing is drawn
         return increasing(process, processes, partitions)
 
 

@@ -34,7 +34,6 @@ class Locks(Workload):
 
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         """Process p of P stores p, p + P, p + 2 P ... in the locks that it takes."""
-        del partitions  # a lock belongs to one of them, as the target decides
         draw = random.Random(f"{seed}/locks/{process}")
         value = process
         while True:
@@ -61,7 +60,6 @@ class Sequence(Workload):
 
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         """Process p of P stores p, p + P, p + 2 P ... under the numbers that it gets."""
-        del partitions, seed  # there is one sequence, and nothing is drawn
         value = process
         while True:
             yield invoke("next", value)
@@ -91,7 +89,6 @@ class Watches(Workload):
 
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         """Process p of P writes p, p + P, p + 2 P ..."""
-        del partitions  # a key belongs to one of them, as the target decides
         draw = random.Random(f"{seed}/watches/{process}")
         value = process
         while True:

@@ -32,7 +32,6 @@ class _Transactions(Workload):
         """Process p of P writes p, p + P, p + 2 P ...; a transaction that only reads takes one of
         these numbers too, as its own `value`. Which keys are in use follows from the highest number
         that a process has written or read: so a process that was held up catches up."""
-        del partitions
         draw = random.Random(f"{seed}/{self.plugin}/{process}")
         value = newest = process
         while True:
@@ -51,7 +50,6 @@ class _Transactions(Workload):
 
     def final(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         """Reads of this process's share of the keys, until there are no more."""
-        del partitions, seed
         step = processes * self.max_txn_length
         keys = range(process, process + step, processes)
         while True:

@@ -62,7 +62,6 @@ class Metadata(Workload):
         """Process p of P writes p, p + P, p + 2 P ..., each value once. Each topic is changed by
         one process alone, so that what is unknown of one change leaves no doubt about the next;
         settings of nodes by all."""
-        del partitions  # metadata has none
         draw = random.Random(f"{seed}/metadata/{process}")
         changes = self._changes(process, processes, draw)
         while True:
@@ -91,6 +90,5 @@ class Metadata(Workload):
 
     def final(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         """One read of everything: each process begins with another node."""
-        del process, processes, partitions, seed  # all do the same
         for key in self.keys:
             yield invoke("read", key=key)

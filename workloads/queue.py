@@ -32,7 +32,6 @@ class Queue(Workload):
 
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         """Process p of P enqueues p, p + P, p + 2 P ..."""
-        del partitions  # there is one queue
         draw = random.Random(f"{seed}/queue/{process}")
         value = process
         while True:
@@ -44,7 +43,6 @@ class Queue(Workload):
 
     def final(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         """A drain; again where it is not ok, a few times."""
-        del process, processes, partitions, seed  # all do the same
         for _ in range(_TRIES):
             if (yield invoke("drain"))[0] == OK:
                 return

@@ -127,7 +127,6 @@ class Transactions(TransactionSettings, Workload):
     def final(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         """A read of this process's share of the logs, each to its end, and the same by a second
         reader, which gets everything in them; again where it is not ok, a few times."""
-        del seed  # nothing is drawn
         logs = partitions * self.topics_count
         keys = range(process % logs, logs, processes)
         for f, kind in (("poll", micro_ops.END), ("read-log", micro_ops.WHOLE)):

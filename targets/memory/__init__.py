@@ -249,7 +249,6 @@ class Memory(
 
     def of_cell(self, plan: MemoryPlan, name: str, number: int) -> MemoryPlan:
         """The plan on its own partitions. Raises PlanError for several topics."""
-        del name
         if _logs(plan) != plan.partitions:
             raise PlanError(
                 "cells of the reference system have one topic each",
@@ -261,7 +260,6 @@ class Memory(
 
     def bring_up(self, cluster: Cluster, plan: MemoryPlan, *, timeout_s: float) -> None:
         """Wait until every replica has all that is committed."""
-        del plan
         if not self._replicated(cluster, timeout_s):
             raise TimeoutError(f"it was not fully replicated within {timeout_s:g} s")
 
@@ -286,7 +284,6 @@ class Memory(
 
     def promises(self, plan: Mapping[str, Any], effective: Mapping[str, Any]) -> Promises:
         """Whatever its defects: what is acknowledged stays, once, on every replica."""
-        del effective
         target = plan["target"]
         return Promises(
             model=registry.model_of(plan["workload"]["name"]),
@@ -346,7 +343,6 @@ class Memory(
 
     def observe(self, node: Node, plan: MemoryPlan, *, timeout_s: float) -> NodeView | None:
         """A node's own view; the controller keeps what was decided."""
-        del timeout_s
         assert isinstance(node, MemoryNode)
         if (seen := seen_by(node)) is None:
             return None

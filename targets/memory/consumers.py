@@ -397,7 +397,6 @@ class MemoryConsumers(Consumers):
 
     def committed(self, timeout_s: float) -> list[Delivery]:
         """See `Consumers`: only the node that leads the group's partition reports anything."""
-        del timeout_s  # it takes no time
         rows, now_ns = [], self._simulation.now_ns
         group, partitions = self._shared.place.group, range(self._shared.place.partitions)
         for name in self._system.settings.names:

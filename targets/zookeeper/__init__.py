@@ -207,7 +207,6 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
 
     def argv(self, server: Server, plan: ZooKeeperPlan) -> list[str]:
         """The same for all: what differs is in files."""
-        del server
         return configuration.argv(plan)
 
     def files(self, server: Server, plan: ZooKeeperPlan) -> Mapping[str, bytes]:
@@ -272,7 +271,6 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
     def reported(self, node: Node, plan: ZooKeeperPlan) -> Mapping[str, str]:
         """What a server has read from zoo.cfg (`conf`; without how much it stores), and the command
         line of its JVM. Raises TimeoutError if it does not report it."""
-        del plan
         flags = configuration.flags_of(node.admin(["cat", f"/proc/{node.pid()}/cmdline"]).output)
         try:
             answer = asking.ask_word(node.address, "conf", timeout_s=_SETTINGS_S)
@@ -341,13 +339,11 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
 
     def of_cell(self, plan: ZooKeeperPlan, name: str, number: int) -> ZooKeeperPlan:
         """The plan below its own znode."""
-        del number
         own = {"parent": f"{plan.workload.parent}/{name}"}
         return plan.model_copy(update={"workload": plan.workload.model_copy(update=own)})
 
     def metrics(self, node: Node, plan: ZooKeeperPlan, *, timeout_s: float) -> Mapping[str, float]:
         """What a server monitors of itself (`mntr`)."""
-        del plan
         return asking.metrics_of(asking.ask_word(node.address, "mntr", timeout_s=timeout_s))
 
     def logs(self, node: Node) -> dict[str, bytes]:

@@ -209,7 +209,6 @@ class Jars(Source):
 
     def recipe(self, name: str, version: str | None) -> Recipe:
         """The image of one version."""
-        del name
         return release_of(known := self.version(version)).recipe(known)
 
 
