@@ -296,7 +296,6 @@ name = "set"
         return ["/bin/sh", "-c", start]
 
     def files(self, server: Server, plan: GaleraPlan) -> dict[str, bytes]:
-        """Its configuration, and how it is started."""
         settings = {
             "datadir": _DATA,
             "socket": f"{_DATA}/mysqld.sock",
@@ -319,7 +318,6 @@ name = "set"
         return {Path(_FILE).name: "\n".join(lines).encode(), _SCRIPT: RECOVERY.encode()}
 
     def create(self, cluster: Cluster, plan: GaleraPlan) -> None:
-        """The tables of each cell."""
         node = next(iter(cluster.nodes.values()))
         with closing(_opened(node.address, timeout_s=20, own=True)) as connection:
             for name in (each.plan.target.object for each in cell_plans(plan, self)):  # type: ignore[attr-defined]
@@ -361,7 +359,6 @@ name = "set"
         }
 
     def reported(self, node: Node, plan: GaleraPlan) -> dict[str, str]:
-        """What it uses."""
         return _shown(node.address, "VARIABLES", self.settings, timeout_s=5)
 
 

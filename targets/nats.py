@@ -172,7 +172,6 @@ class Connection:
         return self.request(f"$JS.API.{name}", json.dumps(document).encode())
 
     def close(self) -> None:
-        """Disconnect."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -311,7 +310,6 @@ name = "append"
         return [command, "--config", f"{NODE_DATA}/nats.conf"]
 
     def files(self, server: Server, plan: NatsPlan) -> Mapping[str, bytes]:
-        """Its configuration."""
         routes = [f'"nats-route://{each}:{ROUTE_PORT}"' for each in server.addresses.values()]
         # Quoted, since 2m without quotes is two million.
         sync = "".join(f', {name}: "{value}"' for name, value in self.wanted(plan).items())
@@ -417,7 +415,6 @@ name = "append"
         return found
 
     def size(self, plan: Mapping[str, Any]) -> list[str]:
-        """The servers, and the stream's replicas."""
         replicas = (plan.get("stream") or {}).get("replicas")
         return [*super().size(plan), *([f"R{replicas}"] if replicas else [])]
 

@@ -30,7 +30,6 @@ class Append(Workload):
     model: ClassVar[str] = LOG.name
 
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
-        """See `increasing`."""
         return increasing(process, processes, partitions)
 
 

@@ -53,7 +53,6 @@ class Metadata(Workload):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """All registers."""
         topics = (f"topic-{number}" for number in range(self.topics_count))
         growing = (f"partitions-{number}" for number in range(self.growing_count))
         return *topics, *growing, "node-1", "nodes"

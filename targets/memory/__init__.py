@@ -209,11 +209,9 @@ class Memory(
             raise PlanError(str(error), key="target") from error
 
     def vocabulary(self) -> Vocabulary:
-        """See `targets.memory`."""
         return VOCABULARY
 
     def size(self, plan: Mapping[str, Any]) -> list[str]:
-        """Its replicas, and the defects that are switched on."""
         target = plan.get("target") or {}
         facts = [f"{target['replicas']} replicas"] if target.get("replicas") else []
         defects = ", ".join(target.get("defects") or ())
@@ -277,7 +275,6 @@ class Memory(
         return {"settings": {"system": known}, "features": {}}
 
     def requested(self, plan: MemoryPlan) -> dict[str, Any]:
-        """All settings of the plan."""
         settings = asdict(plan.target.system_settings())
         system = {**settings, "defects": sorted(settings["defects"])}
         return {"settings": {"system": system}, "features": {}}
@@ -322,7 +319,6 @@ class Memory(
         return {"node.log": "".join(f"{line}\n" for line in node.printed).encode()}
 
     def explain(self, folder: Path, lost: pa.Table) -> Sequence[Explanation]:
-        """See `targets.memory.explain`."""
         return explain.explain(folder, lost)
 
     def writer(self, plan: MemoryPlan) -> str:

@@ -267,17 +267,14 @@ class ModelClient(Client):
         return value
 
     def submit(self, process: int, op: Invoke) -> bool:
-        """See `harness.protocols.Client`."""
         command = self.command(op)
         command = command._replace(partition=self._first + command.partition)
         return self._polled.submit(self._first * APART + process, command)
 
     def poll(self, timeout_s: float, done: Done) -> None:
-        """See `harness.protocols.Client`."""
         self._polled.poll(timeout_s, self._reporting(done))
 
     def close(self, timeout_s: float, done: Done) -> None:
-        """See `harness.protocols.Client`."""
         self._polled.close(timeout_s, self._reporting(done))
 
     def _reporting(self, done: Done) -> Callable[[int, Outcome], None]:
@@ -293,7 +290,6 @@ class LogClient(ModelClient):
     """Appends, each to its own partition."""
 
     def command(self, op: Invoke) -> Command:
-        """An append."""
         _, value, partition, key, _ = op
         return Command("append", key, value, None, partition)
 
@@ -302,7 +298,6 @@ class RegisterClient(ModelClient):
     """Reads, writes and compare-and-sets of registers; a key belongs to one partition."""
 
     def command(self, op: Invoke) -> Command:
-        """A read, a write or a compare-and-set."""
         f, value, _, key, expected = op
         partition = crc32((key or "").encode()) % self.partitions
         return Command(f, key, _or_none(value), _or_none(expected), partition)
@@ -312,7 +307,6 @@ class SetClient(ModelClient):
     """One set, in the first partition: its elements are what was appended there."""
 
     def command(self, op: Invoke) -> Command:
-        """An append, or a read of everything."""
         f, value, *_ = op
         return Command("append", None, value) if f == "add" else Command("read-all")
 
@@ -327,7 +321,6 @@ class QueueClient(ModelClient):
     """One queue, in the first partition: what changes it are entries of that log."""
 
     def command(self, op: Invoke) -> Command:
-        """An enqueue, a dequeue or a drain."""
         f, value, *_ = op
         return Command(f, None, value)
 
@@ -350,7 +343,6 @@ class TransactClient(ModelClient):
         return Command("append", ",".join(map(str, steps)), value)
 
     def submit(self, process: int, op: Invoke) -> bool:
-        """See `harness.protocols.Client`."""
         assert isinstance(op[4], tuple)
         self._open[self._first * APART + process] = op[4], None
         return super().submit(process, op)

@@ -86,14 +86,12 @@ class Life:
         self._running: dict[int, Script] = {}
 
     def begin(self) -> None:
-        """Start to read."""
         self._row(KINDS.start)
         self._spawn(self._consume())
         if self.shared.settings.protocol != "manual":
             self._spawn(self._heartbeats())
 
     def crash(self) -> None:
-        """End at once."""
         self._end(INFO, "it crashed")
         self.host.die()
 
@@ -317,12 +315,10 @@ class MemoryConsumers(Consumers):
         self._lives: dict[int, list[Life]] = {}
 
     def start(self) -> None:
-        """See `Consumers`."""
         for number in range(1, self._shared.settings.members_count + 1):
             self._begin(number)
 
     def assigned(self) -> str | None:
-        """See `Consumers`."""
         members = self._shared.settings.members_count
         return why_unassigned(self._owners(), self._shared.place.partitions, members)
 
@@ -335,7 +331,6 @@ class MemoryConsumers(Consumers):
             }
 
     def drained(self) -> str | None:
-        """See `Consumers`."""
         if (why := why_unread(self._owners(), self._shared.place.partitions)) is not None:
             return why
         with self._simulation.held():
@@ -347,7 +342,6 @@ class MemoryConsumers(Consumers):
         return None
 
     def act(self, number: int, action: Action) -> None:
-        """See `Consumers`."""
         if action == "join":
             self._begin(number)
             return
@@ -362,7 +356,6 @@ class MemoryConsumers(Consumers):
                 life.leaving = True
 
     def undo(self, number: int, action: Action) -> None:
-        """See `Consumers`."""
         with self._simulation.held():
             life = self._life(number)
             if action == "join" and life is not None:
@@ -373,7 +366,6 @@ class MemoryConsumers(Consumers):
             self._begin(number)
 
     def state(self, number: int) -> ConsumerState:
-        """See `Consumers`."""
         lives, life = self._lives.get(number, []), self._life(number)
         ended = [each for each in lives if each.over]
         last = f"life {ended[-1].life} has ended" if ended else "none has ended"
@@ -382,7 +374,6 @@ class MemoryConsumers(Consumers):
         return ConsumerState(life=life.life, paused=life.host.paused, ended=last)
 
     def close(self, timeout_s: float) -> None:
-        """See `Consumers`."""
         clock, never = self._system.cluster.clock, threading.Event()
         deadline_ns = clock.now_ns() + round(timeout_s * 1e9)
         with self._simulation.held():

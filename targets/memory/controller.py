@@ -77,11 +77,9 @@ class Controller:
         }
 
     def start(self) -> None:
-        """Begin to watch sessions."""
         self.node.host.after(_TICK_NS, self._tick)
 
     def receive(self, source: str, message: Any) -> None:
-        """A message from a replica."""
         if (handle := self._on.get(message[0])) is not None:
             handle(source, message)
 

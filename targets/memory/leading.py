@@ -202,7 +202,6 @@ class Leading:
             self.write(MARKER, name, int(commits))
 
     def on_request(self, source: str, request: Request) -> None:
-        """A client's request."""
         _, _, process, seq, _, f, key, value, expected = request
         if f in READS:
             self._read(source, request)

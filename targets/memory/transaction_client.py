@@ -295,7 +295,6 @@ class TransactionClient(Client):
         self._positions: dict[tuple[int, int], int] = {}
 
     def submit(self, process: int, op: Invoke) -> bool:
-        """See `harness.protocols.Client`."""
         f, value, _, _, expected = op
         requested = tuple(micro_ops(expected)) if isinstance(expected, tuple) else ()
         who = process % self._processes
@@ -314,11 +313,9 @@ class TransactionClient(Client):
         return self._polled.submit(self._place.first * APART + process, script)
 
     def poll(self, timeout_s: float, done: Done) -> None:
-        """See `harness.protocols.Client`."""
         self._polled.poll(timeout_s, lambda *ended: self._report(done, *ended))
 
     def close(self, timeout_s: float, done: Done) -> None:
-        """See `harness.protocols.Client`."""
         self._polled.close(timeout_s, lambda *ended: self._report(done, *ended))
 
     def _report(self, done: Done, process: int, ended: Outcome) -> None:

@@ -174,11 +174,9 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
         return found
 
     def log_lines(self) -> LogLines:
-        """Lines about elections, syncing and sessions."""
         return LOG_LINES
 
     def size(self, plan: Mapping[str, Any]) -> list[str]:
-        """The servers and observers."""
         ensemble = plan.get("ensemble") or {}
         servers, observers = ensemble.get("servers"), ensemble.get("observers")
         facts = [f"{servers} servers" if servers != 1 else "1 server"] if servers else []
@@ -187,7 +185,6 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
         return facts
 
     def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-        """The settings of every server."""
         ensemble = plan.get("ensemble") or {}
         decisive_first = sorted(OWN_KEYS, key=lambda key: key != "forceSync")
         named = {key: ensemble[key] for key in decisive_first if key in ensemble}
@@ -198,7 +195,6 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
         return (("server", "forceSync"),)
 
     def names(self, plan: ZooKeeperPlan) -> list[str]:
-        """z1 ... and o1 ... ."""
         return configuration.names(plan)
 
     def role(self, name: str) -> str:
@@ -296,7 +292,6 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
         return int(plan["ensemble"]["servers"])
 
     def client(self, cluster: Cluster, plan: ZooKeeperPlan) -> Client:
-        """See `targets.zookeeper.clients`."""
         from targets.zookeeper.clients import client_of  # imports kazoo
 
         model = registry.model_of(plan.workload.name)
@@ -334,7 +329,6 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
         return _PACKAGE, _PACKAGE
 
     def observe(self, node: Node, plan: ZooKeeperPlan, *, timeout_s: float) -> NodeView | None:
-        """See `targets.zookeeper.asking`."""
         return asking.observe(node, plan, timeout_s=timeout_s)
 
     def of_cell(self, plan: ZooKeeperPlan, name: str, number: int) -> ZooKeeperPlan:
@@ -351,7 +345,6 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
         return {**transaction_log.copied(node), **node.get(configuration.LOGS)}
 
     def held(self, rundir: RunDir) -> Iterable[Holding]:
-        """By their logs of transactions."""
         return transaction_log.held(rundir)
 
 

@@ -81,11 +81,9 @@ class InOrder(SequentialThreadingHandler):  # type: ignore[misc]
         self.order = itertools.count(1)
 
     def async_result(self) -> Answer:
-        """See kazoo."""
         return Answer(self)
 
     def dispatch_callback(self, callback: Callback) -> None:
-        """See kazoo."""
         if callback.type == "watch":
             callback.func(*callback.args)
         else:
