@@ -2,23 +2,27 @@
 of a run: `nodes/<node>/metadata.bin`.
 
 A record is committed that more than half of the controllers have; one that was isolated may end
-with others. Records are in Kafka's own format: a frame, the type, the version, then its fields.
+with others. Records are decoded by kafka-python, from Kafka's schemas (`targets.kafka.messages`).
 """
 
 from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from targets.kafka.record_sets import BATCH, LOG_OVERHEAD, Batches, Incompressible, NotARecord
+from targets.kafka import wire
+from targets.kafka.record_sets import BATCH, LOG_OVERHEAD, Batches
 
 KEPT_AS: Final = "metadata.bin"
 BYTES_AT_MOST: Final = 4 * 1024 * 1024
 
-_TOPIC, _PARTITION, _CHANGE = 2, 3, 5
+_KINDS: Final[Mapping[int, str]] = {
+    2: "TopicRecord",
+    3: "PartitionRecord",
+    5: "PartitionChangeRecord",
+}
 _UNCHANGED, _NOBODY = -2, -1
 _RECOVERING: Final = 1
 
@@ -44,7 +48,7 @@ def assigned(logs: Mapping[str, bytes], topic: str) -> tuple[str, list[Assigned]
     node, raw = _committed(logs)
     try:
         return node, list(_states(raw, topic))
-    except (NotARecord, Incompressible, struct.error, IndexError, UnicodeDecodeError):
+    except (ValueError, struct.error, LookupError):  # of our own decoding, or of kafka-python's
         return node, []
 
 
@@ -80,105 +84,56 @@ def _states(raw: bytes, topic: str) -> Iterator[Assigned]:
     batches, at = Batches(raw), 0
     while at < len(raw):
         at = batches.take(at)
-    topic_id, now = b"", dict[int, Assigned]()
+    topic_id, now = "", dict[int, Assigned]()
     for records in batches.records():
         buffer = records.buffer.tobytes()
         columns = (records.offset, records.timestamp_ms, records.value.at, records.value.size)
         for offset, at_ms, start, size in zip(*(c.tolist() for c in columns), strict=True):
-            fields = _Fields(buffer, start, start + max(size, 0))
-            _, kind, version = fields.unsigned(), fields.unsigned(), fields.unsigned()
-            if kind == _TOPIC and fields.text() == topic:
-                topic_id, now = fields.take(16), {}
-            elif kind in (_PARTITION, _CHANGE):
-                partition, of = fields.number(), fields.take(16)
-                before = now.get(partition)
-                if of != topic_id or (kind == _CHANGE and before is None):
-                    continue
-                place = Assigned(at_ms, offset, partition, None, 0, ())
-                if before is None:
-                    now[partition] = _first(fields, version, place)
-                else:
-                    now[partition] = _changed(fields, before, place)
-                yield now[partition]
+            record = _record(buffer[start : start + max(size, 0)])
+            if isinstance(record, wire.TopicRecord) and record.name == topic:
+                topic_id, now = record.topic_id, {}
+            elif isinstance(record, wire.PartitionRecord) and record.topic_id == topic_id:
+                now[record.partition_id] = state = Assigned(
+                    at_ms=at_ms,
+                    offset=offset,
+                    partition=record.partition_id,
+                    leader=None if record.leader == _NOBODY else record.leader,
+                    epoch=record.leader_epoch,
+                    in_sync=tuple(record.isr),
+                    eligible=tuple(record.eligible_leader_replicas or ()),
+                    last_known=tuple(record.last_known_elr or ()),
+                )
+                yield state
+            elif isinstance(record, wire.PartitionChangeRecord) and record.topic_id == topic_id:
+                state = _changed(record, now[record.partition_id])
+                now[record.partition_id] = state = state._replace(at_ms=at_ms, offset=offset)
+                yield state
 
 
-def _first(fields: _Fields, version: int, place: Assigned) -> Assigned:
-    """A partition as it is made."""
-    _, in_sync, _, _ = (fields.numbers() for _ in range(4))
-    leader, epoch, _ = (fields.number() for _ in range(3))
-    if version >= 1:
-        fields.skip(16)
-    tags = fields.tags()
-    return place._replace(
-        leader=None if leader == _NOBODY else leader,
-        epoch=epoch,
-        in_sync=in_sync,
-        eligible=tags[1].numbers() if 1 in tags else (),
-        last_known=tags[2].numbers() if 2 in tags else (),
-    )
+def _record(value: bytes) -> Any:
+    """One of the kinds that are read; `None`: another. Before its fields are a frame, its kind and
+    its version, of a byte each."""
+    _, kind, version = value[0], value[1], value[2]
+    if (name := _KINDS.get(kind)) is None:
+        return None
+    made = getattr(wire, name)
+    return made.decode(value[3:], version=min(version, made.max_version), header=False)
 
 
-def _changed(fields: _Fields, before: Assigned, place: Assigned) -> Assigned:
+def _changed(record: Any, before: Assigned) -> Assigned:
     """A partition after a change; a leader that is stated begins an epoch."""
-    tags = fields.tags()
-    leader = tags[1].number() if 1 in tags else _UNCHANGED
-    begins = leader not in (_UNCHANGED, _NOBODY)
+    leader, stated = record.leader, record.leader != _UNCHANGED
     known = leader in (*before.in_sync, *before.eligible)
-    recovers = 5 in tags and tags[5].number(1) == _RECOVERING
+    recovers = record.leader_recovery_state == _RECOVERING
+
+    def of(numbers: Sequence[int] | None, so_far: tuple[int, ...]) -> tuple[int, ...]:
+        return so_far if numbers is None else tuple(numbers)
+
     return before._replace(
-        at_ms=place.at_ms,
-        offset=place.offset,
-        leader=before.leader if leader == _UNCHANGED else None if leader == _NOBODY else leader,
-        epoch=before.epoch + (leader != _UNCHANGED),
-        in_sync=tags[0].numbers() if 0 in tags else before.in_sync,
-        eligible=tags[6].numbers() if 6 in tags else before.eligible,
-        last_known=tags[7].numbers() if 7 in tags else before.last_known,
-        unclean=begins and (recovers or not known),
+        leader=None if leader == _NOBODY else leader if stated else before.leader,
+        epoch=before.epoch + stated,
+        in_sync=of(record.isr, before.in_sync),
+        eligible=of(record.eligible_leader_replicas, before.eligible),
+        last_known=of(record.last_known_elr, before.last_known),
+        unclean=stated and leader != _NOBODY and (recovers or not known),
     )
-
-
-@dataclass
-class _Fields:
-    """The fields of a record, from a place to its end."""
-
-    raw: bytes
-    at: int
-    end: int
-
-    def take(self, size: int) -> bytes:
-        if size < 0 or self.at + size > self.end:
-            raise NotARecord("a field goes on behind its record")
-        self.at += size
-        return self.raw[self.at - size : self.at]
-
-    def number(self, size: int = 4) -> int:
-        return int.from_bytes(self.take(size), "big", signed=True)
-
-    def unsigned(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    def text(self) -> str:
-        return self.take(self.unsigned() - 1).decode()
-
-    def numbers(self) -> tuple[int, ...]:
-        count = self.unsigned() - 1
-        return tuple(self.number() for _ in range(count))
-
-    def skip(self, size: int) -> None:
-        """Skip a list of items of this size."""
-        self.take(max(0, self.unsigned() - 1) * size)
-
-    def tags(self) -> dict[int, _Fields]:
-        """The optional fields, by number."""
-        found = {}
-        for _ in range(self.unsigned()):
-            tag, size = self.unsigned(), self.unsigned()
-            found[tag] = _Fields(self.raw, self.at, self.at + size)
-            self.take(size)
-        return found
