@@ -16,6 +16,7 @@ import struct
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import Any, Final
@@ -60,8 +61,9 @@ from targets.kafka.record_sets import (
     BATCH,
     CHECKED_AT,
     CONTROL,
-    LOG_OVERHEAD,
     NotARecord,
+    batches,
+    format_at,
     marker,
 )
 from targets.kafka.versions import DEFAULT_VERSION, FIRST_SNAPSHOT, ReleaseLine, release_line
@@ -519,7 +521,7 @@ def member(
     number = int(properties.get("node.id", -1))
     if number < 0:
         missing.append("meta.properties does not say which node it is")
-    batches = list(_batches(b"".join(files[name] for name in _segments(files)), missing))
+    log = tuple(_batches(b"".join(files[name] for name in _segments(files)), missing))
     named = sorted((name for name in logs if name.startswith("server.log")), reverse=True)
     logged = tuple(
         each
@@ -537,8 +539,8 @@ def member(
         directory=properties.get("directory.id"),
         stored=_stored(files.get("quorum-state"), missing),
         logged=logged,
-        log_start=batches[0].first if batches else 0,
-        log=tuple(batches),
+        log_start=log[0].first if log else 0,
+        log=log,
         missing=tuple(missing),
     )
 
@@ -562,20 +564,21 @@ def _stored(content: bytes | None, missing: list[str]) -> QuorumState | None:
 def _batches(raw: bytes, missing: list[str]) -> Iterator[QuorumBatch]:
     """The complete batches of all segments; one that is not complete is still being written."""
     at = 0
-    while at + BATCH.size <= len(raw):
-        first, length, epoch, magic, checksum, attributes, delta, *_ = BATCH.unpack_from(raw, at)
-        end = at + LOG_OVERHEAD + length
-        if magic != 2 or end < at + BATCH.size:
+    for each in batches(raw):
+        begin, end = each.place + BATCH.size, each.place + each.size_bytes
+        if crc32c(memoryview(raw)[each.place + CHECKED_AT : end]) != each.checksum:
             break
-        if end > len(raw):
-            return
-        if crc32c(memoryview(raw)[at + CHECKED_AT : end]) != checksum:
-            break
-        leader = _new_leader(raw, at + BATCH.size, end) if attributes & CONTROL else None
         yield QuorumBatch(
-            first=first, last=first + delta, epoch=epoch, checksum=checksum, leader=leader
+            first=each.first,
+            last=each.last,
+            epoch=each.epoch,
+            checksum=each.checksum,
+            leader=_new_leader(raw, begin, end) if each.attributes & CONTROL else None,
         )
         at = end
+    with suppress(NotARecord):
+        if format_at(raw, at) is None:
+            return
     if any(raw[at:]):  # a segment that was allocated ahead ends with zeros
         missing.append(f"the metadata log is damaged at byte {at:,}")
 

@@ -23,13 +23,12 @@ import base64
 import hashlib
 import random
 import re
-import struct
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 from harness.errors import AcklossError, HarnessFailure, PlanError
 from harness.faults.own_traffic import NoAnswer
@@ -45,6 +44,7 @@ from targets.kafka.definitions import of_topic
 from targets.kafka.migration import StageLever
 from targets.kafka.modes import mode_of
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.record_sets import batches
 from targets.kafka.upgrades import FeaturesLever
 from targets.kafka.versions import FIRST_SNAPSHOT
 
@@ -244,7 +244,6 @@ _NEVER = 2**63 - 1
 """How Kafka says that it does not flush."""
 
 _SEGMENT = re.compile(r"\d{20}\.log$")
-_HEADER_BYTES, _OVERHEAD_BYTES = 61, 12
 _META = "data/meta.properties"
 _KEPT_BY_FORMAT = (_META, "data/bootstrap.checkpoint", f"data/{FIRST_SNAPSHOT}")
 
@@ -335,30 +334,6 @@ def check_flushes(plan: KafkaPlan) -> None:
                 key=f"{key}.form",
                 hint='use nemesis = "power-loss", or leave that setting out',
             )
-
-
-class Batch(NamedTuple):
-    """A record batch: its first and last offset, where it lies in its segment, and its length."""
-
-    first: int
-    last: int
-    place: int
-    size_bytes: int
-
-
-def batches(segment: bytes) -> list[Batch]:
-    """The complete batches of a segment, up to its end or to the first other bytes."""
-    found, place = [], 0
-    while place + _HEADER_BYTES <= len(segment):
-        first, length = struct.unpack_from(">qi", segment, place)
-        size_bytes = length + _OVERHEAD_BYTES
-        complete = _HEADER_BYTES <= size_bytes <= len(segment) - place
-        if not complete or segment[place + 16] != 2:
-            break
-        (delta,) = struct.unpack_from(">i", segment, place + 23)
-        found.append(Batch(first, first + delta, place, size_bytes))
-        place += size_bytes
-    return found
 
 
 def recovery_points(checkpoint: bytes) -> dict[str, int]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from targets.kafka import wire
-from targets.kafka.record_sets import BATCH, LOG_OVERHEAD, Batches
+from targets.kafka.record_sets import Batches, batches
 
 KEPT_AS: Final = "metadata.bin"
 BYTES_AT_MOST: Final = 4 * 1024 * 1024
@@ -54,38 +54,26 @@ def assigned(logs: Mapping[str, bytes], topic: str) -> tuple[str, list[Assigned]
 
 def _committed(logs: Mapping[str, bytes]) -> tuple[str, bytes]:
     """The batches that more than half of the logs have, from the first one on."""
-    places = {node: list(_places(raw)) for node, raw in logs.items()}
-    having = Counter(key for each in places.values() for key, _ in each)
+    stored = {node: batches(raw) for node, raw in logs.items()}
+    having = Counter(batch for each in stored.values() for batch in each)
     best, kept = "", 0
-    for node, each in places.items():
+    for node, each in stored.items():
         behind = 0
-        for key, end in each:
-            if 2 * having[key] <= len(logs):
+        for batch in each if each and not each[0].first else ():
+            if 2 * having[batch] <= len(logs):
                 break
-            behind = end
+            behind = batch.place + batch.size_bytes
         if behind > kept:
             best, kept = node, behind
     return best, logs.get(best, b"")[:kept]
 
 
-def _places(raw: bytes) -> Iterator[tuple[tuple[int, int, int], int]]:
-    """Of each complete batch what names it, and where it ends."""
-    at = 0
-    while at + BATCH.size <= len(raw):
-        first, length, epoch, magic, checksum = BATCH.unpack_from(raw, at)[:5]
-        end = at + LOG_OVERHEAD + length
-        if magic != 2 or not at + BATCH.size <= end <= len(raw) or (at == 0 and first):
-            return
-        yield (first, epoch, checksum), end
-        at = end
-
-
 def _states(raw: bytes, topic: str) -> Iterator[Assigned]:
-    batches, at = Batches(raw), 0
+    taken, at = Batches(raw), 0
     while at < len(raw):
-        at = batches.take(at)
+        at = taken.take(at)
     topic_id, now = "", dict[int, Assigned]()
-    for records in batches.records():
+    for records in taken.records():
         buffer = records.buffer.tobytes()
         columns = (records.offset, records.timestamp_ms, records.value.at, records.value.size)
         for offset, at_ms, start, size in zip(*(c.tolist() for c in columns), strict=True):

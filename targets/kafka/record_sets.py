@@ -365,6 +365,32 @@ _ALIKE: Final = 32
 _WINDOW: Final = 256
 
 
+class Batch(NamedTuple):
+    """A batch as its header has it, where it lies, and its length."""
+
+    first: int
+    last: int
+    epoch: int
+    checksum: int
+    attributes: int
+    place: int
+    size_bytes: int
+
+
+def batches(raw: bytes) -> list[Batch]:
+    """The complete batches, up to the end or to the first other bytes. No checksum is verified."""
+    found, at = list[Batch](), 0
+    while at + BATCH.size <= len(raw):
+        header = BATCH.unpack_from(raw, at)
+        first, length, epoch, magic, checksum, attributes, delta = header[:7]
+        size = LOG_OVERHEAD + length
+        if magic != 2 or not BATCH.size <= size <= len(raw) - at:
+            break
+        found.append(Batch(first, first + delta, epoch, checksum, attributes, at, size))
+        at += size
+    return found
+
+
 def marker(raw: bytes, at: int, end: int) -> tuple[int, int]:
     """The type of the one record of a control batch, and where its value begins: its key is a
     version and the type, 16 bits each. Raises NotARecord."""

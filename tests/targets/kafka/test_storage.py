@@ -17,7 +17,8 @@ from harness.faults.records import DiskRecord
 from harness.levers.disk import Change, planned
 from harness.plan import parse_plan
 from harness.run.resolving import resolve
-from targets.kafka.levers import KafkaStorage, batches, recovery_points
+from targets.kafka.levers import KafkaStorage, recovery_points
+from targets.kafka.record_sets import batches
 
 SEGMENT = (Path(__file__).parent / "segment.log").read_bytes()
 FOLDER = "data/ackloss-0"
