@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Final
 
 from harness.errors import PlanError
@@ -28,52 +29,6 @@ ZOOKEEPER: Final = "zookeeper"
 
 FIRST_SNAPSHOT: Final = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
 """The snapshot with which a log of metadata begins, below a node's data folder."""
-
-# The levels that show elections and ISR changes: the controller logs each change of a partition
-# (leader, ISR, ELR) at DEBUG, brokers log theirs in the state-change log and at INFO. Heartbeats,
-# periodic tasks and ZooKeeper's pings are a line every second or two: a process whose clock was
-# moved shows it in what it writes next, and one that has nothing to say would show nothing.
-_LOG4J2 = """\
-name = ackloss
-status = error
-appender.file.type = RollingFile
-appender.file.name = file
-appender.file.fileName = ${sys:kafka.logs.dir}/server.log
-appender.file.filePattern = ${sys:kafka.logs.dir}/server.log.%i
-appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = [%d] %p %m (%c)%n
-appender.file.policies.type = SizeBasedTriggeringPolicy
-appender.file.policies.size = 64MB
-appender.file.strategy.type = DefaultRolloverStrategy
-appender.file.strategy.max = 3
-rootLogger.level = info
-rootLogger.appenderRef.file.ref = file
-logger.replication.name = org.apache.kafka.controller.ReplicationControlManager
-logger.replication.level = debug
-logger.statechange.name = state.change.logger
-logger.statechange.level = info
-logger.heartbeats.name = org.apache.kafka.server.BrokerLifecycleManager
-logger.heartbeats.level = trace
-logger.heartbeatsbefore.name = kafka.server.BrokerLifecycleManager
-logger.heartbeatsbefore.level = trace
-logger.tasks.name = org.apache.kafka.controller.PeriodicTaskControlManager
-logger.tasks.level = trace
-"""
-
-_LOG4J1 = """\
-log4j.rootLogger=INFO, file
-log4j.appender.file=org.apache.log4j.RollingFileAppender
-log4j.appender.file.File=${kafka.logs.dir}/server.log
-log4j.appender.file.MaxFileSize=64MB
-log4j.appender.file.MaxBackupIndex=3
-log4j.appender.file.layout=org.apache.log4j.PatternLayout
-log4j.appender.file.layout.ConversionPattern=[%d] %p %m (%c)%n
-log4j.logger.org.apache.kafka.controller.ReplicationControlManager=DEBUG
-log4j.logger.state.change.logger=INFO
-log4j.logger.kafka.server.BrokerLifecycleManager=TRACE
-log4j.logger.org.apache.kafka.controller.PeriodicTaskControlManager=TRACE
-log4j.logger.org.apache.zookeeper.ClientCnxn=DEBUG
-"""
 
 
 @dataclass(frozen=True)
@@ -100,7 +55,6 @@ class ReleaseLine:
     # Short-lived small JVMs on few cores: no parallel collector, no second compiler.
     jvm: tuple[str, ...] = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
     log_file: str = "log4j.properties"
-    log_config: str = _LOG4J1
     log_flag: str = "-Dlog4j.configuration=file:{file}"
     exclude: tuple[str, ...] = ()
     broker_class: str = "kafka.Kafka"
@@ -110,6 +64,11 @@ class ReleaseLine:
     speaks: tuple[int, ...] | None = None
     host_keys: bool = False
     offsets_acknowledged: bool = True
+
+    @property
+    def log_config(self) -> str:
+        """What its log is to contain, beside this module."""
+        return Path(__file__).with_name(self.log_file).read_text(encoding="utf-8")
 
     def recipe(self, version: str) -> Recipe:
         """The image of one version, laid out like the project's official one."""
@@ -185,7 +144,7 @@ def _line_4(name: str, versions: str, log4j: str) -> ReleaseLine:
     jars = (_kafka("2.13"), _TOOLS, *_log4j2(log4j))
     made = ReleaseLine(name, versions, jars, metadata=(KRAFT,), exclude=_CONNECT)
     flag = "-Dlog4j2.configurationFile={file}"
-    return replace(made, log_file="log4j2.properties", log_config=_LOG4J2, log_flag=flag)
+    return replace(made, log_file="log4j2.properties", log_flag=flag)
 
 
 _BINDING: Final = ("org.slf4j:slf4j-log4j12", "log4j:log4j")

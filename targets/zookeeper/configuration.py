@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
@@ -337,16 +338,7 @@ LOCKS: Final = "locks"
 
 LOGS: Final = "log"
 
-_LOG_CONFIG: Final = "log4j.properties"
-_LOG4J: Final = """\
-log4j.rootLogger=INFO, file
-log4j.appender.file=org.apache.log4j.RollingFileAppender
-log4j.appender.file.File=${ackloss.log}
-log4j.appender.file.MaxFileSize=64MB
-log4j.appender.file.MaxBackupIndex=3
-log4j.appender.file.layout=org.apache.log4j.PatternLayout
-log4j.appender.file.layout.ConversionPattern=[%d] %p %m (%c)%n
-"""
+_LOG_CONFIG: Final = Path(__file__).with_name("log4j.properties")
 # Short-lived small JVMs on few cores: no parallel collector, no second compiler. Until 3.4 a server
 # wants log4j's JMX beans, and reload4j has none.
 JVM: Final = (
@@ -383,7 +375,7 @@ def files_of(name: str, addresses: Mapping[str, str], plan: ZooKeeperPlan) -> di
     ]
     return {
         **server_files(names(plan).index(name) + 1, ensemble, file_settings(plan)),
-        _LOG_CONFIG: _LOG4J.encode(),
+        _LOG_CONFIG.name: _LOG_CONFIG.read_bytes(),
         f"{LOGS}/zookeeper.log": b"",
     }
 
@@ -394,7 +386,7 @@ def argv(plan: ZooKeeperPlan) -> list[str]:
         "java",
         *JVM,
         f"-Xmx{plan.target.memory_mb // 2}m",
-        f"-Dlog4j.configuration=file:{NODE_DATA}/{_LOG_CONFIG}",
+        f"-Dlog4j.configuration=file:{NODE_DATA}/{_LOG_CONFIG.name}",
         f"-Dackloss.log={NODE_DATA}/{LOGS}/zookeeper.log",
         *(f"{_PROPERTY}{key}={setting_text(value)}" for key, value in flag_settings(plan).items()),
         "-cp",
