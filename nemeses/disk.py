@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, PositiveInt
 
 from harness.faults.records import DiskRecord, FullRecord, PowerRecord, ReadOnlyRecord
 from harness.protocols import BOUNDED_DISK, OWN_DISK, STORED, Act, NodeNemesis
@@ -48,10 +50,10 @@ class Disk(NodeNemesis):
         "unsynced"
     )
     folders: tuple[str, ...] = ("data/[!_]*-[0-9]*",)
-    keep_share: float | Literal["random"] = 0.0
+    keep_share: Annotated[float, Field(ge=0, lt=1)] | Literal["random"] = 0.0
     tail: Literal["clean", "torn", "zeros"] = "clean"
-    cut_bytes: int = 10
-    flip_count: int = 1
+    cut_bytes: PositiveInt = 10
+    flip_count: PositiveInt = 1
     alive: bool = False
 
     def __post_init__(self) -> None:
@@ -59,10 +61,6 @@ class Disk(NodeNemesis):
             of = _ONLY_OF.get(field.name, self.form)
             if of != self.form and getattr(self, field.name) != field.default:
                 raise ValueError(f"{field.name} belongs to form {of!r}, not to {self.form!r}")
-        if self.keep_share != "random" and not 0 <= self.keep_share < 1:
-            raise ValueError(f"keep_share is from 0 to below 1, not {self.keep_share:g}")
-        if self.cut_bytes < 1 or self.flip_count < 1:
-            raise ValueError("cut_bytes and flip_count are at least 1")
         if not self.folders:
             raise ValueError("folders is empty: name at least one folder")
         for pattern in self.folders:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from pydantic import Field
 
 from harness.faults.records import ManualRecord
 from harness.protocols import Act, Nemesis, Node, Select
@@ -28,7 +30,7 @@ class Manual(Nemesis):
 
     instruction: str = "make the fault now"
     undo_instruction: str = "undo the fault now"
-    at_most_s: float = 300.0
+    at_most_s: Annotated[float, Field(gt=0, le=3600)] = 300.0
 
     def __post_init__(self) -> None:
         for name in ("instruction", "undo_instruction"):
@@ -37,8 +39,6 @@ class Manual(Nemesis):
                 raise ValueError(
                     f"{name} is one line of text, of at most {_MOST_CHARACTERS} characters"
                 )
-        if not 0 < self.at_most_s <= 3600:
-            raise ValueError("at_most_s is more than 0 and at most 3600")
 
     def requires(self, node: str) -> list[Act]:
         return [Act("manual", self._record(node, ()))]

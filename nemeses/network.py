@@ -12,11 +12,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
 
 from harness.faults import selectors
 from harness.faults.records import CLIENTS, NetRecord, Peer, ShapingRecord
 from harness.protocols import CLIENT_ROLE, Act, Nemesis, Node, Select
+
+Port = Annotated[int, Field(gt=0, lt=65_536)]
+Delay = Annotated[float, Field(gt=0, le=10_000)]
+Share = Annotated[float, Field(ge=0.01, le=1)]
 
 Grudge = dict[str, list[str]]
 
@@ -85,15 +91,6 @@ def clients_by_node(nodes: Sequence[Node], clients: Sequence[Node]) -> dict[str,
     }
 
 
-def check_links(peers: str, ports: Sequence[int]) -> None:
-    """Raise PlanError or ValueError unless `peers` is a selector or clients, and `ports` are."""
-    if peers != CLIENTS:
-        selectors.check_grammar(peers, key="peers")
-    for port in ports:
-        if not 0 < port < 65536:
-            raise ValueError(f"{port} is not a TCP port")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Partition(Nemesis):
     """Cut the chosen nodes from their peers; clients still reach them unless the option says so.
@@ -118,11 +115,12 @@ class Partition(Nemesis):
     groups: tuple[str, ...] = ()
     peers: str = "all"
     clients: bool = False
-    ports: tuple[int, ...] = ()
+    ports: tuple[Port, ...] = ()
     direction: Literal["in", "out", "both"] = "both"
 
     def __post_init__(self) -> None:
-        check_links(self.peers, self.ports)
+        if self.peers != CLIENTS:
+            selectors.check_grammar(self.peers, key="peers")
         for group in self.groups:
             selectors.check_grammar(group, key="groups")
         if len(self.groups) == 1:
@@ -201,7 +199,7 @@ _SHARE = 0.2
 class Lossy(Nemesis):
     """Degrade the network of the chosen nodes. One form at a time; by default share = 0.2.
 
-    share            drop this share of the packets, at random
+    share            drop this share of the packets, at random; to drop all, use a partition
     reset            answer TCP with resets: connections break, new ones are refused
     rate_kbit        limit what the node sends, to all destinations
     delay_ms         delay what it sends, to all destinations, by this much ...
@@ -216,39 +214,28 @@ class Lossy(Nemesis):
 
     plugin: ClassVar[str] = "lossy"
 
-    share: float | None = None
+    share: Annotated[float, Field(ge=0.01, le=0.99)] | None = None
     reset: bool = False
-    rate_kbit: int | None = None
-    delay_ms: float | None = None
-    jitter_ms: float | None = None
-    duplicate_share: float | None = None
-    corrupt_share: float | None = None
-    reorder_share: float | None = None
+    rate_kbit: Annotated[int, Field(ge=64, le=100_000)] | None = None
+    delay_ms: Delay | None = None
+    jitter_ms: Delay | None = None
+    duplicate_share: Share | None = None
+    corrupt_share: Share | None = None
+    reorder_share: Share | None = None
     peers: str = "all"
-    ports: tuple[int, ...] = ()
+    ports: tuple[Port, ...] = ()
     direction: Literal["in", "out", "both"] = "both"
 
     def __post_init__(self) -> None:
-        check_links(self.peers, self.ports)
+        if self.peers != CLIENTS:
+            selectors.check_grammar(self.peers, key="peers")
         named = [self.share is not None, self.reset, self.rate_kbit is not None, bool(self._netem)]
         if sum(named) > 1:
             raise ValueError("one form at a time: share, reset, rate_kbit or delays and their like")
-        if self.share is not None and not 0.01 <= self.share <= 0.99:
-            raise ValueError("share is from 0.01 to 0.99: to drop all, use a partition")
-        if self.rate_kbit is not None and not 64 <= self.rate_kbit <= 100_000:
-            raise ValueError("rate_kbit is from 64 to 100000")
-        self._check_netem()
-        if self._shapes and (self.peers, self.ports, self.direction) != ("all", (), "both"):
-            raise ValueError("only share and reset have peers, ports and direction: leave them out")
-
-    def _check_netem(self) -> None:
-        for name, value in self._netem.items():
-            if name.endswith("_ms") and not 0 < value <= 10_000:
-                raise ValueError(f"{name} is from above 0 to 10000")
-            if name.endswith("_share") and not 0.01 <= value <= 1:
-                raise ValueError(f"{name} is from 0.01 to 1")
         if self.delay_ms is None and (self.jitter_ms or self.reorder_share):
             raise ValueError("jitter_ms and reorder_share need delay_ms")
+        if self._shapes and (self.peers, self.ports, self.direction) != ("all", (), "both"):
+            raise ValueError("only share and reset have peers, ports and direction: leave them out")
 
     @property
     def _netem(self) -> dict[str, Any]:

@@ -4,7 +4,9 @@ stopped as in a long garbage collection, or has a noisy neighbour that burns CPU
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
 
 from harness.faults.records import PauseRecord, ProcessRecord, StressRecord
 from harness.protocols import Act, NodeNemesis
@@ -23,11 +25,7 @@ class Kill(NodeNemesis):
     plugin: ClassVar[str] = "kill"
 
     signal: Literal["KILL", "TERM"] = "KILL"
-    grace_s: float = 30
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.grace_s <= 600:
-            raise ValueError(f"grace_s is {self.grace_s:g}; use 1 to 600")
+    grace_s: Annotated[float, Field(ge=1, le=600)] = 30
 
     def act_on(self, node: str, pid: int | None) -> Act:
         return Act(
@@ -62,17 +60,11 @@ class Stress(NodeNemesis):
 
     plugin: ClassVar[str] = "stress"
 
-    busy_count: int = 2
-    memory_mb: int = 0
-    at_most_s: float = 600
+    busy_count: Annotated[int, Field(ge=0, le=64)] = 2
+    memory_mb: Annotated[int, Field(ge=0, le=16384)] = 0
+    at_most_s: Annotated[float, Field(ge=1, le=86_400)] = 600
 
     def __post_init__(self) -> None:
-        if not 0 <= self.busy_count <= 64:
-            raise ValueError(f"busy_count is from 0 to 64, not {self.busy_count}")
-        if not 0 <= self.memory_mb <= 16384:
-            raise ValueError(f"memory_mb is from 0 to 16384, not {self.memory_mb}")
-        if not 1 <= self.at_most_s <= 86_400:
-            raise ValueError(f"at_most_s is from 1 to 86400, not {self.at_most_s:g}")
         if not (self.busy_count or self.memory_mb):
             raise ValueError("busy_count and memory_mb are both 0: there is nothing to do")
 

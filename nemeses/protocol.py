@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, NonNegativeInt
 
 from harness.faults import selectors
 from harness.faults.records import CLIENTS, Peer, ProtocolAct, ProtocolRecord
@@ -12,7 +14,6 @@ from harness.protocols import CLIENT_ROLE, Act, Nemesis, Node, Select
 
 _ANYBODY = "anybody"
 _ANY = "any"
-_LONGEST_MS = 3_600_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,18 +47,12 @@ class Protocol(Nemesis):
     topic: str = ""
     path: str = ""
     peers: str = _ANYBODY
-    met_share: float = 1.0
-    first_count: int = 0
-    delay_ms: int = 0
+    met_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    first_count: NonNegativeInt = 0
+    delay_ms: Annotated[int, Field(ge=0, le=3_600_000)] = 0
     code: str = ""
 
     def __post_init__(self) -> None:
-        if not 0 < self.met_share <= 1:
-            raise ValueError("met_share is more than 0 and at most 1")
-        if self.first_count < 0:
-            raise ValueError("first_count is 0 (all) or how many")
-        if not 0 <= self.delay_ms <= _LONGEST_MS:
-            raise ValueError("delay_ms is from 0 (until it is healed) to an hour")
         if self.delay_ms and self.act != "delay":
             raise ValueError(f"delay_ms is of a delay: leave it out of act = {self.act!r}")
         if bool(self.code) != (self.act == "error"):

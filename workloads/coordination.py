@@ -5,10 +5,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from pydantic import Field
 
 from harness.models import LOCK, SEQUENCE, WATCH
 from harness.protocols import OK, Script, Workload, invoke
+
+Count = Annotated[int, Field(ge=1, le=100_000)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,14 +27,8 @@ class Locks(Workload):
     plugin: ClassVar[str] = "locks"
     model: ClassVar[str] = LOCK.name
 
-    keys_count: int = 2
-    confirms_count: int = 20
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.keys_count <= 100_000:
-            raise ValueError(f"keys_count is {self.keys_count}; use 1 to 100,000")
-        if not 1 <= self.confirms_count <= 1_000_000:
-            raise ValueError(f"confirms_count is {self.confirms_count}; use 1 to 1,000,000")
+    keys_count: Count = 2
+    confirms_count: Annotated[int, Field(ge=1, le=1_000_000)] = 20
 
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         """Process p of P stores p, p + P, p + 2 P ... in the locks that it takes."""
@@ -78,14 +76,8 @@ class Watches(Workload):
     plugin: ClassVar[str] = "watches"
     model: ClassVar[str] = WATCH.name
 
-    keys_count: int = 3
-    write_share: float = 0.3
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.keys_count <= 100_000:
-            raise ValueError(f"keys_count is {self.keys_count}; use 1 to 100,000")
-        if not 0 < self.write_share < 1:
-            raise ValueError(f"write_share is {self.write_share:g}; use more than 0, less than 1")
+    keys_count: Count = 3
+    write_share: Annotated[float, Field(gt=0, lt=1)] = 0.3
 
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         """Process p of P writes p, p + P, p + 2 P ..."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
 
 from harness.models import REGISTER
 from harness.protocols import Invoke, Script, Workload, invoke
+
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,21 +37,15 @@ class Metadata(Workload):
         {"name": "register", "consistency": "eventual"},
     )
 
-    topics_count: int = 12
-    growing_count: int = 3
-    partitions_count: int = 12
-    read_share: float = 0.5
-    delete_share: float = 0.1
-    nodes_share: float = 0.2
-    grow_share: float = 0.1
+    topics_count: Annotated[int, Field(ge=1, le=1_000)] = 12
+    growing_count: Annotated[int, Field(ge=0, le=1_000)] = 3
+    partitions_count: Annotated[int, Field(ge=1, le=1_000)] = 12
+    read_share: Share = 0.5
+    delete_share: Share = 0.1
+    nodes_share: Share = 0.2
+    grow_share: Share = 0.1
 
     def __post_init__(self) -> None:
-        for name, least in (("topics_count", 1), ("growing_count", 0), ("partitions_count", 1)):
-            if not least <= getattr(self, name) <= 1_000:
-                raise ValueError(f"{name} is {getattr(self, name)}; use {least} to 1,000")
-        for name in ("read_share", "delete_share", "nodes_share", "grow_share"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} is {getattr(self, name):g}; use 0 to 1")
         if self.nodes_share + self.grow_share > 1:
             raise ValueError("nodes_share and grow_share are more than 1 together")
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
+
+from pydantic import Field
 
 from harness.models import QUEUE
 from harness.protocols import OK, Script, Workload, invoke
@@ -24,11 +26,7 @@ class Queue(Workload):
     plugin: ClassVar[str] = "queue"
     model: ClassVar[str] = QUEUE.name
 
-    dequeue_share: float = 0.3
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.dequeue_share < 1:
-            raise ValueError(f"dequeue_share is {self.dequeue_share:g}; use 0 to less than 1")
+    dequeue_share: Annotated[float, Field(ge=0, lt=1)] = 0.3
 
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         """Process p of P enqueues p, p + P, p + 2 P ..."""

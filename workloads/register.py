@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from pydantic import Field
 
 from harness.models import REGISTER
 from harness.protocols import OK, Completion, Invoke, Script, Workload, invoke
+
+Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,16 +27,11 @@ class Register(Workload):
     plugin: ClassVar[str] = "register"
     model: ClassVar[str] = REGISTER.name
 
-    keys_count: int = 5
-    read_share: float = 0.5
-    cas_share: float = 0.2
+    keys_count: Annotated[int, Field(ge=1, le=100_000)] = 5
+    read_share: Share = 0.5
+    cas_share: Share = 0.2
 
     def __post_init__(self) -> None:
-        if not 1 <= self.keys_count <= 100_000:
-            raise ValueError(f"keys_count is {self.keys_count}; use 1 to 100,000")
-        for name in ("read_share", "cas_share"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} is {getattr(self, name):g}; use 0 to 1")
         if self.read_share + self.cas_share >= 1:
             raise ValueError("read_share and cas_share leave nothing for writes; make them smaller")
 

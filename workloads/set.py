@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
+
+from pydantic import Field
 
 from harness.models import SET
 from harness.protocols import OK, Script, Workload, invoke
@@ -24,11 +26,7 @@ class Set(Workload):
     plugin: ClassVar[str] = "set"
     model: ClassVar[str] = SET.name
 
-    read_share: float = 0.1
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.read_share < 1:
-            raise ValueError(f"read_share is {self.read_share:g}; use 0 to less than 1")
+    read_share: Annotated[float, Field(ge=0, lt=1)] = 0.1
 
     def script(self, process: int, processes: int, partitions: int, seed: int) -> Script:
         """Process p of P adds p, p + P, p + 2 P ..."""

@@ -257,7 +257,8 @@ def test_a_cluster_that_ends_with_the_process_is_not_kept(tmp_path: Path) -> Non
     [
         ("register", "workload.options.keys_cont=3", "workload.options.keys_cont",
          "did you mean 'keys_count'?"),
-        ("register", "workload.options.read_share=2", "workload.options", "use 0 to 1"),
+        ("register", "workload.options.read_share=2", "workload.options.read_share",
+         "use less than 1"),
         ("register", "workload.name=regster", "workload.name", "did you mean 'register'?"),
         ("register", "checks=['registre']", "checks.0", "did you mean 'register'?"),
         ("register", "checks=['loss']", "checks.0", "these do: register"),
@@ -270,7 +271,7 @@ def test_a_cluster_that_ends_with_the_process_is_not_kept(tmp_path: Path) -> Non
          "cannot crash one by one"),
         ("register", "faults.0.nemesis=kil", "faults.kill-leader.nemesis",
          "did you mean 'kill'?"),
-        ("set", "workload.options.read_share=1", "workload.options", "use 0 to less than 1"),
+        ("set", "workload.options.read_share=1", "workload.options.read_share", "use less than 1"),
         ("log", "target.version=4.3.1", "target.version", "the reference system has none"),
     ],
 )  # fmt: skip

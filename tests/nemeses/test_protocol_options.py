@@ -24,9 +24,9 @@ def record(**options: Any) -> ProtocolRecord:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"met_share": 0}, "met_share is more than 0"),
-        ({"first_count": -1}, "first_count is 0"),
-        ({"act": "delay", "delay_ms": -1}, "delay_ms is from 0"),
+        ({"met_share": 0}, "met_share: 0 is not allowed here; use more than 0"),
+        ({"first_count": -1}, "first_count: -1 is not allowed here; use 0 or more"),
+        ({"act": "delay", "delay_ms": -1}, "delay_ms: -1 is not allowed here; use 0 or more"),
         ({"delay_ms": 10}, "delay_ms is of a delay"),
         ({"act": "error"}, "code names the error"),
         ({"act": "duplicate", "side": "answer"}, "requests are sent twice"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from harness import registry
+from harness.errors import PlanError
 from harness.protocols import FAIL, INFO, OK, completion
 from workloads.coordination import Locks, Sequence
 
@@ -32,8 +34,8 @@ def test_one_who_may_hold_it_gives_it_back() -> None:
 
 @pytest.mark.parametrize("options", [{"keys_count": 0}, {"confirms_count": 0}])
 def test_wrong_options_are_refused(options: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="; use 1 to"):
-        Locks(**options)
+    with pytest.raises(PlanError, match="use 1 or more"):
+        registry.make("workloads", "locks", options, key="workload.options.name")
 
 
 def test_a_sequence_stores_unique_values() -> None:

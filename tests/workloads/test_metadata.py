@@ -6,6 +6,8 @@ from collections import defaultdict
 
 import pytest
 
+from harness import registry
+from harness.errors import PlanError
 from harness.protocols import INFO, OK, Invoke, completion
 from workloads.metadata import Metadata
 
@@ -41,5 +43,5 @@ def test_at_the_end_everything_is_read() -> None:
 
 @pytest.mark.parametrize("wrong", [{"topics_count": 0}, {"grow_share": 0.6, "nodes_share": 0.5}])
 def test_options_that_cannot_be_are_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=r"topics_count|grow_share"):
-        Metadata(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(PlanError, match=r"topics_count|grow_share"):
+        registry.make("workloads", "metadata", wrong, key="workload.options.name")

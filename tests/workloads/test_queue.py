@@ -39,5 +39,5 @@ def test_the_final_script_drains_until_a_drain_is_ok_a_few_times() -> None:
 
 @pytest.mark.parametrize("share", [-0.1, 1.0])
 def test_a_share_outside_of_0_to_1_is_refused(share: float) -> None:
-    with pytest.raises(PlanError, match="dequeue_share is"):
+    with pytest.raises(PlanError, match=r"dequeue_share: .+ is not allowed here"):
         registry.make("workloads", "queue", {"dequeue_share": share}, key="workload.options.name")

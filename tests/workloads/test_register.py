@@ -109,9 +109,9 @@ def test_after_a_process_is_retired_its_script_goes_on_with_new_values() -> None
 @pytest.mark.parametrize(
     ("options", "key", "words"),
     [
-        ({"keys_count": 0}, "workload.options", "keys_count is 0; use 1 to 100,000"),
-        ({"read_share": 1.5}, "workload.options", "read_share is 1.5; use 0 to 1"),
-        ({"cas_share": float("nan")}, "workload.options", "cas_share is nan"),
+        ({"keys_count": 0}, "workload.options.keys_count", "0 is not allowed here; use 1 or more"),
+        ({"read_share": 1.5}, "workload.options.read_share", "1.5 is not allowed here; use less"),
+        ({"cas_share": float("nan")}, "workload.options.cas_share", "nan is not allowed here"),
         ({"read_share": 0.5, "cas_share": 0.5}, "workload.options", "nothing for writes"),
         (
             {"keys_count": "many"},

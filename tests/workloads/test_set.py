@@ -60,5 +60,5 @@ def test_the_final_script_does_not_try_for_ever() -> None:
 
 @pytest.mark.parametrize("share", [1, -0.1, float("nan")])
 def test_a_share_that_leaves_nothing_to_add_is_refused(share: Any) -> None:
-    with pytest.raises(PlanError, match="use 0 to less than 1"):
+    with pytest.raises(PlanError, match=r"read_share: .+ is not allowed here; use "):
         registry.make("workloads", "set", {"read_share": share}, key="workload.options.name")

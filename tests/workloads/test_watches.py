@@ -6,6 +6,8 @@ from collections import Counter
 
 import pytest
 
+from harness import registry
+from harness.errors import PlanError
 from harness.protocols import OK, completion
 from workloads.coordination import Watches
 
@@ -34,5 +36,5 @@ def test_the_seed_and_the_process_decide() -> None:
 
 @pytest.mark.parametrize("options", [{"keys_count": 0}, {"write_share": 0.0}, {"write_share": 1.0}])
 def test_wrong_options_are_refused(options: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="; use "):
-        Watches(**options)  # type: ignore[arg-type]
+    with pytest.raises(PlanError, match="; use "):
+        registry.make("workloads", "watches", options, key="workload.options.name")

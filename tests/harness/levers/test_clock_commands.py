@@ -28,8 +28,8 @@ def test_a_prepared_node_starts_with_the_library_and_keeps_its_own_files() -> No
     [
         ({"offset_s": 0.1}, "offset_s is from 0.2 s"),
         ({"form": "drift", "drift_ms_per_s": 0}, "drift_ms_per_s is from 5"),
-        ({"form": "strobe", "period_s": 1}, "period_s is from 4 s"),
-        ({"form": "drift", "limit_s": 0}, "limit_s is from 1 s"),
+        ({"form": "strobe", "period_s": 1}, "use 4 or more"),
+        ({"form": "drift", "limit_s": 0}, "use 1 or more"),
         ({"form": "stop"}, "jump"),
     ],
 )

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from harness.errors import HarnessFailure
+from harness import registry
+from harness.errors import HarnessFailure, PlanError
 from harness.faults.records import DiskRecord
 from harness.levers.disk import DiskLever
 from harness.protocols import NODE_DATA, Completed, ProcessState
@@ -150,8 +151,8 @@ def test_a_log_without_anything_to_lose_is_no_proof(node: DiskNode) -> None:
     [
         ({"form": "wipe", "tail": "torn"}, "belongs to form 'unsynced'"),
         ({"alive": True}, "belongs to form 'flip'"),
-        ({"keep_share": 1.0}, "below 1"),
-        ({"form": "flip", "flip_count": 0}, "at least 1"),
+        ({"keep_share": 1.0}, "keep_share: 1.0 is not allowed here; use less than 1"),
+        ({"form": "flip", "flip_count": 0}, "flip_count: 0 is not allowed here; use more than 0"),
         ({"folders": ()}, "at least one folder"),
         ({"folders": ("../etc",)}, "not a pattern"),
         ({"folders": ("/etc",)}, "not a pattern"),
@@ -159,5 +160,5 @@ def test_a_log_without_anything_to_lose_is_no_proof(node: DiskNode) -> None:
     ],
 )
 def test_bad_options_are_refused(options: dict[str, Any], reported: str) -> None:
-    with pytest.raises(ValueError, match=reported):
-        Disk(**options)
+    with pytest.raises(PlanError, match=reported):
+        registry.make("nemeses", "disk", options, key="faults.0.nemesis")

@@ -115,7 +115,7 @@ def test_an_end_that_nobody_reports_does_not_break_the_run(journal: Journal, pat
         ({"instruction": " "}, "instruction is one line of text"),
         ({"instruction": "a\nb"}, "instruction is one line of text"),
         ({"undo_instruction": "x" * 501}, "undo_instruction is one line of text"),
-        ({"at_most_s": 0}, "at_most_s is more than 0"),
+        ({"at_most_s": 0}, "at_most_s: 0 is not allowed here; use more than 0"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, object], what: str) -> None:
