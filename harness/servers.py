@@ -466,6 +466,12 @@ def setting_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def properties(values: Mapping[str, Any]) -> bytes:
+    """A file of Java's properties."""
+    escaped = {key: setting_text(value).replace("\\", "\\\\") for key, value in values.items()}
+    return "".join(f"{key}={value}\n" for key, value in escaped.items()).encode()
+
+
 def compare_settings(
     requested: Mapping[str, Any],
     reported: Mapping[str, Mapping[str, str]],

@@ -38,11 +38,6 @@ def check_settings(settings: Mapping[str, Any], *, where: str, level: Level = "b
     mistakes.refuse()
 
 
-def text(value: Any) -> str:
-    """A setting's value as Kafka writes it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def node_ids(plan: KafkaPlan) -> dict[str, int]:
     """The id of each node by name: brokers b1 ... are 1 ..., controllers c1 ... are 101 ...,
     ZooKeeper servers z1 ... are 201 ... ."""
@@ -98,12 +93,6 @@ def node_spec(
         memory_mb=plan.target.memory_mb,
         ports=ports,
     )
-
-
-def properties(values: Mapping[str, Any]) -> bytes:
-    """A properties file."""
-    escaped = {key: text(value).replace("\\", "\\\\") for key, value in values.items()}
-    return "".join(f"{key}={value}\n" for key, value in escaped.items()).encode()
 
 
 def assignment(plan: KafkaPlan) -> dict[int, list[int]]:

@@ -20,11 +20,12 @@ from harness.plan import number_of
 from harness.plan.model import USED, OwnKey
 from harness.protocols import Cluster, Node
 from harness.run.cells import group_of, transactions_of
+from harness.servers import setting_text
 from harness.wrong_values import dotted
 from targets.kafka import definitions, limits
 from targets.kafka.brokers import BROKER, TOPIC, Ask, Values, ask_of, configs, features
 from targets.kafka.clients import library_of
-from targets.kafka.configuration import LOGS, node_ids, text
+from targets.kafka.configuration import LOGS, node_ids
 from targets.kafka.definitions import Level
 from targets.kafka.groups.settings import consumer_settings
 from targets.kafka.modes import mode_of
@@ -124,9 +125,9 @@ def compare(requested: Mapping[str, Any], reported: Values, *, where: str, node:
     for key, value in requested.items():
         if key not in reported:
             raise PlanError(f"{node} does not know this setting", key=f'{where}."{key}"')
-        if normal(reported[key]) != normal(text(value)):
+        if normal(reported[key]) != normal(setting_text(value)):
             raise PlanError(
-                f"{node} has {reported[key]!r}, but {text(value)!r} was requested",
+                f"{node} has {reported[key]!r}, but {setting_text(value)!r} was requested",
                 key=f'{where}."{key}"',
             )
 

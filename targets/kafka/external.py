@@ -46,13 +46,12 @@ from harness.protocols import (
     with_role,
 )
 from harness.protocols.systems import JSON
-from harness.servers import await_none
+from harness.servers import await_none, setting_text
 from targets.kafka import effective, wire
 from targets.kafka.brokers import Values, broker_name, partitions, why_not_whole
 from targets.kafka.clients import library_of
 from targets.kafka.clients.kafka_python import KafkaPython
 from targets.kafka.clients.librdkafka import Librdkafka
-from targets.kafka.configuration import text
 from targets.kafka.effective import OURS, shortened
 from targets.kafka.log import KafkaLog
 from targets.kafka.plan import KafkaPlan
@@ -577,7 +576,7 @@ class KafkaGuest(KafkaLog, GuestTarget[KafkaPlan]):
         wanted = {
             "num_partitions": plan.topic.partitions,
             "replication_factor": plan.topic.replication_factor,
-            "configs": {key: text(value) for key, value in plan.topic.settings.items()},
+            "configs": {key: setting_text(value) for key, value in plan.topic.settings.items()},
         }
         deadline, made = time.monotonic() + _SETTLE_S, [0]
         while True:

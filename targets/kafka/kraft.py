@@ -39,7 +39,7 @@ from harness.protocols import (
     NodeView,
     with_role,
 )
-from harness.servers import await_none
+from harness.servers import await_none, properties, setting_text
 from targets.kafka import brokers, wire
 from targets.kafka.brokers import LEADERS_S, Leadership, ask, ask_of
 from targets.kafka.configuration import (
@@ -50,9 +50,7 @@ from targets.kafka.configuration import (
     node_ids,
     node_spec,
     of_commits,
-    properties,
     rack_of,
-    text,
 )
 from targets.kafka.jars import is_jars
 from targets.kafka.metadata_log import BYTES_AT_MOST, KEPT_AS
@@ -364,7 +362,7 @@ def creatable(plan: KafkaPlan) -> Any:
             for partition, ids in placed.items()
         ],
         configs=[
-            kind.CreatableTopicConfig(name=key, value=text(value))
+            kind.CreatableTopicConfig(name=key, value=setting_text(value))
             for key, value in plan.topic.settings.items()
         ],
     )

@@ -19,8 +19,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 from harness.plan import Scalar, number_of
 from harness.protocols import Unsupported
+from harness.servers import setting_text
 from harness.wrong_values import dotted
-from targets.kafka.configuration import text
 from targets.kafka.definitions import JAVA, PLACES, canonical, why_unknown
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import KRAFT, ZOOKEEPER, metadata_of, version_of
@@ -225,7 +225,7 @@ def unsupported(plan: KafkaPlan) -> list[Unsupported]:
     return [
         Unsupported(
             key=asked.where,
-            what=f"the plan requests {text(asked.value)}, but "
+            what=f"the plan requests {setting_text(asked.value)}, but "
             + f"Kafka {version_of(plan) or ''}{_MODES[asked.limit.metadata]}".rstrip()
             + f" {KINDS[asked.limit.kind]}: {asked.limit.reason}",
             source=asked.limit.source,

@@ -41,8 +41,9 @@ from harness.protocols import (
     Proof,
     with_role,
 )
+from harness.servers import properties
 from targets.kafka import brokers, kraft, zookeeper
-from targets.kafka.configuration import CONTROLLER_PORT, DATA, node_ids, node_spec, properties
+from targets.kafka.configuration import CONTROLLER_PORT, DATA, node_ids, node_spec
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import DEFAULT_VERSION, ZOOKEEPER, metadata_of, release_line, version_of
 from targets.zookeeper import asking

@@ -50,6 +50,7 @@ from harness.protocols.clock import RunClock
 from harness.protocols.groups import Consumers, GroupSettings, Record
 from harness.protocols.systems import EXEC, BallastChanges, LogLines, SettingHelp
 from harness.run.cells import cell_plans, transactions_of
+from harness.servers import setting_text
 from targets.kafka import (
     ballast,
     brokers,
@@ -65,7 +66,7 @@ from targets.kafka import (
 )
 from targets.kafka.clients import LIBRARIES, library_of
 from targets.kafka.clients.library import bootstrap
-from targets.kafka.configuration import LOGS, METRICS, OFFSETS_TOPIC, node_ids, text
+from targets.kafka.configuration import LOGS, METRICS, OFFSETS_TOPIC, node_ids
 from targets.kafka.definitions import PLACES, canonical
 from targets.kafka.external import KafkaGuest
 from targets.kafka.groups import group
@@ -514,7 +515,7 @@ def cluster_key(plan: KafkaPlan, clients: Sequence[str]) -> str | None:
     and proxies. Null: it serves one run."""
     target = plan.target
     if (
-        text(target.settings.get("delete.topic.enable")) == "false"
+        setting_text(target.settings.get("delete.topic.enable")) == "false"
         or (target.combined and target.controllers > 1)
         or (metadata_of(plan) != KRAFT and _makes_topics(plan))
         or not reports_settings(plan)

@@ -27,7 +27,7 @@ from harness.protocols import (
     PartitionView,
     with_role,
 )
-from harness.servers import await_none
+from harness.servers import await_none, properties, setting_text
 from targets.kafka import brokers
 from targets.kafka.brokers import LEADERS_S, Leadership, broker_name
 from targets.kafka.configuration import (
@@ -36,9 +36,7 @@ from targets.kafka.configuration import (
     assignment,
     node_ids,
     node_spec,
-    properties,
     rack_of,
-    text,
 )
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import DEFAULT_VERSION, ZOOKEEPER, ReleaseLine, release_line, version_of
@@ -260,7 +258,7 @@ def create_topic(cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
     ZooKeeper checks no setting: what the brokers made of them is compared later.
     """
     name = plan.topic.name
-    settings = {key: text(value) for key, value in plan.topic.settings.items()}
+    settings = {key: setting_text(value) for key, value in plan.topic.settings.items()}
     placed = {str(n): ids for n, ids in assignment(plan).items()}
     znodes = {
         f"/config/topics/{name}": {"version": 1, "config": settings},

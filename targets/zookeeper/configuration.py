@@ -20,7 +20,7 @@ from harness.errors import PlanError
 from harness.images.recipe import Recipe, Source
 from harness.plan import Image, Plan, Section, Slug, TargetPlan, Version
 from harness.protocols import NODE_DATA, STORED
-from harness.servers import ServerWorkloadPlan, setting_text
+from harness.servers import ServerWorkloadPlan, properties, setting_text
 
 # fmt: off
 Word = Literal[
@@ -295,12 +295,12 @@ def server_files(
     """zoo.cfg of one server, and its number if there are several. `settings` are zoo.cfg's."""
     values: dict[str, Any] = {**settings, "dataDir": DATA, "clientPort": CLIENT_PORT}
     if len(ensemble) == 1:
-        return {CONFIG: _lines(values)}
+        return {CONFIG: properties(values)}
     (own,) = (server for server in ensemble if server.number == number)
     if own.observer:
         values["peerType"] = "observer"
     values |= {f"server.{server.number}": server.line for server in ensemble}
-    return {CONFIG: _lines(values), f"{STORED}/myid": str(number).encode()}
+    return {CONFIG: properties(values), f"{STORED}/myid": str(number).encode()}
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
@@ -319,11 +319,6 @@ def check_settings(settings: Mapping[str, Any]) -> None:
                 key=f'target.settings."{key}"',
                 hint=f"set {OWN_KEYS[key]}",
             )
-
-
-def _lines(values: Mapping[str, Any]) -> bytes:
-    escaped = {key: setting_text(value).replace("\\", "\\\\") for key, value in values.items()}
-    return "".join(f"{key}={value}\n" for key, value in escaped.items()).encode()
 
 
 # Nodes: servers z1 ... with a vote, observers o1 ..., and what they start with.

@@ -322,8 +322,8 @@ class JavaClient:
             offset = int(words[2])
             done(process, (OK, offset if offset >= 0 else None, None, None, None))
         else:
-            ended = outcome(int(words[3]), self._proof)
-            done(process, completion(ended.type, error=words[2].decode()))
+            type_ = outcome(int(words[3]), self._proof)
+            done(process, completion(type_, error=words[2].decode()))
 
     def _lose(self, line: Line, error: str, done: Done) -> None:
         """The connection is over: what is pending is unknown, and others take the processes."""

@@ -20,9 +20,9 @@ from harness.protocols.clock import RealClock
 from harness.protocols.systems import JSON
 from harness.run.client_process import ClientCommand, ClientLog, ClientProcess, Ready
 from harness.run.exec_client import ExecClient
+from harness.servers import setting_text
 from targets.kafka import definitions, wire
 from targets.kafka.clients.library import Library, outcome, protocol, refusals, setup_of
-from targets.kafka.configuration import text
 from targets.kafka.definitions import DEFAULTS, KAFKA_PYTHON, meant, place_of, requested
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.promises import ALL, LEADER, NOBODY
@@ -73,12 +73,12 @@ class KafkaPython(Library):
         settings, log = self.settings(plan), ClientLog()
         proof = refusals(self.plugin, settings)
         keywords = {**keyword_arguments(settings), "max_block_ms": _BLOCK_MS}
-        given = {name.replace("_", "."): text(value) for name, value in keywords.items()}
+        given = {name.replace("_", "."): setting_text(value) for name, value in keywords.items()}
         command = ClientCommand((sys.executable, "-P", str(_PROGRAM)))
 
         def settled(type_: str, error: str, _: Ready) -> Completion:
             name, code = _named(error)
-            return completion(type_ if type_ == FAIL else outcome(code, proof).type, error=name)
+            return completion(type_ if type_ == FAIL else outcome(code, proof), error=name)
 
         def start(number: int, nth: int) -> ClientProcess:
             connection: dict[str, JSON] = {

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from harness.errors import HarnessFailure
 from harness.images.keeping import Say
@@ -217,13 +217,6 @@ def attempts_once(effective: Mapping[str, str]) -> bool:
     return effective["enable.idempotence"] != "true" and effective.get("retries") == "0"
 
 
-class Outcome(NamedTuple):
-    """ok, fail or info, and why."""
-
-    type: str
-    why: str
-
-
 REFUSED: Final[Mapping[int, str]] = {
     10: "MSG_SIZE_TOO_LARGE: the leader checks sizes before it appends",
     18: "RECORD_LIST_TOO_LARGE: the leader checks the batch against the segment before it appends",
@@ -267,15 +260,7 @@ def refusals(library: str, effective: Mapping[str, str]) -> Mapping[int, str]:
     return REFUSALS[library] if attempts_once(effective) else {}
 
 
-def outcome(code: int | None, proof: Mapping[int, str]) -> Outcome:
-    """What a delivery report with this code means; null: an error without a code. `proof` holds
-    the codes that prove a refusal (`refusals`)."""
-    if code == 0:
-        return Outcome(OK, "acknowledged")
-    if code is None:
-        return Outcome(INFO, "nothing proves that it was not written")
-    if code in proof:
-        return Outcome(FAIL, proof[code])
-    if code in REFUSED:
-        return Outcome(INFO, "the last attempt was refused, an earlier one may have been written")
-    return Outcome(INFO, UNPROVEN.get(code, "nothing proves that it was not written"))
+def outcome(code: int | None, proof: Mapping[int, str]) -> str:
+    """How a write ended whose delivery report has this code; null: an error without a code. `proof`
+    holds the codes that prove a refusal (`refusals`)."""
+    return OK if code == 0 else FAIL if code in proof else INFO

@@ -270,8 +270,8 @@ class KafkaClient(ClientPool[Place[LibrdkafkaProducer]]):
             known = offset if self._offsets_acknowledged else None
             self._done(process, (OK, known, None, None, None))
         else:
-            ended = outcome(error.code(), self._proof)
-            self._done(process, completion(ended.type, error=error.name()))
+            type_ = outcome(error.code(), self._proof)
+            self._done(process, completion(type_, error=error.name()))
 
     def _wait(self, timeout_s: float) -> int:
         """Wait for those that may have events; how many these were. Where several may, not for

@@ -17,8 +17,8 @@ from harness.plan.steps import Family, FaultStep
 from harness.protocols import CLIENT_ROLE, ImageRef, Ingredients, NodeSpec
 from harness.protocols.groups import GroupSettings, consumer_name
 from harness.run.cells import group_of
+from harness.servers import setting_text
 from targets.kafka.clients.java import jvm
-from targets.kafka.configuration import text
 from targets.kafka.definitions import (
     JAVA,
     KAFKA_PYTHON,
@@ -228,4 +228,4 @@ def named(settings: Mapping[str, Any], library: Library) -> dict[str, Any]:
         made[_PROTOCOL] = "consumer"
     if _STRATEGY in made:
         made[_STRATEGY] = _ASSIGNORS[made[_STRATEGY]]
-    return {name: text(value) for name, value in made.items()}
+    return {name: setting_text(value) for name, value in made.items()}

@@ -76,13 +76,13 @@ def test_every_code_of_this_librdkafka_was_looked_at() -> None:
 def test_what_each_code_proves() -> None:
     for name, code in CODES.items():
         only = FAIL if name in REFUSED_BEFORE_APPEND else INFO
-        assert outcome(code, REFUSED).type == (OK if code == 0 else only), name
-        assert outcome(code, {}).type == (OK if code == 0 else INFO), name
+        assert outcome(code, REFUSED) == (OK if code == 0 else only), name
+        assert outcome(code, {}) == (OK if code == 0 else INFO), name
 
 
 def test_an_unknown_code_proves_nothing() -> None:
     for code in (*range(134, 400), *range(-500, -199)):
-        assert outcome(code, REFUSED).type == INFO
+        assert outcome(code, REFUSED) == INFO
 
 
 @pytest.mark.parametrize("library", REFUSALS)
@@ -100,4 +100,3 @@ def test_the_reasons_name_the_codes_they_are_about() -> None:
         assert why.startswith(f"{names[code]}: ")
     assert REFUSED.keys() == set(REFUSED_BEFORE_APPEND.values())
     assert not REFUSED.keys() & UNPROVEN.keys()
-    assert outcome(19, REFUSED).why != outcome(19, {}).why
