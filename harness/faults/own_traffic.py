@@ -13,10 +13,12 @@ import errno
 import random
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+from harness.protocols import Node
 
 FIRST_PORT: Final = 61_000
 LAST_PORT: Final = 64_999
@@ -26,8 +28,23 @@ _TRIES: Final = 20
 _turns = count(random.randrange(_PORTS))
 
 
+T = TypeVar("T")
+
+
 class NoAnswer(Exception):
     """A node was not reached, did not answer in time, or answered what is not its protocol."""
+
+
+def first_answer(nodes: Iterable[Node], ask: Callable[[Node], T], *, kind: str) -> T:
+    """What the first of these nodes says that answers at all. Raises NoAnswer: as the last one
+    does, or that there is no node of this kind."""
+    why = NoAnswer(f"there is no {kind}")
+    for node in nodes:
+        try:
+            return ask(node)
+        except NoAnswer as error:
+            why = error
+    raise why
 
 
 def own_port() -> int:

@@ -31,7 +31,7 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from harness.errors import AcklossError, HarnessFailure, PlanError
-from harness.faults.own_traffic import NoAnswer
+from harness.faults.own_traffic import NoAnswer, first_answer
 from harness.faults.records import DiskRecord, LeadershipRecord, MembersRecord, Move
 from harness.levers.commands import poll_until
 from harness.levers.disk import Change, DiskLever, Read, Sizes, Storage, check_size
@@ -216,18 +216,19 @@ def _replicas(names: Sequence[str]) -> str:
 def topic_ids(ask: Ask, nodes: Mapping[str, Node], topic: str) -> tuple[str, ...]:
     """Its id, as Kafka writes it; none where there is no such topic, or it has none (ZooKeeper mode
     before 2.8). Raises HarnessFailure if no broker answers."""
-    why = "there is no broker"
-    for node in nodes.values():
-        if "broker" in node.roles:
-            try:
-                answer = metadata(ask, node.name, [topic], timeout_s=_ASK_S)
-            except NoAnswer as error:
-                why = str(error)
-                continue
-            found = [each.topic_id for each in answer.topics if not each.error_code]
-            encoded = [base64.urlsafe_b64encode(each.bytes).decode() for each in found if each.int]
-            return tuple(each.rstrip("=") for each in encoded)
-    raise HarnessFailure(f"no broker reports the id of the topic {topic}: {why}")
+    brokers = (node for node in nodes.values() if "broker" in node.roles)
+
+    def asked(node: Node) -> Any:
+        return metadata(ask, node.name, [topic], timeout_s=_ASK_S)
+
+    try:
+        answer = first_answer(brokers, asked, kind="broker")
+    except NoAnswer as error:
+        what = f"no broker reports the id of the topic {topic}: {error}"
+        raise HarnessFailure(what) from error
+    found = [each.topic_id for each in answer.topics if not each.error_code]
+    encoded = [base64.urlsafe_b64encode(each.bytes).decode() for each in found if each.int]
+    return tuple(each.rstrip("=") for each in encoded)
 
 
 # How Kafka stores a log, and therefore what a power loss or a new disk leaves of it.
@@ -490,17 +491,15 @@ class MembersLever(Lever[MembersRecord]):
 
     def _asked(self, request: Any, use: Callable[[Any], Any]) -> Any:
         """What the first controller answers that is of use. Raises NoAnswer when none does."""
-        why = "no controller is active"
-        for node in self.nodes.values():
-            if "controller" in node.roles:
-                try:
-                    answer = ask(node.address, CONTROLLER_PORT, request, timeout_s=_ASK_S)
-                except NoAnswer as error:
-                    why = str(error)
-                    continue
-                if (used := use(answer)) is not None:
-                    return used
-        raise NoAnswer(why)
+
+        def asked(node: Node) -> Any:
+            answer = ask(node.address, CONTROLLER_PORT, request, timeout_s=_ASK_S)
+            if (used := use(answer)) is None:
+                raise NoAnswer("no controller is active")
+            return used
+
+        controllers = (node for node in self.nodes.values() if "controller" in node.roles)
+        return first_answer(controllers, asked, kind="controller")
 
 
 def check_members(plan: KafkaPlan) -> None:

@@ -310,14 +310,11 @@ class StageLever(Lever[StageRecord]):
     def _now(self, record: StageRecord) -> Metadata:
         names = {number: name for name, number in node_ids(self.plan).items()}
         found: dict[str, bytes] = {}
-
-        def read(address: str, path: str) -> None:
-            if (data := asking.get(address, path, timeout_s=brokers.ASK_S)) is not None:
-                found[path] = data
-
         for path in {_CONTROLLER, _MIGRATION, *record.remove}:
+            read = partial(asking.get, path=path, timeout_s=brokers.ASK_S)
             with suppress(NoAnswer):
-                zookeeper.by_first_server(self.nodes, partial(read, path=path))
+                if (data := zookeeper.by_first_server(self.nodes, read)) is not None:
+                    found[path] = data
         views = [
             kraft.observe_each(node, [self.plan], timeout_s=brokers.ASK_S)[0]
             for node in self.nodes.values()

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
 
 from harness.errors import HarnessFailure, PlanError
-from harness.faults.own_traffic import NoAnswer
+from harness.faults.own_traffic import NoAnswer, first_answer
 from harness.plan import number_of
 from harness.protocols import (
     Cluster,
@@ -42,6 +43,8 @@ from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import DEFAULT_VERSION, ZOOKEEPER, ReleaseLine, release_line, version_of
 from targets.zookeeper import asking
 from targets.zookeeper.configuration import CLIENT_PORT, PORTS, Server, server_files
+
+T = TypeVar("T")
 
 # What ackloss sets unless the plan says otherwise, and the version from which Kafka knows it: short
 # timeouts, so that a run takes a minute, and a leader that stays where it is.
@@ -327,17 +330,10 @@ def write(znodes: Mapping[str, Any]) -> Callable[[str], None]:
     return to
 
 
-def by_first_server(nodes: Mapping[str, Node], act: Callable[[str], None]) -> None:
-    """Write to the first ZooKeeper server that answers. Raises NoAnswer when none does."""
-    why = "there is no ZooKeeper server"
-    for node in nodes.values():
-        if "zookeeper" not in node.roles:
-            continue
-        try:
-            return act(node.address)
-        except NoAnswer as error:
-            why = str(error)
-    raise NoAnswer(why)
+def by_first_server(nodes: Mapping[str, Node], act: Callable[[str], T]) -> T:
+    """Ask, or write to, the first ZooKeeper server that answers. Raises NoAnswer when none does."""
+    servers = (node for node in nodes.values() if "zookeeper" in node.roles)
+    return first_answer(servers, lambda node: act(node.address), kind="ZooKeeper server")
 
 
 # Moves the leaders of the plan's topic by the znodes with which Kafka's own tools ask for it.
@@ -387,27 +383,19 @@ class ZooKeeperLeadership(Leadership):
         """Write the request and wait until the controller has removed it."""
         request = {path: {"version": 1, "partitions": partitions}}
         deadline, why = time.monotonic() + LEADERS_S, "the controller did not process it"
+        look = partial(asking.get, path=path, timeout_s=brokers.ASK_S)
         requested = False
         while time.monotonic() < deadline:
             try:
                 if not requested:
                     by_first_server(self.nodes, write(request))
                     requested = True
-                elif not self._is_there(path):
+                elif by_first_server(self.nodes, look) is None:
                     return
             except NoAnswer as error:
                 why = str(error)
             time.sleep(_POLL_S)
         raise HarnessFailure(f"leaders could not be moved within {LEADERS_S:g} s: {why}")
-
-    def _is_there(self, path: str) -> bool:
-        found: list[bool] = []
-
-        def look(address: str) -> None:
-            found.append(asking.get(address, path, timeout_s=brokers.ASK_S) is not None)
-
-        by_first_server(self.nodes, look)
-        return found[-1]
 
 
 leadership = ZooKeeperLeadership

@@ -15,16 +15,16 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final
 
-from kazoo.exceptions import ZookeeperError
+from kazoo.exceptions import EXCEPTIONS, ZookeeperError
 from kazoo.protocol.serialization import Reconfig
 
 from harness.errors import HarnessFailure, PlanError
-from harness.faults.own_traffic import NoAnswer
+from harness.faults.own_traffic import NoAnswer, first_answer
 from harness.faults.records import MembersRecord
 from harness.images.java import jar
 from harness.images.keeping import Say
@@ -59,7 +59,6 @@ _SEEN_S: Final = 10
 _WITHIN_S: Final = 15.0
 _AGAIN_S: Final = 0.3
 _ANY: Final = -1
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class MembersLever(Lever[MembersRecord]):
     def capture_prior_state(self, record: MembersRecord) -> MembersRecord:
         """The servers' entries in the configuration."""
         try:
-            entries = members(self._asked(self.nodes, _read))
+            entries = members(first_answer(self.nodes.values(), _read, kind="server"))
         except NoAnswer as error:
             return replace(record, unseen=str(error))
         chosen = [self._number(name) for name in record.node.split(",")]
@@ -111,7 +110,7 @@ class MembersLever(Lever[MembersRecord]):
             shown.clear()
             for node in self._staying(record):
                 try:
-                    shown[node.name] = sorted(members(_read(node.address)))
+                    shown[node.name] = sorted(members(_read(node)))
                 except NoAnswer:
                     continue
             wanted = [all((n in has) != applied for n in numbers) for has in shown.values()]
@@ -128,14 +127,13 @@ class MembersLever(Lever[MembersRecord]):
         return (node for node in self.nodes.values() if node.name not in chosen)
 
     def _request(self, record: MembersRecord, request: Reconfig, what: str) -> None:
-        def ask(address: str) -> Any:
-            return asking.ask(address, request, timeout_s=_ASK_S)
+        def ask(node: Node) -> Any:
+            return asking.ask(node.address, request, timeout_s=_ASK_S)
 
-        staying = {node.name: node for node in self._staying(record)}
         deadline = time.monotonic() + _WITHIN_S
         while True:
             try:
-                self._asked(staying, ask)
+                first_answer(self._staying(record), ask, kind="server that stays")
                 return
             except ZookeeperError as error:
                 raise HarnessFailure(f"the request was refused: {what}: {error}") from error
@@ -143,16 +141,6 @@ class MembersLever(Lever[MembersRecord]):
                 if time.monotonic() > deadline:
                     raise HarnessFailure(f"no server answered: {what}: {error}") from error
                 time.sleep(_AGAIN_S)
-
-    def _asked(self, nodes: Mapping[str, Node], ask: Callable[[str], T]) -> T:
-        """The first answer of a server. Raises NoAnswer when none gives one."""
-        why = "there is no server to query"
-        for node in nodes.values():
-            try:
-                return ask(node.address)
-            except NoAnswer as error:
-                why = str(error)
-        raise NoAnswer(why)
 
 
 def members(configuration: bytes) -> dict[int, str]:
@@ -168,8 +156,8 @@ def _with_client_port(entry: str) -> str:
     return entry if ";" in entry else f"{entry};{CLIENT_PORT}"
 
 
-def _read(address: str) -> bytes:
-    return asking.get(address, _CONFIG, timeout_s=_ASK_S) or b""
+def _read(node: Node) -> bytes:
+    return asking.get(node.address, _CONFIG, timeout_s=_ASK_S) or b""
 
 
 # The proxies before ZooKeeper's servers: a JVM beside each server's own, only in plans that need
@@ -247,36 +235,20 @@ SINCE: Final[Mapping[str, tuple[int, ...]]] = {
 }
 """The first versions that have those that not all have."""
 
+_CALLED: Final = {
+    "SystemZookeeper": "SystemError",
+    "Marshalling": "MarshallingError",
+    "ReconfigInProcess": "ReconfigInProgress",
+    "NotReadOnlyCall": "NotReadOnly",
+    "SessionClosedRequireSasl": "SessionClosedRequireAuth",
+}
+"""Names of ZooKeeper's own for what kazoo calls otherwise."""
+_OF_NO_REQUEST: Final = (0, -12, -100)
+
 CODES: Final[Mapping[str, int]] = {
-    "SystemError": -1,
-    "RuntimeInconsistency": -2,
-    "DataInconsistency": -3,
-    "ConnectionLoss": -4,
-    "MarshallingError": -5,
-    "Unimplemented": -6,
-    "OperationTimeout": -7,
-    "BadArguments": -8,
-    "NewConfigNoQuorum": -13,
-    "ReconfigInProgress": -14,
-    "NoNode": -101,
-    "NoAuth": -102,
-    "BadVersion": -103,
-    "NoChildrenForEphemerals": -108,
-    "NodeExists": -110,
-    "NotEmpty": -111,
-    "SessionExpired": -112,
-    "InvalidCallback": -113,
-    "InvalidACL": -114,
-    "AuthFailed": -115,
-    "SessionMoved": -118,
-    "NotReadOnly": -119,
-    "EphemeralOnLocalSession": -120,
-    "NoWatcher": -121,
-    "RequestTimeout": -122,
-    "ReconfigDisabled": -123,
-    "SessionClosedRequireAuth": -124,
-    "QuotaExceeded": -125,
-    "ThrottledOp": -127,
+    _CALLED.get(name := kind.__name__.removesuffix("Error"), name): code
+    for code, kind in EXCEPTIONS.items()
+    if code not in _OF_NO_REQUEST
 }
 """The number of every error by its name."""
 
