@@ -6,8 +6,9 @@
                  allowed words, the topic's setting that a broker's is the default of, and Kafka's
                  first sentence about it; of what no plan sets, only levels, type and default,
                  all names with the same in one line
-    CLIENTS      what a plan may set of producers and consumers, by the names of each library. A
-                 plan may come from a stranger: `plugin.library.paths` alone would load a library
+    CLIENTS      what a plan may set of producers and consumers, by the names of each library:
+                 `clients.tsv`. A plan may come from a stranger: `plugin.library.paths` alone would
+                 load a library
     why_refused  whether a plan may set it; why_unknown: whether a version knows it;
                  is_secret, of_topic, needed_by: what else to know before a user's file is used
 
@@ -162,18 +163,18 @@ class Unknown:
 @cache
 def definitions() -> Mapping[str, Definition]:
     """All of them, by name."""
-    return {each.name: each for line in _lines()[1:] for each in _definitions(line)}
+    return {each.name: each for line in _lines("settings.tsv")[1:] for each in _definitions(line)}
 
 
 @cache
-def _lines() -> list[str]:
-    return files("targets.kafka").joinpath("settings.tsv").read_text("utf-8").splitlines()
+def _lines(table: str) -> list[str]:
+    return files("targets.kafka").joinpath(table).read_text("utf-8").splitlines()
 
 
 @cache
 def versions() -> tuple[str, ...]:
     """The minor versions that the definitions are of, in order."""
-    return tuple(_lines()[0].removeprefix("# ").split())
+    return tuple(_lines("settings.tsv")[0].removeprefix("# ").split())
 
 
 def _definitions(line: str) -> Iterator[Definition]:
@@ -334,10 +335,10 @@ class ClientSetting:
     librdkafka: str
     java: str
     help: str
-    kind: str = "number"
-    also: tuple[str, ...] = ()
-    factor: int = 1
-    levels: tuple[Level, ...] = ("producer",)
+    kind: str
+    also: tuple[str, ...]
+    factor: int
+    levels: tuple[Level, ...]
 
     def name_in(self, library: Library) -> str:
         """What it is called in the settings of a library's clients; empty: it has no such setting.
@@ -376,84 +377,13 @@ class ClientSetting:
         return str(int(text) * self.factor if library == "java" else int(text) // self.factor)
 
 
-_S = ClientSetting
-_BOTH: Final[tuple[Level, ...]] = ("producer", "consumer")
-_CONSUMER: Final[tuple[Level, ...]] = ("consumer",)
-CLIENTS: Final = (
-    _S("acks", "acks", "who must have a write before it is acknowledged: 0, 1, -1 or all",
-       "acks", also=("request.required.acks",)),
-    _S("enable.idempotence", "enable.idempotence", "the broker drops what it has already", "flag"),
-    _S("retries", "retries", "how often a write is tried again",
-       also=("message.send.max.retries",)),
-    _S("retry.backoff.ms", "retry.backoff.ms", "wait before it is"),
-    _S("retry.backoff.max.ms", "retry.backoff.max.ms", "longest wait before it is"),
-    _S("message.timeout.ms", "delivery.timeout.ms",
-       "how long a write may take with all its attempts"),
-    _S("request.timeout.ms", "request.timeout.ms",
-       "how long the leader may wait for its followers"),
-    _S("socket.timeout.ms", "request.timeout.ms", "how long a request may go without an answer",
-       levels=_BOTH),
-    _S("", "max.block.ms", "how long a call may wait for metadata or room in the buffer"),
-    _S("linger.ms", "linger.ms", "how long to wait for a batch to fill",
-       also=("queue.buffering.max.ms",)),
-    _S("batch.size", "batch.size", "largest batch, in bytes"),
-    _S("batch.num.messages", "", "largest batch, in messages"),
-    _S("message.max.bytes", "max.request.size", "largest request"),
-    _S("message.copy.max.bytes", "", "largest message that is copied rather than referred to"),
-    _S("compression.type", "compression.type", "how batches are compressed",
-       "none gzip snappy lz4 zstd", also=("compression.codec",)),
-    _S("compression.level", "", "level of the compression"),
-    _S("", "compression.gzip.level", "level of gzip"),
-    _S("", "compression.lz4.level", "level of lz4"),
-    _S("", "compression.zstd.level", "level of zstd"),
-    _S("max.in.flight.requests.per.connection", "max.in.flight.requests.per.connection",
-       "requests under way on a connection", also=("max.in.flight",)),
-    _S("queuing.strategy", "", "which write is dropped from a full queue", "fifo lifo"),
-    _S("queue.buffering.max.messages", "", "the client's queue, in messages"),
-    _S("queue.buffering.max.kbytes", "buffer.memory",
-       "the client's queue, in KiB; Java's in bytes", factor=1024),
-    _S("queue.buffering.backpressure.threshold", "",
-       "requests under way before batches may grow"),
-    _S("enable.gapless.guarantee", "", "a failed batch fails all that follow", "flag"),
-    _S("socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.ms",
-       "how long to wait for a connection"),
-    _S("", "socket.connection.setup.timeout.max.ms", "the longest wait for a connection"),
-    _S("socket.send.buffer.bytes", "send.buffer.bytes", "the socket's send buffer"),
-    _S("socket.receive.buffer.bytes", "receive.buffer.bytes", "the socket's receive buffer"),
-    _S("socket.max.fails", "", "timeouts before a connection is closed"),
-    _S("socket.keepalive.enable", "", "TCP keep-alive", "flag"),
-    _S("socket.nagle.disable", "", "TCP_NODELAY", "flag"),
-    _S("connections.max.idle.ms", "connections.max.idle.ms",
-       "idle time before a connection is closed"),
-    _S("reconnect.backoff.ms", "reconnect.backoff.ms", "wait before connecting again"),
-    _S("reconnect.backoff.max.ms", "reconnect.backoff.max.ms",
-       "longest wait before connecting again", levels=_BOTH),
-    _S("topic.metadata.refresh.interval.ms", "metadata.max.age.ms",
-       "how often to query partitions and leaders", levels=_BOTH),
-    _S("", "metadata.max.idle.ms", "how long metadata of an unused topic is kept"),
-    _S("topic.metadata.refresh.fast.interval.ms", "", "how often to query while no broker leads"),
-    _S("topic.metadata.refresh.sparse", "", "ask for known topics only", "flag"),
-    _S("topic.metadata.propagation.max.ms", "", "how long a new topic may be unknown"),
-    _S("metadata.recovery.strategy", "metadata.recovery.strategy",
-       "what to do when no known broker answers", "none rebootstrap"),
-    _S("metadata.recovery.rebootstrap.trigger.ms", "metadata.recovery.rebootstrap.trigger.ms",
-       "time without metadata before starting over"),
-    _S("api.version.request", "", "ask brokers for their versions (false for 0.8 and 0.9)", "flag"),
-    _S("api.version.request.timeout.ms", "", "how long to wait for the broker's versions"),
-    _S("api.version.fallback.ms", "", "how long to assume the fallback version"),
-    _S("broker.version.fallback", "", "the version to assume of a broker that reports none",
-       "text"),
-    _S("max.poll.interval.ms", "max.poll.interval.ms", "longest time between two polls",
-       levels=_CONSUMER),
-    _S("heartbeat.interval.ms", "heartbeat.interval.ms",
-       "how often a member reports (classic protocols)", levels=_CONSUMER),
-    _S("fetch.wait.max.ms", "fetch.max.wait.ms", "how long a broker waits for records",
-       levels=_CONSUMER),
-    _S("fetch.message.max.bytes", "max.partition.fetch.bytes",
-       "bytes of a partition in one answer", levels=_CONSUMER),
-    _S("queued.max.messages.kbytes", "", "what is read ahead, in KiB", levels=_CONSUMER),
-    _S("check.crcs", "check.crcs", "verify checksums", "flag", levels=_CONSUMER),
-)  # fmt: skip
+def _client(line: str) -> ClientSetting:
+    librdkafka, java, kind, levels, also, factor, sentence = line.split("\t")
+    at: tuple[Level, ...] = tuple(levels.split())  # type: ignore[arg-type]
+    return ClientSetting(librdkafka, java, sentence, kind, tuple(also.split()), int(factor), at)
+
+
+CLIENTS: Final = tuple(map(_client, _lines("clients.tsv")[1:]))
 """What a plan may set of clients: nothing else."""
 
 DEFAULTS: Final[Mapping[str, str]] = {
