@@ -111,7 +111,7 @@ def coordinators(folder: Path) -> list[Fact]:
     partitions = 1 + max((state.partition for state in evidence.states), default=0)
     number = partition_of(group_of_topic(evidence.plan["topic"]["name"]), partitions)
     return [
-        _of_state("elected", state, f"{_elected(state)}, of {OFFSETS_TOPIC}-{number}")
+        _fact("elected", state, f"{_elected(state)}, of {OFFSETS_TOPIC}-{number}")
         for state in evidence.states
         if state.partition == number and state.elected
     ]
@@ -391,7 +391,8 @@ class Autopsy:
         if loss.epoch is not None:
             leader = self.leader(loss.partition, loss.epoch)
         text = f"{leader} acknowledged" if leader else "the leader acknowledged"
-        text += f" {_many(len(writes), 'write')} until {ended_s:.2f} s, acks={self.acks}"
+        count = f"{len(writes):,} write{'' if len(writes) == 1 else 's'}"
+        text += f" {count} until {ended_s:.2f} s, acks={self.acks}"
         if loss.epoch is not None:
             text += f", in epoch {loss.epoch}"
         if sizes := self._isrs(loss, writes):
@@ -428,7 +429,7 @@ class Autopsy:
         for state in [*before, *(each for each in changes if each.at_s > begun_s)]:
             assert state.before is not None
             text = f"the ISR went from {_set(state.before.in_sync)} to {_set(state.in_sync)}"
-            yield _of_state("in sync", state, text)
+            yield _fact("in sync", state, text)
 
     def _election(self, loss: Loss, survivors: Mapping[str, int]) -> Iterator[Fact]:
         if loss.dropped_by is None:
@@ -436,16 +437,16 @@ class Autopsy:
         election = self.elections.get((loss.partition, loss.dropped_by))
         begun = self.begins[loss.partition][loss.dropped_by]
         if election is not None:
-            yield _of_state("elected", election, _elected(election))
+            yield _fact("elected", election, _elected(election))
         if begun.place.startswith("nodes/"):
             text = f"{begun.node} began to lead with a log that ended at {begun.offset:,}"
-            yield _of_event("elected", begun, text)
+            yield _fact("elected", begun, text)
         else:
             yield Fact(kind="held by", text=begun.text, source="final read", place=begun.place)
         for follower in self._ready(loss):
             if had := survivors.get(follower.node):
                 text = f"{follower.node} was up, had {had:,} of them, and was not elected"
-                yield _of_event("held by", follower, text)
+                yield _fact("held by", follower, text)
 
     def _ready(self, loss: Loss) -> list[Event]:
         """The replicas that followed the election of the dropping epoch at once."""
@@ -478,11 +479,11 @@ class Autopsy:
             if each.partition != loss.partition or each.offset > last or not late:
                 continue
             if each.kind == "cut" and each.node not in seen:
-                yield _of_event("truncated", each, f"{each.node} cut its log at {each.offset:,}")
+                yield _fact("truncated", each, f"{each.node} cut its log at {each.offset:,}")
                 seen.add(each.node)
             elif each.kind == "loaded" and each.node not in seen:
                 text = f"{each.node} started with a log that ended at {each.offset:,}"
-                yield _of_event("disk", each, text)
+                yield _fact("disk", each, text)
                 seen.add(each.node)
 
     def _deletions(self, partition: int) -> Iterator[Fact]:
@@ -494,7 +495,7 @@ class Autopsy:
             if each.partition == partition and each.kind in ("log start", "deletes"):
                 if (each.node, each.kind) not in seen:
                     said = each.text.replace("TOPIC", self.evidence.plan["topic"]["name"])
-                    yield _of_event("deleted", each, f"{each.node}: {said[:200]}")
+                    yield _fact("deleted", each, f"{each.node}: {said[:200]}")
                 seen.add((each.node, each.kind))
 
     def _preventions(self, loss: Loss, writes: Sequence[Write]) -> Iterator[Prevention]:
@@ -546,31 +547,12 @@ def _replicas(plan: Mapping[str, Any]) -> int:
     return int(plan["topic"]["replication_factor"])
 
 
-def _of_state(kind: Any, state: State, text: str) -> Fact:
-    return Fact(
-        kind=kind,
-        at_s=state.at_s,
-        node=state.node,
-        text=text,
-        source=state.source or (f"log of {state.node}" if state.place else f"seen at {state.node}"),
-        place=state.place,
-    )
-
-
-def _of_event(kind: Any, event: Event, text: str) -> Fact:
-    return Fact(
-        kind=kind,
-        at_s=event.at_s,
-        node=event.node,
-        text=text,
-        source=f"log of {event.node}",
-        place=event.place,
-    )
+def _fact(kind: Any, of: State | Event, text: str) -> Fact:
+    source = f"log of {of.node}"
+    if isinstance(of, State):
+        source = of.source or (source if of.place else f"seen at {of.node}")
+    return Fact(kind=kind, at_s=of.at_s, node=of.node, text=text, source=source, place=of.place)
 
 
 def _set(nodes: Sequence[str | None]) -> str:
     return "{" + ", ".join(str(node) for node in nodes) + "}"
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -253,7 +253,6 @@ def new_cluster_id() -> str:
 
 
 _INVALID_CONFIG, _TOPIC_EXISTS = 40, 36
-METADATA_TOPIC = "__cluster_metadata"
 _GONE: Final = (0, 3)  # deleted; unknown topic
 _DELETE_S: Final = 15.0
 
@@ -281,13 +280,18 @@ def observe_each(
     ]
 
 
+def describe_quorum(version: int) -> Any:
+    """The request for who is in the quorum, and who leads it."""
+    topic = wire.DescribeQuorumRequest.TopicData
+    partition = topic.PartitionData(partition_index=0)
+    asked = topic(topic_name="__cluster_metadata", partitions=[partition])
+    return wire.DescribeQuorumRequest[version](topics=[asked])
+
+
 def _active_controller(
     node: Node, plan: KafkaPlan, timeout_s: float
 ) -> tuple[str | None, int | None]:
-    partition = wire.DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)
-    topic = wire.DescribeQuorumRequest.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
-    request = wire.DescribeQuorumRequest[0](topics=[topic])
-    answer = ask(node.address, CONTROLLER_PORT, request, timeout_s=timeout_s)
+    answer = ask(node.address, CONTROLLER_PORT, describe_quorum(0), timeout_s=timeout_s)
     if answer.error_code or not answer.topics:
         return None, None
     quorum = answer.topics[0].partitions[0]

@@ -452,10 +452,6 @@ class MembersLever(Lever[MembersRecord]):
     def _voters(self) -> dict[int, uuid.UUID]:
         """The directory ids of the voters by number, as the active controller reports them. Raises
         NoAnswer."""
-        partition = wire.DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)
-        topic = wire.DescribeQuorumRequest.TopicData(
-            topic_name=kraft.METADATA_TOPIC, partitions=[partition]
-        )
 
         def voters(answer: Any) -> dict[int, uuid.UUID] | None:
             found = answer.topics[0].partitions[0] if answer.topics else None
@@ -463,9 +459,7 @@ class MembersLever(Lever[MembersRecord]):
                 return None
             return {each.replica_id: each.replica_directory_id for each in found.current_voters}
 
-        found: dict[int, uuid.UUID] = self._asked(
-            wire.DescribeQuorumRequest[2](topics=[topic]), voters
-        )
+        found: dict[int, uuid.UUID] = self._asked(kraft.describe_quorum(2), voters)
         return found
 
     def _request(self, request: Any, *, done: int, what: str) -> None:
