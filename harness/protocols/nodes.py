@@ -144,13 +144,13 @@ class End:
     """
 
     partition: int
-    log_start_offset: int | None
-    end_offset: int | None
-    position: int | None
-    leader: str | None
-    leader_epoch: int | None
-    members: tuple[str, ...]
-    complete: bool
+    log_start_offset: int | None = None
+    end_offset: int | None = None
+    position: int | None = None
+    leader: str | None = None
+    leader_epoch: int | None = None
+    members: tuple[str, ...] = ()
+    complete: bool = False
     error: str | None = None
     ranges: tuple[Range, ...] | None = None
 

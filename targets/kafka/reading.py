@@ -125,7 +125,9 @@ def _read_on(
         if not raw or partition in reading.errors or reading.position[partition] > position:
             return
         if len(raw) < size_bytes or size_bytes >= _MOST_BYTES:
-            reading.fail(partition, _stuck(partition, position, len(raw)))
+            what = f"no complete batch, nor one that goes on behind it, in the {len(raw):,} bytes"
+            where = f"partition {partition}, offset {position}"
+            reading.fail(partition, f"damaged: {where}: {what} that are stored there")
             return
         size_bytes *= 2
 
@@ -140,13 +142,6 @@ def _take_records(raw: bytes, partition: int, reading: Reading) -> None:
             reading.reach(partition, found.next_offset)
     except Damaged as error:
         reading.fail(partition, f"damaged: partition {partition}, {error}")
-
-
-def _stuck(partition: int, position: int, size_bytes: int) -> str:
-    return (
-        f"damaged: partition {partition}, offset {position}: no complete batch, nor one that goes "
-        f"on behind it, in the {size_bytes:,} bytes that are stored there"
-    )
 
 
 def _fetch_request(topic: str, partition: int, position: int, size_bytes: int) -> Any:
@@ -427,11 +422,9 @@ def ends_of(ask: Ask, answers: Sequence[NodeView], plan: KafkaPlan) -> dict[int,
             partition=partition,
             log_start_offset=start,
             end_offset=end,
-            position=None,
             leader=leader,
             leader_epoch=view.leader_epoch if view else None,
             members=view.members if view else (),
-            complete=False,
         )
     return ends
 

@@ -24,7 +24,6 @@ from harness import registry
 from harness.clusters.memory.cluster import MemoryCluster, RunsSimulated, simulated_of
 from harness.clusters.memory.node import MemoryNode
 from harness.errors import PlanError, nearest
-from harness.history import READS
 from harness.models import GROUP, LIST_APPEND, LOG, QUEUE, REGISTER, RW_REGISTER, SET, TRANSACTION
 from harness.plan import Plan
 from harness.protocols import (
@@ -63,7 +62,6 @@ if TYPE_CHECKING:
 
 LEADER: Final = "leader"
 ANOTHER: Final = "another replica"
-_COLUMNS: Final = [name for name in READS.names if name != "run_id"]
 
 
 def read_all(
@@ -72,7 +70,8 @@ def read_all(
     """Read so many partitions, from a first one on, from the replica that `reader` stands for; they
     are counted from 0. It takes no time, so nothing changes meanwhile: a read is complete if all
     replicas had everything when it began."""
-    import pyarrow as pa
+    from harness.history import READS  # imports pyarrow
+    from harness.history.parquet_writer import table_of
 
     rows: list[tuple[Any, ...]] = []
     ends = []
@@ -83,7 +82,7 @@ def read_all(
         seen = _seen(system, name, first + partition) if name else None
         held = system.held(name, first + partition) if name else None
         if name is None or seen is None or held is None:
-            ends.append(_unread(partition, f"no replica that is {reader} answers"))
+            ends.append(End(partition=partition, error=f"no replica that is {reader} answers"))
             continue
         rows += [
             (f"{reader}", key, partition, offset, value, seen.epoch, now_ns)
@@ -102,19 +101,7 @@ def read_all(
                 error=None if complete else "not every replica had everything",
             )
         )
-    schema = pa.schema([READS.field(name) for name in _COLUMNS])
-    columns = list(zip(*rows, strict=True)) or [()] * len(_COLUMNS)
-    by_name = dict(zip(_COLUMNS, columns, strict=True))
-    return pa.table(
-        {name: pa.array(column, _plain(schema, name)) for name, column in by_name.items()}
-    ), ends
-
-
-def _plain(schema: pa.Schema, name: str) -> pa.DataType:
-    import pyarrow as pa
-
-    kind = schema.field(name).type
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    return table_of(rows, [field for field in READS if field.name != "run_id"]), ends
 
 
 def _replica(system: System, partition: int, reader: str) -> str | None:
@@ -130,20 +117,6 @@ def _replica(system: System, partition: int, reader: str) -> str | None:
 def _seen(system: System, name: str, partition: int) -> Seen | None:
     views = system.observe(name)
     return None if views is None else views[partition]
-
-
-def _unread(partition: int, error: str) -> End:
-    return End(
-        partition=partition,
-        log_start_offset=None,
-        end_offset=None,
-        position=None,
-        leader=None,
-        leader_epoch=None,
-        members=(),
-        complete=False,
-        error=error,
-    )
 
 
 _CLIENTS: dict[str, type[ModelClient]] = {

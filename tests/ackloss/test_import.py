@@ -113,7 +113,6 @@ OF_THE_TREE = {
     "harness.protocols.runs": "marks by single names: a plug-in has MARKS",
     "harness.servers.properties": "files of the tree's own systems in Java",
     "harness.faults.own_traffic.first_answer": "how the tree's own levers ask one node after another",
-    "harness.history.reads_table": "rows of a system that is its own reader",
 }
 """What plug-ins of the tree import and others need not, by module, each with the reason."""
 
