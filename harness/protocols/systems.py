@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -87,6 +88,18 @@ class LogLines:
     relevant: re.Pattern[bytes]
     internal: re.Pattern[bytes]
     events: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def read(cls, file: Path) -> LogLines:
+        """Those of a table in TOML, with lists of patterns: `relevant` in any case where it says
+        so."""
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+        case = re.IGNORECASE if table.get("any_case") else re.NOFLAG
+        return cls(
+            relevant=re.compile("|".join(table["relevant"]).encode(), case),
+            internal=re.compile("|".join(table["internal"]).encode()),
+            events=tuple((pattern, words) for pattern, words in table["events"]),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

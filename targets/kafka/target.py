@@ -14,7 +14,6 @@ of Kafka's own topics, which stay, may remain out of sync there (KAFKA-2729, bef
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -105,68 +104,7 @@ from targets.kafka.versions import (
     reports_settings,
 )
 
-LOG_LINES: Final = LogLines(
-    relevant=re.compile(
-        rb"Shrinking ISR|Expanding ISR|(?<!Replayed )partition change for|Fencing broker"
-        rb"|Setting new leader|unclean election|Truncating \S+ to offset|Truncating to offset"
-        rb"|starts at (leader )?epoch|Becoming the active controller|has been (un)?fenced"
-        rb"|to unfence has been granted|New leader and ISR|resigned",
-        re.IGNORECASE,
-    ),
-    internal=re.compile(
-        rb"__consumer_offsets|__transaction_state|__cluster_metadata|TransactionCoordinator"
-    ),
-    events=(
-        (
-            r"UNCLEAN partition change for (?P<p>\S+-\d+) .*\bleader: \S+ -> (?P<b>\d+),"
-            r".*leaderEpoch: \d+ -> (?P<e>\d+)",
-            "b{b} becomes leader, epoch {e}, unclean",
-        ),
-        (
-            r"partition change for (?P<p>\S+-\d+) .*\bleader: \S+ -> (?P<b>\d+),"
-            r".*leaderEpoch: \d+ -> (?P<e>\d+)",
-            "b{b} becomes leader, epoch {e}",
-        ),
-        (
-            r'partition \[(?P<p>\S+,\d+)\] is \{"leader":(?P<b>\d+),"leader_epoch":(?P<e>\d+)',
-            "b{b} becomes leader, epoch {e}",
-        ),
-        (
-            r"\b(?P<p>\S+-\d+)(?: with topic id \S+)? starts at (?:leader epoch|Leader Epoch:?) "
-            r"(?P<e>\d+) from offset (?P<o>\d+)(?!.*Current leader)",
-            "{node} becomes leader, epoch {e}",
-        ),
-        (r"partition change for (?P<p>\S+-\d+) .*\bleader: \S+ -> -1,", "no leader"),
-        (
-            r'\{"leader":(?P<b>\d+),"leader_epoch":(?P<e>\d+).* offline partition \[(?P<p>\S+)\]',
-            "b{b} becomes leader, epoch {e}",
-        ),
-        (
-            r"partition=(?P<p>\S+-\d+), .*Truncating to offset (?P<o>\d+)",
-            "{node} cuts its log at offset {o}",
-        ),
-        (
-            r"Truncating (?:log |partition )?(?P<p>\S+-\d+) to offset (?P<o>\d+)",
-            "{node} cuts its log at offset {o}",
-        ),
-        (r"Becoming the active controller", "{node} becomes the active controller"),
-        (r"Fencing broker (?P<b>\d+)", "b{b} is fenced"),
-        (r"from broker (?P<b>\d+) to unfence has been granted", "b{b} is unfenced"),
-        (
-            r"partition change for (?P<p>\S+-\d+) .*\bisr: \[.*?\] -> \[(?P<isr>[\d, ]*)\]",
-            "ISR {isr}",
-        ),
-        (
-            r"Partition (?P<p>\S+-\d+) broker=.* ISR from \S+ to (?P<isr>[\d,]+)",
-            "{node} wants ISR {isr}",
-        ),
-        (
-            r"ISR for partition (?P<p>\S+-\d+) from \S+ to (?P<isr>[\d,]+)",
-            "{node} wants ISR {isr}",
-        ),
-    ),
-)
-"""The lines about elections, the ISR and truncation."""
+LOG_LINES: Final = LogLines.read(Path(__file__).with_name("log_lines.toml"))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ transaction_log  what servers have written, as they leave it at the end
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,25 +40,7 @@ from targets.zookeeper.configuration import (
     release_of,
 )
 
-LOG_LINES: Final = LogLines(
-    relevant=re.compile(
-        rb"LEADING|FOLLOWING|OBSERVING|LOOKING|LEADER ELECTION TOOK|Shutdown called"
-        rb"|Synchronizing with (Follower|Learner)|Getting a (diff|snapshot)|Truncating log"
-        rb"|Sending (DIFF|SNAP|TRUNC|snapshot)|Exception when following|Unexpected exception"
-        rb"|fsync-ing the write ahead log|Have quorum of supporters|Reading snapshot|expired",
-    ),
-    internal=re.compile(rb"Connection request|NIOServerCxn:|Notification: |PeerState set to"),
-    events=(
-        (r"LEADING - LEADER ELECTION TOOK - (?P<ms>\d+)", "{node} leads, elected in {ms} ms"),
-        (r"Truncating log", "{node} cuts its log"),
-        (r"Sending (?P<what>SNAP|TRUNC|snapshot)", "{node} sends {what}"),
-        (r"Getting a snapshot", "{node} gets a snapshot"),
-        (r"FOLLOWING - LEADER ELECTION TOOK", "{node} follows"),
-        (r"INFO LOOKING", "{node} looks for a leader"),
-        (r"write ahead log .*took (?P<ms>\d+)ms", "{node}: an fsync took {ms} ms"),
-    ),
-)
-"""The lines about elections, syncing and the log."""
+LOG_LINES: Final = LogLines.read(Path(__file__).with_name("log_lines.toml"))
 
 
 _EVENTS: Final = (
