@@ -254,6 +254,11 @@ def finalized_and_highest(ask: Ask, node: str) -> tuple[dict[str, int], dict[str
     return finalized, {f.name: int(f.max_version) for f in answer.supported_features or []}
 
 
+def error_name(code: int) -> str:
+    """Kafka's own name of an error: PREFERRED_LEADER_NOT_AVAILABLE."""
+    return str(wire.for_code(code).message)
+
+
 def broker_name(broker: int) -> str:
     """The node that a broker is, by its id."""
     return f"b{broker}"

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple
 
 import orjson
@@ -182,7 +183,8 @@ def evidence_of(rundir: RunDir, lost: Sequence[Write], topic: str | None = None)
     faults = tuple(windows(rundir.faults))
     name = topic or plan["topic"]["name"]
     lines = _lines(rundir, name, faults)
-    states = list(_of_metadata(rundir, plan, faults, name)) or _states(lines)
+    states = list(_of_metadata(rundir, plan, faults, name))
+    states = states or list(_of_kraft(lines)) or list(_of_zookeeper(lines))
     if topic is not None:
         return Evidence(plan=plan, states=tuple(states), events=(*_events(lines),), faults=faults)
     logged = {state.partition for state in states if state.elected}
@@ -225,10 +227,6 @@ def _begun(seen: State, logged: Sequence[State], events: Sequence[Event]) -> Sta
 
 def _epoch_of(state: State) -> tuple[int, int | None]:
     return state.partition, state.epoch
-
-
-def _states(lines: Sequence[Line]) -> list[State]:
-    return list(_of_kraft(lines)) or list(_of_zookeeper(lines))
 
 
 def _of_metadata(
@@ -275,7 +273,7 @@ def _observed(rundir: RunDir) -> Iterator[State]:
         members = _members(table)
         rows = [*zip(*(table[name].to_pylist() for name in names), members, strict=True)]
         stored |= {row[2] for row in rows if row[1].startswith("z") and row[2] is not None}
-        for time_ns, node, partition, leader, epoch, in_sync in sorted(rows, key=_time):
+        for time_ns, node, partition, leader, epoch, in_sync in sorted(rows, key=itemgetter(0)):
             if partition in stored and not node.startswith("z"):
                 continue
             before = now.get(partition)
@@ -299,10 +297,6 @@ def _observed(rundir: RunDir) -> Iterator[State]:
                 since_s=since_s,
             )
             yield state
-
-
-def _time(row: tuple[Any, ...]) -> int:
-    return int(row[0])
 
 
 def _members(table: pa.Table) -> list[Any]:

@@ -41,7 +41,7 @@ from harness.protocols import (
 )
 from harness.servers import await_none, properties, setting_text
 from targets.kafka import brokers, wire
-from targets.kafka.brokers import LEADERS_S, Leadership, ask, ask_of
+from targets.kafka.brokers import LEADERS_S, Leadership, ask, ask_of, error_name
 from targets.kafka.configuration import (
     BROKER_PORT,
     CONTROLLER_PORT,
@@ -429,7 +429,7 @@ class KraftLeadership(Leadership):
             if part.error_code:
                 raise HarnessFailure(
                     f"partition {part.partition_index}: the reassignment was refused: "
-                    f"{_name(part.error_code)}: {part.error_message}"
+                    f"{error_name(part.error_code)}: {part.error_message}"
                 )
 
     def elect(self, partitions: Sequence[int]) -> Mapping[int, str]:
@@ -443,7 +443,7 @@ class KraftLeadership(Leadership):
             timeout_ms=int(_REQUEST_S * 1000),
         )
         return {
-            part.partition_id: _name(part.error_code)
+            part.partition_id: error_name(part.error_code)
             for result in self._asked(request).replica_election_results
             for part in result.partition_result
             if part.error_code not in (0, _ELECTION_NOT_NEEDED)
@@ -461,16 +461,11 @@ class KraftLeadership(Leadership):
                     continue
                 if answer.error_code == 0:
                     return answer
-                why = f"{node.name}: {_name(answer.error_code)}"
+                why = f"{node.name}: {error_name(answer.error_code)}"
                 if answer.error_code not in _LATER:
                     raise HarnessFailure(f"leaders cannot be moved: {why}")
             time.sleep(_AGAIN_S)
         raise HarnessFailure(f"leaders could not be moved within {LEADERS_S:g} s: {why}")
-
-
-def _name(error_code: int) -> str:
-    """The broker's own name of an error: PREFERRED_LEADER_NOT_AVAILABLE."""
-    return str(wire.for_code(error_code).message)
 
 
 leadership = KraftLeadership

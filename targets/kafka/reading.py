@@ -45,7 +45,16 @@ from harness.history import READS
 from harness.protocols import Cluster, End, NodeView, Range, with_role
 from harness.run.observer import merge
 from targets.kafka import wire
-from targets.kafka.brokers import EARLIEST, LATEST, NO_EPOCH, Ask, Connections, ask_of, offset
+from targets.kafka.brokers import (
+    EARLIEST,
+    LATEST,
+    NO_EPOCH,
+    Ask,
+    Connections,
+    ask_of,
+    error_name,
+    offset,
+)
 from targets.kafka.clients.library import CONFLUENT, OURS, bootstrap, librdkafka_protocol
 from targets.kafka.configuration import BROKER_PORT
 from targets.kafka.modes import observe
@@ -115,9 +124,9 @@ def _read_on(
         answer = ask(leader, request, timeout_s=min(_ANSWER_S, left_s))
         part = answer.responses[0].partitions[0]
         if part.error_code in _LATER:
-            raise NoAnswer(f"{leader}: {_error_name(part.error_code)}")
+            raise NoAnswer(f"{leader}: {error_name(part.error_code)}")
         if part.error_code:
-            reading.fail(partition, f"{_error_name(part.error_code)} at offset {position}")
+            reading.fail(partition, f"{error_name(part.error_code)} at offset {position}")
             return
         reading.brokers.setdefault(partition, set()).add(leader)
         raw = bytes(part.records or b"")
@@ -156,10 +165,6 @@ def _fetch_request(topic: str, partition: int, position: int, size_bytes: int) -
         isolation_level=_READ_UNCOMMITTED,
         topics=[wire.FetchRequest.FetchTopic(topic=topic, partitions=[of_partition])],
     )
-
-
-def _error_name(code: int) -> str:
-    return str(wire.for_code(code).message)
 
 
 HARMLESS: Final[Mapping[int, str]] = {

@@ -238,7 +238,6 @@ class SetClient(ZooKeeperClient):
     """One set: its elements are znodes."""
 
     def operate(self, op: Invoke) -> Completion:
-        """Create a znode, or list all."""
         f, value, *_ = op
         if f == "add":
             self.ask("create", f"{self.parent}/{SET}/{value}")
@@ -252,7 +251,6 @@ class SequenceClient(ZooKeeperClient):
     """A sequence: each request creates a sequential znode, whose name ends in its number."""
 
     def operate(self, op: Invoke) -> Completion:
-        """Create the next znode."""
         _, value, *_ = op
         path = f"{self.parent}/{SEQUENCE}/n-"
         data = str(value).encode()
@@ -264,7 +262,6 @@ class LockClient(ZooKeeperClient):
     """Locks: a lock is an ephemeral znode, which ends with the session that created it."""
 
     def operate(self, op: Invoke) -> Completion:
-        """Create the znode, read whose it is, or delete it."""
         f, value, _, key, _ = op
         path = f"{self.parent}/{LOCKS}/{key}"
         if f == "acquire":
@@ -305,7 +302,6 @@ class RegisterClient(KeyedClient):
     """Registers: a key holds a value."""
 
     def operate(self, op: Invoke) -> Completion:
-        """Read, write, delete, or compare and set."""
         f, value, _, key, expected = op
         path = f"{self.parent}/{key}"
         if f == "read":
@@ -363,7 +359,6 @@ class WatchClient(KeyedClient):
         self._left: dict[str, Left] = {}
 
     def operate(self, op: Invoke) -> Completion:
-        """Write, or read and leave a watch."""
         f, value, _, key, _ = op
         path, before = f"{self.parent}/{key}", self.session.number
         write = f == "write"

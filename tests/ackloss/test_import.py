@@ -112,7 +112,7 @@ OF_THE_TREE = {
     "harness.history.rows": "instants in a fault's window, as numpy compares them",
     "harness.protocols.runs": "marks by single names: a plug-in has MARKS",
     "harness.servers.properties": "files of the tree's own systems in Java",
-    "harness.faults.own_traffic.first_answer": "how the tree's own levers ask one node after another",
+    "harness.faults.own_traffic.first_answer": "how its levers ask one node after another",
 }
 """What plug-ins of the tree import and others need not, by module, each with the reason."""
 

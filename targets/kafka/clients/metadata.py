@@ -29,7 +29,7 @@ from harness.protocols import FAIL, Client, Cluster, Completion, Invoke, with_ro
 from harness.run.blocking import ThreadedClient
 from harness.servers import ErrorAnswer, ErrorRow, KeyValueClient, Moving, NotSent, in_turn
 from targets.kafka import wire
-from targets.kafka.brokers import BROKER, TOPIC, Connections, NotReached
+from targets.kafka.brokers import BROKER, TOPIC, Connections, NotReached, error_name
 from targets.kafka.clients.library import Library
 from targets.kafka.configuration import BROKER_PORT
 from targets.kafka.kraft import creatable
@@ -212,7 +212,7 @@ class MetadataClient(KeyValueClient):
 def _refuse(code: int) -> None:
     """Raise ErrorAnswer unless this is the code of no error."""
     if code:
-        raise ErrorAnswer(code, str(wire.for_code(code).message))
+        raise ErrorAnswer(code, error_name(code))
 
 
 @dataclass(frozen=True)

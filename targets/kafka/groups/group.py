@@ -77,7 +77,7 @@ def _asked(node: Node, plan: KafkaPlan) -> list[Delivery]:
 def _row(node: str, part: Any, begun_ns: int, now_ns: int) -> Delivery:
     row = Delivery(KINDS.final, begun_ns, now_ns, node=node, partition=int(part.partition_index))
     if part.error_code:
-        return row._replace(type=FAIL, error=str(wire.for_code(part.error_code).message))
+        return row._replace(type=FAIL, error=brokers.error_name(part.error_code))
     offset = int(part.committed_offset)
     return row._replace(offset=None if offset == _NONE else offset)
 
