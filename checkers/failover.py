@@ -352,7 +352,7 @@ def _pauses(
 ) -> list[int | None]:
     """For each partition in whose acknowledgements there was a pause while the fault lasted: when
     the last one ended; `None` if none came after it."""
-    begun_s = (each.begun_s or each.from_s for each in facts.windows)
+    begun_s = (each.from_s if each.begun_s is None else each.begun_s for each in facts.windows)
     first_ns = min(round(s * 1e9) for s in begun_s if s is not None)
     calm = [np.diff(times[times <= first_ns]) for times in gathered.acks.values()]
     gaps = np.concatenate([*calm, np.empty(0, np.int64)])
