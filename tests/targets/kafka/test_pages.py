@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 from harness.history.rows import target_of
-from reports.run_view import DIFFERS, _settings
+from reports.run_view import DIFFERS, RunView
 
 
 def test_a_stored_plan_is_described_by_its_system() -> None:
@@ -28,10 +31,14 @@ def test_plans_that_name_no_system_are_of_the_default_one() -> None:
 
 def test_settings_of_any_group_are_shown_and_what_differs_comes_last() -> None:
     effective = {DIFFERS: {"id": {"n1": "1"}}, "system": {"replicas": 3, "commit": "isr"}}
-    rows = list(_settings({"system": {"replicas": 3}}, effective, [("system", "commit")]))
+    settings = SimpleNamespace(asked={}, effective=effective, origins={}, shortened={})
+    metadata = SimpleNamespace(settings=settings, features=SimpleNamespace(asked={}, effective={}))
+    plan = {"target": {"system": "memory", "replicas": 3}}
+    view: Any = SimpleNamespace(metadata=metadata, plan=plan)
+    rows = RunView.settings.func(view)
     assert [(row.group, row.key) for row in rows] == [
-        ("system", "commit"),
         ("system", "replicas"),
+        ("system", "commit"),
         (DIFFERS, "id.n1"),
     ]
     assert [row.shown for row in rows] == [True, True, False]  # at its default, but decisive
