@@ -83,6 +83,14 @@ class Loss(NamedTuple):
     why: str = ""
 
 
+class Restart(NamedTuple):
+    """How a leader first led in an epoch, what it loaded later, and how it led again."""
+
+    first: Event
+    loaded: Event
+    again: Event
+
+
 def explain(folder: Path, lost: pa.Table) -> list[Explanation]:
     """The explanations of these lost writes, in the order of the first loss of each. Raises
     HistoryError for a folder that cannot be read."""
@@ -171,6 +179,25 @@ class Autopsy:
         return found
 
     @cached_property
+    def restarts(self) -> dict[int, list[Restart]]:
+        """By partition each leader that was started again and led again in the same epoch. When a
+        broker comes back, ZooKeeper's controller first repeats what was decided before."""
+        found: dict[int, list[Restart]] = {}
+        for again in self.evidence.events:
+            if again.kind != "leads" or again.epoch is None or again.at_s is None:
+                continue
+            first = self.begins[again.partition][again.epoch]
+            loads = self.evidence.of("loaded", again.partition)
+            found.setdefault(again.partition, []).extend(
+                Restart(first, loaded, again)
+                for loaded in loads
+                if first.node == loaded.node == again.node
+                and loaded.by(again.at_s)
+                and not (first.at_s is None or loaded.by(first.at_s))
+            )
+        return found
+
+    @cached_property
     def elections(self) -> dict[tuple[int, int], State]:
         """By partition and epoch the state with which it began."""
         found: dict[tuple[int, int], State] = {}
@@ -191,6 +218,9 @@ class Autopsy:
         partition, offset = write.partition, write.offset
         if self.log_starts.get(partition, 0) > offset:
             return Loss(DELETED, partition)
+        for restart in self.restarts.get(partition, ()):
+            if (cause := self._lost_by_restart(write, restart)) is not None:
+                return Loss(cause, partition, restart.first.epoch, restart.first.epoch)
         begins = self.begins.get(partition, {})
         epoch = self._epoch(write, begins)
         if epoch is None:
@@ -205,6 +235,16 @@ class Autopsy:
             return Loss(UNEXPLAINED, partition, epoch, dropper, why)
         cause, why = self._cause(write, epoch, begins[dropper], election)
         return Loss(cause, partition, epoch, dropper, why)
+
+    def _lost_by_restart(self, write: Write, restart: Restart) -> str | None:
+        """What its leader lost it by that led again in the same epoch without it."""
+        first, loaded, again = restart
+        if again.offset > write.offset or not first.by(write.acknowledged_s):
+            return None
+        if loaded.by(write.acknowledged_s) or loaded.at_s is None:
+            return None
+        evidence, since_s = self.evidence, write.acknowledged_s
+        return disk_cause(evidence.faults, evidence.plan, first.node, since_s, loaded.at_s)
 
     def _undisturbed(self, partition: int) -> bool:
         """Whether the partition had one leader all along and no replica lost any of its log, as all
@@ -341,6 +381,7 @@ class Autopsy:
         """What is known of the writes that one event lost."""
         offsets = [write.offset for write in writes]
         survivors = self._survivors(loss, writes)
+        elected = loss.dropped_by not in (None, loss.epoch)
         facts = [*self._facts(loss, writes, offsets, survivors)]
         facts.sort(key=lambda fact: (fact.at_s is None, fact.at_s or 0.0))
         return Explanation(
@@ -355,14 +396,22 @@ class Autopsy:
             held_by=survivors,
             facts=tuple(facts),
             preventions=tuple(self._preventions(loss, writes)),
-            survivors=max(survivors.values(), default=0) if loss.dropped_by is not None else None,
+            survivors=max(survivors.values(), default=0) if elected else None,
         )
 
     def _kept(self, loss: Loss) -> int | None:
         """Where the log of the leader ended that dropped them."""
         if loss.dropped_by is None:
             return self.log_starts.get(loss.partition) if loss.cause == DELETED else None
-        return self.begins[loss.partition][loss.dropped_by].offset
+        return self._dropping(loss).offset
+
+    def _dropping(self, loss: Loss) -> Event:
+        """How the leader began that dropped writes."""
+        if loss.dropped_by == loss.epoch:
+            restarts = self.restarts[loss.partition]
+            return next(each.again for each in restarts if each.first.epoch == loss.epoch)
+        assert loss.dropped_by is not None
+        return self.begins[loss.partition][loss.dropped_by]
 
     def _facts(
         self,
@@ -435,11 +484,12 @@ class Autopsy:
         if loss.dropped_by is None:
             return
         election = self.elections.get((loss.partition, loss.dropped_by))
-        begun = self.begins[loss.partition][loss.dropped_by]
-        if election is not None:
+        begun, again = self._dropping(loss), loss.dropped_by == loss.epoch
+        if election is not None and not again:
             yield _fact("elected", election, _elected(election))
         if begun.place.startswith("nodes/"):
-            text = f"{begun.node} began to lead with a log that ended at {begun.offset:,}"
+            how = f"led again in epoch {loss.epoch}" if again else "began to lead"
+            text = f"{begun.node} {how} with a log that ended at {begun.offset:,}"
             yield _fact("elected", begun, text)
         else:
             yield Fact(kind="held by", text=begun.text, source="final read", place=begun.place)
@@ -450,7 +500,7 @@ class Autopsy:
 
     def _ready(self, loss: Loss) -> list[Event]:
         """The replicas that followed the election of the dropping epoch at once."""
-        if loss.dropped_by is None or loss.epoch is None:
+        if loss.dropped_by is None or loss.epoch in (None, loss.dropped_by):
             return []
         election = self.elections.get((loss.partition, loss.dropped_by))
         if election is None:
@@ -514,7 +564,7 @@ class Autopsy:
                 writes=below.total(),
                 because=f"the ISR was {' or '.join(map(_set, below))} when they were",
             )
-        new = self.begins[loss.partition][loss.dropped_by].node
+        new = self._dropping(loss).node
         missed = sum(count for isr, count in isrs.items() if new in isr)
         if self.acks != ALL and loss.cause.startswith(BEFORE_REPLICATION) and missed:
             yield Prevention(

@@ -45,6 +45,7 @@ CASES = {
     "zookeeper-0.10": {"unclean-election": 20, "unclean-election-deposed": 15},
     "zookeeper-1.1": {"unclean-election": 20, "unclean-election-deposed": 13},
     "power-1.1": {"disk-power": 19},
+    "restarted-leader-1.1": {"disk-power": 25},
     "retention-4.4": {"deleted": 30},
     "uncommitted-3.8": {"before-replication": 8, "before-replication-deposed": 23},
 }
