@@ -234,7 +234,7 @@ def topic_ids(ask: Ask, nodes: Mapping[str, Node], topic: str) -> tuple[str, ...
 # How Kafka stores a log, and therefore what a power loss or a new disk leaves of it.
 #
 # A folder `TOPIC-PARTITION` holds segments, each named by its first offset and made of record
-# batches (format v2). Beside the folders is `recovery-point-offset-checkpoint`, the offset up to
+# batches or messages. Beside the folders is `recovery-point-offset-checkpoint`, the offset up to
 # which each log was fsynced when Kafka last wrote that file, which it does once a minute. Without
 # settings that flush, Kafka leaves fsync to the kernel, and nothing above need survive a power
 # loss. With them more survives than the file says, so `check_flushes` refuses to cut there.

@@ -366,7 +366,8 @@ _WINDOW: Final = 256
 
 
 class Batch(NamedTuple):
-    """A batch as its header has it, where it lies, and its length."""
+    """A batch as its header has it, where it lies, and its length. A message of format 0 or 1 is
+    one too, without an epoch."""
 
     first: int
     last: int
@@ -380,13 +381,18 @@ class Batch(NamedTuple):
 def batches(raw: bytes) -> list[Batch]:
     """The complete batches, up to the end or to the first other bytes. No checksum is verified."""
     found, at = list[Batch](), 0
-    while at + BATCH.size <= len(raw):
-        header = BATCH.unpack_from(raw, at)
-        first, length, epoch, magic, checksum, attributes, delta = header[:7]
-        size = LOG_OVERHEAD + length
-        if magic != 2 or not BATCH.size <= size <= len(raw) - at:
+    while at + _MESSAGE.size <= len(raw):
+        last, length, checksum, magic, attributes = _MESSAGE.unpack_from(raw, at)
+        first, epoch, size = last, NO_EPOCH, LOG_OVERHEAD + length
+        least = BATCH.size if magic == 2 else _MESSAGE.size + 8  # the lengths of key and value
+        if magic not in (0, 1, 2) or not least <= size <= len(raw) - at:
             break
-        found.append(Batch(first, first + delta, epoch, checksum, attributes, at, size))
+        if magic == 2:
+            first, _, epoch, _, checksum, attributes, delta = BATCH.unpack_from(raw, at)[:7]
+            last = first + delta
+        elif attributes & CODEC and found:  # it has the offset of the last one in it
+            first = found[-1].last + 1
+        found.append(Batch(first, last, epoch, checksum, attributes, at, size))
         at += size
     return found
 

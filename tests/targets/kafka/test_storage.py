@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from harness.errors import PlanError
 from harness.faults.records import DiskRecord
@@ -98,6 +99,18 @@ def test_what_is_above_the_recovery_point_goes(
     assert change.size_bytes == sum(b.size_bytes for b in kept)
     if checkpoint is None:
         assert change.summary == "cut at offset 0, its end was 9, checkpointed up to 0"
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_logs_of_versions_before_0_11_are_cut_too(magic: int) -> None:
+    builder = LegacyRecordBatchBuilder(magic=magic, compression_type=0, batch_size=10_000)
+    for offset in range(9):
+        builder.append(offset, 7 if magic else None, None, b"value")
+    segment = bytes(builder.build())
+    (change,) = cut({FIRST: segment, CHECKPOINT: synced(3)})
+    assert (change.how, change.size_bytes) == ("resize", len(segment) // 3)
+    assert change.summary == "cut at offset 3, its end was 9, checkpointed up to 3"
+    assert cut({FIRST: segment, CHECKPOINT: synced(9)}) == []
 
 
 def test_a_log_that_was_fsynced_whole_is_left_alone() -> None:

@@ -24,6 +24,7 @@ from targets.kafka.record_sets import (
     NotARecord,
     Records,
     Texts,
+    batches,
     decompressed,
     records,
     walk,
@@ -186,6 +187,21 @@ def test_a_stored_segment_of_a_real_broker() -> None:
     assert read == by_kafka_python(SEGMENT)
     assert [record.offset for record in read] == list(range(len(read)))
     assert len(read) > 7
+
+
+@pytest.mark.parametrize(("magic", "codec"), [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)])
+def test_where_batches_lie_and_what_offsets_they_have(magic: int, codec: int) -> None:
+    """Uncompressed, each message of formats 0 and 1 is by itself."""
+    parts = [Batch(magic, codec, THREE), Batch(magic, codec, THREE[:2])]
+    (of_first, _), (raw, _) = encoded(parts[:1]), encoded(parts)
+    found = batches(raw + b"\x00" * 100)
+    together = magic == 2 or codec
+    spans = [(0, 2), (3, 4)] if together else [(number, number) for number in range(5)]
+    assert [(each.first, each.last) for each in found[1:]] == spans[1:]
+    assert found[0].last == spans[0][1]
+    assert [each.size_bytes for each in found[:1] if together] == [len(of_first)] * bool(together)
+    assert sum(each.size_bytes for each in found) == len(raw)
+    assert batches(raw[:-1]) == found[:-1]
 
 
 def test_nothing_holds_nothing() -> None:
