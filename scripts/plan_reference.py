@@ -42,7 +42,7 @@ checks a plan, `ackloss run --dry-run FILE` shows what it would do. `--set KEY=V
 for one run: `--set target.version=3.9.2`, `--set topic.settings.min.insync.replicas=2` (below a
 table of settings, the rest is one key), `--set faults.kill.at_s=3` (the step whose `id` is
 `kill`). Settings of topics, brokers and clients: [settings.md](settings.md), `ackloss list
-settings`.
+settings`. A range without a type is of integers.
 """
 
 SCHEDULES = """\
@@ -172,7 +172,7 @@ def _keys(schema: Schema, meanings: Mapping[str, str] | None = None) -> str:
         if field.get("default") is not None and field["default"] != "":
             obvious = stated[0] in ("string", "boolean", "list", "number", "integer")
             explained = "enum" in field and all(f"{each}:" in meaning for each in field["enum"])
-            stated = [] if obvious or explained else stated
+            stated = [] if obvious or explained else [stated[0].removeprefix("integer, ")]
             stated.append(f"`{_toml(field['default'])}`")
         lines.append(f"- `{key}` ({'; '.join(stated)}): {meaning}")
     return "\n".join(lines)

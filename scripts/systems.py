@@ -413,9 +413,7 @@ def _loses(cells: pd.DataFrame, settings: str) -> str:
         )
         if len(rows)
     ]
-    rest = (
-        f", and none under the other {len(clean)} that have conclusive runs" if len(clean) else ""
-    )
+    rest = f", and none under {counted(len(clean), 'other')}" if len(clean) else ""
     return f"acknowledged writes were lost {', '.join(parts)}{rest}"
 
 

@@ -249,7 +249,9 @@ def _is_of(row: Row, outcome: Outcome) -> bool:
 def _result(side: Side, runs: Sequence[Run]) -> str:
     """The cell of a side in the table: how many runs showed what, and their counts."""
     shown = sum(side.is_shown_by(run) for run in runs)
-    text = f"{side.version or 'default'}: {side.words} in {shown} of {len(runs)}"
+    text = f"{side.version or 'default'}: {side.words}"
+    if (shown, len(runs)) != (1, 1):
+        text += f" in {shown} of {len(runs)}"
     if side.shows in side.counts:
         numbers = (f"{run.counts.get(side.shows, 0):,}/{run.acknowledged:,}" for run in runs)
         text += f": {'; '.join(numbers)}"
@@ -278,7 +280,7 @@ HEAD: Final = """# Track record
 Historical defects of Kafka, ZooKeeper, other systems and clients that ackloss finds again, each
 with a control: a version that has the fix, or settings that avoid it. `make track-record` runs
 [every row](../../scripts/track-record.toml), and fails if a defect is not found or a control is not
-as expected. Numbers: what each run counted / its acknowledged writes.
+as expected. One run, where no number is given; what each run counted / its acknowledged writes.
 
 | ticket | defect | plan | affected | control | last seen |
 |---|---|---|---|---|---|

@@ -50,10 +50,9 @@ CELLS = pd.DataFrame(
 def test_sentences_say_what_was_lost_and_what_was_not() -> None:
     assert systems.sentences(CELLS) == (
         "With `default` acknowledged writes were lost in every run (10 each) under `lag-kill`, in "
-        "some runs (10 each) under `isolate-leader`, and none under the other 1 that have "
-        "conclusive runs. Of the other settings `safest` lost under the fewest schedules: "
-        "acknowledged writes were lost in some runs (10 each) under `lag-kill`, and none under the "
-        "other 2 that have conclusive runs."
+        "some runs (10 each) under `isolate-leader`, and none under 1 other. Of the other settings "
+        "`safest` lost under the fewest schedules: acknowledged writes were lost in some runs (10 "
+        "each) under `lag-kill`, and none under 2 others."
     )
 
 
@@ -71,7 +70,7 @@ def test_a_loss_in_a_run_that_does_not_count_is_said_and_held_against_the_settin
     )
     assert systems.sentences(cells[1:3]) == (
         "With `unclean` acknowledged writes were lost in runs that do not count (1 each) under "
-        "`kill-all`, and none under the other 1 that have conclusive runs."
+        "`kill-all`, and none under 1 other."
     )
 
 
