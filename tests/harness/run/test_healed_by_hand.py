@@ -23,6 +23,10 @@ class Mortal(DryRunNode):
     """A node whose process ends by a signal, and is started again."""
 
     alive = True
+    lives = 1
+
+    def pid(self) -> int | None:
+        return self.lives if self.alive else None
 
     def process(self) -> Any:
         return SimpleNamespace(running=self.alive, exit_code=0, started_at="1", finished_at="2")
@@ -34,6 +38,7 @@ class Mortal(DryRunNode):
     def start(self) -> None:
         self.commands.append("start")
         self.alive = True
+        self.lives += 1
 
 
 @pytest.mark.parametrize("names", [[], ["n1"], ["n1", "n2"]])
