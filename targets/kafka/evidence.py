@@ -135,6 +135,11 @@ class Event:
     epoch: int | None = None
     offset: int = 0
 
+    @property
+    def is_logged(self) -> bool:
+        """Whether the replica logged it; else it is inferred from the final read."""
+        return self.place.startswith("nodes/")
+
     def by(self, at_s: float) -> bool:
         """Whether it is known to be no later."""
         return self.at_s is not None and self.at_s <= at_s

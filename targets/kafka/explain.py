@@ -69,6 +69,9 @@ CAUSES: Final[Mapping[str, str]] = {
 
 _JUST_AFTER_S: Final = 0.5
 """A broker logs its new role shortly after it has loaded its log."""
+_MAKES_S: Final = 3.0
+"""How long after its election a broker may make the log that it lacks, where it does not log when
+it begins to lead."""
 _AT_ONCE_S: Final = 1.0
 """How long after an election a replica that is up has followed it."""
 
@@ -234,7 +237,30 @@ class Autopsy:
             why = f"no controller's log has the election of epoch {dropper}"
             return Loss(UNEXPLAINED, partition, epoch, dropper, why)
         cause, why = self._cause(write, epoch, begins[dropper], election)
+        before = self._of_deposed(write, epoch) if cause == UNEXPLAINED else None
+        if before is not None and epoch in begins:
+            dropper, election = epoch, self.elections[partition, epoch]
+            cause, why = self._cause(write, before, begins[dropper], election)
+            epoch = before
         return Loss(cause, partition, epoch, dropper, why)
+
+    def _of_deposed(self, write: Write, epoch: int) -> int | None:
+        """The epoch before, if its leader, which another one had just replaced, still acknowledged
+        the write: it cut its log at or below it only after that."""
+        of = write.partition
+        earlier = max((e for p, e in self.elections if p == of and e < epoch), default=None)
+        old = None if earlier is None else self.leader(of, earlier)
+        election = self.elections.get((of, epoch))
+        if old is None or election is None or old == self.leader(of, epoch):
+            return None
+        cut = any(
+            each.node == old
+            and each.offset <= write.offset
+            and each.at_s is not None
+            and write.acknowledged_s < each.at_s <= election.at_s + _JUST_AFTER_S
+            for each in self.evidence.of("cut", of)
+        )
+        return earlier if cut else None
 
     def _lost_by_restart(self, write: Write, restart: Restart) -> str | None:
         """What its leader lost it by that led again in the same epoch without it."""
@@ -292,6 +318,8 @@ class Autopsy:
         for each in self.evidence.events:
             if each.node != node or each.partition != partition or each.epoch == epoch:
                 continue
+            if not each.is_logged:
+                continue
             if each.at_s is not None and since_s is not None and each.at_s > since_s:
                 if each.kind in ("leads", "follows"):
                     return first, each.offset
@@ -323,7 +351,7 @@ class Autopsy:
             return UNEXPLAINED, f"{new} was elected from outside the ISR, and no log says why"
         if self.acks != ALL:
             return BEFORE_REPLICATION + late, ""
-        if promised and state is not None and state.place and begun.place.startswith("nodes/"):
+        if promised and state is not None and state.place and begun.is_logged:
             return BUG, ""
         return UNEXPLAINED, "no log has the ISR at its acknowledgement"
 
@@ -363,11 +391,15 @@ class Autopsy:
         it began."""
         until_s = (election.at_s if begun.at_s is None else begun.at_s) + _JUST_AFTER_S
 
-        def between(event: Event) -> bool:
-            mine = event.node == node and event.offset <= write.offset
-            return mine and event.at_s is not None and write.acknowledged_s < event.at_s <= until_s
+        def between(event: Event, later_s: float = 0.0) -> bool:
+            mine, since_s = event.node == node and event.offset <= write.offset, event.at_s
+            return (
+                mine and since_s is not None and write.acknowledged_s < since_s <= until_s + later_s
+            )
 
-        if loads := [each for each in self.evidence.of("loaded", write.partition) if between(each)]:
+        made_s = 0.0 if begun.is_logged else _MAKES_S
+        loads = [e for e in self.evidence.of("loaded", write.partition) if between(e, made_s)]
+        if loads:
             by_s = loads[-1].at_s or until_s
             evidence = self.evidence
             return disk_cause(evidence.faults, evidence.plan, node, write.acknowledged_s, by_s)
@@ -487,7 +519,7 @@ class Autopsy:
         begun, again = self._dropping(loss), loss.dropped_by == loss.epoch
         if election is not None and not again:
             yield _fact("elected", election, _elected(election))
-        if begun.place.startswith("nodes/"):
+        if begun.is_logged:
             how = f"led again in epoch {loss.epoch}" if again else "began to lead"
             text = f"{begun.node} {how} with a log that ended at {begun.offset:,}"
             yield _fact("elected", begun, text)

@@ -46,6 +46,9 @@ CASES = {
     "zookeeper-1.1": {"unclean-election": 20, "unclean-election-deposed": 13},
     "power-1.1": {"disk-power": 19},
     "restarted-leader-1.1": {"disk-power": 25},
+    "wiped-0.10": {"disk-wiped": 23},
+    "moved-0.10": {"before-replication": 20},
+    "moved-0.8": {"before-replication": 24},
     "retention-4.4": {"deleted": 30},
     "uncommitted-3.8": {"before-replication": 8, "before-replication-deposed": 23},
 }
