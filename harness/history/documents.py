@@ -298,9 +298,10 @@ class Alarm:
 class DoubleEntry:
     """What nodes' logs lost during a run (`double_entry`): so many different
     `records`, some of them `foreign`, of so many `writes`. Of these some are `lost`, others `found`
-    elsewhere in the final log, others were `unacknowledged`; what is `left_over` contradicts
-    itself, the first values are in `left`. `lost_unseen`: lost writes that no log was seen to lose;
-    `not_copied`: what was not copied, and why."""
+    elsewhere in the final log, others were `unacknowledged`, or lie behind what could be read
+    (`not_visible`); what is `left_over` contradicts itself, the first values are in `left`.
+    `lost_unseen`: lost writes that no log was seen to lose; `not_copied`: what was not copied, and
+    why."""
 
     records: Count
     foreign: Count
@@ -310,6 +311,7 @@ class DoubleEntry:
     unacknowledged: Count
     left_over: Count
     lost_unseen: Count
+    not_visible: Count = 0
     left: tuple[int, ...] = ()
     not_copied: tuple[str, ...] = ()
 
@@ -323,6 +325,7 @@ class DoubleEntry:
             f"logs lost {noun} of {self.writes:,} writes: {self.lost:,} lost, {self.found:,} found "
             f"elsewhere, {self.unacknowledged:,} never acknowledged, {self.left_over:,} left over"
         )
+        said += f", {self.not_visible:,} not yet visible" if self.not_visible else ""
         return said + (f"; {self.foreign:,} records are not ours" if self.foreign else "")
 
 

@@ -253,14 +253,16 @@ def double_entry(
 ) -> DoubleEntry:
     """Of the records that were `removed` from nodes' logs during a run, of whose writes these are
     `lost`, and others had been `delivered` before they were: each acknowledged one is lost, or
-    stands elsewhere in the final log. What is neither is left over: the checker, the final read or
-    the copies are wrong then. No verdict rests on it."""
+    stands elsewhere in the final log, or was acknowledged behind its end, up to which consumers may
+    read. What is none of these is left over: the checker, the final read or the copies are wrong
+    then. No verdict rests on it."""
     records = {record[2:] for record in removed.records}
     written = {each[-1] for each in records if each[-1] >= 0}
     acknowledged = _having(rundir.parts(rundir.history), written, ("type", "ok"))
     found = _having(rundir.parts(rundir.reads), written)
     gone = written.intersection(lost) | acknowledged.intersection(delivered) - found
-    left = sorted(acknowledged - gone - found)
+    behind = _behind_the_end(rundir, acknowledged - gone - found)
+    left = sorted(acknowledged - gone - found - behind)
     return DoubleEntry(
         records=len(records),
         foreign=sum(each[-1] < 0 for each in records),
@@ -268,11 +270,32 @@ def double_entry(
         lost=len(gone),
         found=len(found - gone),
         unacknowledged=len(written - gone - found - acknowledged),
+        not_visible=len(behind),
         left_over=len(left),
         left=tuple(left[:_LISTED_AT_MOST]),
         lost_unseen=len({*lost} - gone),
         not_copied=removed.why_not,
     )
+
+
+def _behind_the_end(rundir: RunDir, values: set[int]) -> set[int]:
+    """Those of these writes that were acknowledged at an offset that no reader has reached."""
+    if not values or not rundir.ends.is_file():
+        return set()
+    ends = pq.ParquetFile(rundir.ends).read(columns=["partition", "position"]).to_pylist()
+    reached = {each["partition"]: 0 for each in ends}
+    for each in ends:
+        reached[each["partition"]] = max(reached[each["partition"]], each["position"] or 0)
+    columns = ("value", "type", "partition", "offset")
+    wanted = pa.array(sorted(values), pa.int64())
+    rows = _rows(
+        rundir.parts(rundir.history), columns, lambda rows: pc.is_in(rows["value"], wanted)
+    )
+    return {
+        row["value"]
+        for row in rows.to_pylist()
+        if row["type"] == "ok" and (row["offset"] or 0) >= reached.get(row["partition"], 0)
+    }
 
 
 # What is not loss.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ from harness.protocols import Removed, RemovedRecord
 from harness.protocols.clock import RealClock, RunClock
 from targets.kafka import removed
 from targets.kafka.removed import Copy, copying
-from tests.fixtures.hand_made import Made, R, W
+from tests.fixtures.hand_made import E, Made, R, W
 from tests.targets.kafka.log_reader.test_record_set import Batch, encoded
 
 
@@ -160,3 +161,14 @@ def test_the_result_states_it_and_the_verdict_does_not_rest_on_it(tmp_path: Path
     damaged = judge_run(rundir)["removed"]
     assert "its checksum is wrong" in damaged["not_copied"][0]
     assert damaged["lost_unseen"] == 1
+
+
+def test_what_lies_behind_the_end_may_become_visible(tmp_path: Path) -> None:
+    """Readers reach the high watermark; what is acknowledged behind it, acks=1 may show later."""
+    writes = [*RUN.writes, W(5, "o", offset=3), W(6, "o", offset=4)]
+    made = replace(RUN, writes=writes, ends=(E(position=3),))
+    rundir = made.build(tmp_path, "20260101-000000-000004")
+    found = double_entry(rundir, Removed(records=given(2, 5, 6)), [2])
+    assert (found.lost, found.not_visible, found.left_over) == (1, 2, 0)
+    assert found.in_words.endswith("0 left over, 2 not yet visible")
+    assert found.writes == found.lost + found.not_visible
