@@ -22,11 +22,11 @@ run: setup  ## Set up, run the unclean and the safe plan, compare them on one pa
 	@$(BIN)/ackloss run plans/kafka-unclean.toml plans/kafka-safe.toml --as-expected --compare
 
 # While types are checked, which takes one core, packages are compiled, and tests by being collected
-# once: for all processes. Three of the six wait for nodes most of the time; the others, of a low
+# once: for all processes. Three of the five wait for nodes most of the time; the others, of a low
 # priority, take the processors meanwhile.
 test:  ## Set up, then lint, types, import contracts and all tests, also on real Kafka
 	@COMPILE_LATER=1 MEANWHILE="make lint AND='compile collect'" scripts/setup dev
-	@$(BIN)/pytest -q -n 6 $(GROUPS) --durations=25
+	@$(BIN)/pytest -q -n 5 $(GROUPS) --durations=25
 
 check:  ## Format, lint, types, import contracts, fast tests (no cluster)
 	@scripts/venv dev

@@ -17,5 +17,13 @@ pytestmark = [pytest.mark.e2e, pytest.mark.docker]
 @pytest.mark.parametrize("name", ["B14", *full("A6", "E6")])
 def test_a_claim_holds_on_a_real_cluster(name: str) -> None:
     (claim,) = [each for each in claims.claims() if each.id == name]
-    runs = {" ".join(part.command): [claims.run_once(part)] for part in claim.parts if part.plan}
+    runs = {" ".join(part.command): [conclusive(part)] for part in claim.parts if part.plan}
     assert claims.verdict(claim, claims.answers_of(claim, runs)) == "holds", runs
+
+
+def conclusive(part: claims.Part) -> claims.Run:
+    """A run whose load this machine held up proves nothing, and is made again."""
+    return next(
+        (run for _ in range(2) if "starved" not in (run := claims.run_once(part)).doubts),
+        claims.Run(date="", reason="the load was held up twice"),
+    )

@@ -33,4 +33,5 @@ def test_what_a_killed_controller_had_acknowledged_is_there(tmp_path: Path) -> N
     assert counts["members"] == 4
     assert counts["leaders"] >= 2
     assert min(counts["votes"], counts["watermarks"], counts["batches"]) >= 3
-    assert asked("C6", run.path).state
+    if "starved" not in run.result.doubts:  # such a run answers no claim
+        assert asked("C6", run.path).state
