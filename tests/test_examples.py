@@ -168,11 +168,12 @@ def test_a_lever_of_the_target_is_proven_and_undone(outcomes: dict[str, Outcome]
 
 
 def test_the_workload_prefers_the_partition_of_its_options(outcomes: dict[str, Outcome]) -> None:
-    def share(name: str) -> float:
-        return float((outcomes[name].run.writes().partition == 0).mean())
-
-    assert 0.83 < share("safe") < 0.97, "0.9: 0.8, and half of the rest"
-    assert 0.4 < share("late") < 0.6
+    """0.9: 0.8, and half of the rest. How many writes there are depends on the machine."""
+    for name, expected in (("safe", 0.9), ("late", 0.5)):
+        writes = outcomes[name].run.writes()
+        share = float((writes.partition == 0).mean())
+        error = (expected * (1 - expected) / len(writes)) ** 0.5
+        assert abs(share - expected) < 4 * error < 0.25, (name, share, len(writes))
 
 
 def test_the_checker_finds_late_writes_and_only_those(outcomes: dict[str, Outcome]) -> None:
