@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
@@ -182,7 +183,7 @@ EVENTS: Final = (
 )
 
 _SCRIPT: Final = "galera.sh"
-RECOVERY: Final = Path(__file__).with_name(_SCRIPT).read_text(encoding="utf-8")
+RECOVERY: Final = files("targets").joinpath(_SCRIPT).read_text("utf-8")
 
 
 @dataclass(frozen=True)

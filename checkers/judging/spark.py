@@ -141,6 +141,8 @@ def unfit(sentence: str) -> EnvironmentFailure | None:
 
 
 _OURS: Final = ("ackloss", "harness", "schedules", "nemeses", "workloads", "targets", "checkers")
+_CODE: Final = (".py", ".toml", ".tsv", ".json", ".sh", ".properties")
+"""Modules, and the tables beside them."""
 _KINDS: Final = ("checkers", "targets")
 """The kinds of plug-ins that judging may call."""
 
@@ -171,15 +173,15 @@ def code_zip(folder: Path) -> Path:
 
 
 def _add(archive: zipfile.ZipFile, package: str) -> str | None:
-    """Add the Python files of a package, or of a module that is one file; the name of a compiled
-    one, if there is any."""
+    """Add the files of a package that code reads, or a module that is one file; the name of a
+    compiled one, if there is any."""
     spec = find_spec(package)
     origin = Path((spec and spec.origin) or "")
     folder = origin.parent if spec and spec.submodule_search_locations else None
     for file in sorted(folder.rglob("*")) if folder else [origin]:
         if file.name.endswith(tuple(EXTENSION_SUFFIXES)):
             return file.name
-        if file.suffix == ".py":
+        if file.suffix in _CODE:
             archive.write(file, file.relative_to((folder or origin).parent).as_posix())
     return None
 

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
@@ -90,7 +91,7 @@ class LogLines:
     events: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def read(cls, file: Path) -> LogLines:
+    def read(cls, file: Traversable) -> LogLines:
         """Those of a table in TOML, with lists of patterns: `relevant` in any case where it says
         so."""
         table = tomllib.loads(file.read_text(encoding="utf-8"))

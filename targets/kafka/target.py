@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -104,7 +105,7 @@ from targets.kafka.versions import (
     reports_settings,
 )
 
-LOG_LINES: Final = LogLines.read(Path(__file__).with_name("log_lines.toml"))
+LOG_LINES: Final = LogLines.read(files("targets.kafka").joinpath("log_lines.toml"))
 
 
 @dataclass(frozen=True)

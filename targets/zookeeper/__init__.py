@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version as installed
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -40,7 +41,7 @@ from targets.zookeeper.configuration import (
     release_of,
 )
 
-LOG_LINES: Final = LogLines.read(Path(__file__).with_name("log_lines.toml"))
+LOG_LINES: Final = LogLines.read(files("targets.zookeeper").joinpath("log_lines.toml"))
 
 
 _EVENTS: Final = (
