@@ -45,8 +45,31 @@ def test_it_is_the_code_that_judges_and_no_more(tmp_path: Path) -> None:
     names = zipfile.ZipFile(code_zip(tmp_path)).namelist()
     assert "checkers/judging/many_runs.py" in names
     assert "harness/history/rows.py" in names
-    assert all(name.endswith(".py") for name in names)
+    assert "targets/kafka/clients.tsv" in names
+    assert not [name for name in names if name.endswith((".java", ".pyc"))]
     assert not [name for name in names if name.startswith(("analysis/", "reports/", "tests/"))]
+
+
+def test_every_target_is_made_from_it_with_the_tables_beside_it(tmp_path: Path) -> None:
+    """Executors import from the file itself, in which nothing has a path."""
+    script = (
+        "import sys; from harness import registry;"
+        "made = [registry.make('targets', name, {}, key='target') for name in sys.argv[1:]];"
+        "print(*{sys.modules[type(each).__module__].__file__ for each in made}, sep='\\n')"
+    )
+    systems = ["etcd", "galera", "kafka", "nats", "postgresql", "rabbitmq", "redis", "zookeeper"]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *systems],
+        env={**os.environ, "PYTHONPATH": str(code_zip(tmp_path))},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    places = done.stdout.split()
+    assert len(places) == len(systems)
+    assert all(place.startswith(f"{tmp_path}/ackloss.zip/") for place in places)
 
 
 def test_a_plug_in_is_found_in_it(plugin: Path, tmp_path: Path) -> None:
