@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import operator
 import tomllib
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -268,8 +269,11 @@ def _fired(rule: Rule, look: Look) -> Floats:
 
 
 def published(file: Path) -> list[Rule]:
-    """The rules of a target's file. It is ours: what is wrong with it raises KeyError."""
-    document = tomllib.loads(file.read_text(encoding="utf-8"))
+    """The rules of a target's file, which executors have in the archive of the code. It is ours:
+    what is wrong with it raises KeyError."""
+    archive = next((each for each in file.parents if zipfile.is_zipfile(each)), None)
+    inside = file if archive is None else zipfile.Path(archive, str(file.relative_to(archive)))
+    document = tomllib.loads(inside.read_text(encoding="utf-8"))
     default = document["scrape_s"]
     return [
         Rule(

@@ -53,8 +53,9 @@ def test_it_is_the_code_that_judges_and_no_more(tmp_path: Path) -> None:
 def test_every_target_is_made_from_it_with_the_tables_beside_it(tmp_path: Path) -> None:
     """Executors import from the file itself, in which nothing has a path."""
     script = (
-        "import sys; from harness import registry;"
+        "import sys; from checkers.judging.alarms import published; from harness import registry;"
         "made = [registry.make('targets', name, {}, key='target') for name in sys.argv[1:]];"
+        "assert all(published(each.alarms) for each in made);"
         "print(*{sys.modules[type(each).__module__].__file__ for each in made}, sep='\\n')"
     )
     systems = ["etcd", "galera", "kafka", "nats", "postgresql", "rabbitmq", "redis", "zookeeper"]
