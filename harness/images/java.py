@@ -130,7 +130,8 @@ late."""
 _COMPILE: Final = """\
 cd "$0" || exit 1
 jars=$(printf %s: "$1"/*.jar)
-"$2" @BRIEF@ -m jdk.compiler/com.sun.tools.javac.Main -nowarn -cp "$jars" -d out ./*.java &&
+flags=$(ls | sed -n "s/^javac.options$/@&/p")
+"$2" @BRIEF@ -m jdk.compiler/com.sun.tools.javac.Main -nowarn $flags -cp "$jars" -d out ./*.java &&
 "$2" -m jdk.jartool/sun.tools.jar.Main -c -f @MADE@ $(ls | sed -n 's/^MANIFEST.MF$/-m &/p') -C out .
 """.replace("@MADE@", _MADE).replace("@BRIEF@", " ".join(BRIEF))
 
@@ -145,9 +146,9 @@ def jar(
     here: Path | None = None,
     needed_by: str,
 ) -> bytes:
-    """A jar of these sources (and their MANIFEST.MF), made now unless it is there: in the image,
-    against the jars of a folder in it; or by this machine, against those `here`. `needed_by` is a
-    key of the plan.
+    """A jar of these sources (and their MANIFEST.MF and javac.options), made now unless it is
+    there: in the image, against the jars of a folder in it; or by this machine, against those
+    `here`. `needed_by` is a key of the plan.
 
     Raises PlanError for an image whose Java cannot compile, EnvironmentFailure.
     """

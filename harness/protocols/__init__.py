@@ -80,6 +80,7 @@ from harness.protocols.nodes import NodeView as NodeView
 from harness.protocols.nodes import OwnConnection as OwnConnection
 from harness.protocols.nodes import OwnDisk as OwnDisk
 from harness.protocols.nodes import PartitionView as PartitionView
+from harness.protocols.nodes import Place as Place
 from harness.protocols.nodes import PowerLoss as PowerLoss
 from harness.protocols.nodes import ProcessState as ProcessState
 from harness.protocols.nodes import Range as Range

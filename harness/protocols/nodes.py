@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from harness.errors import HarnessFailure
 
@@ -183,6 +183,22 @@ class OwnConnection:
     port: int
 
 
+class Place(Protocol):
+    """A file or folder of a node that this machine reads: a `Path`, or as one."""
+
+    @property
+    def parent(self) -> Place: ...
+
+    @property
+    def stem(self) -> str: ...
+
+    def __truediv__(self, name: str, /) -> Place: ...
+
+    def glob(self, pattern: str, /) -> Iterable[Place]: ...
+
+    def open(self, mode: Literal["rb"], /) -> IO[bytes]: ...
+
+
 class Node(ABC):
     """A host of the system under test: all that levers and targets do there goes through it.
 
@@ -257,9 +273,9 @@ class Node(ABC):
         """The processes that are the node's, where `admin` commands see others too."""
         return None
 
-    def here(self, name: str) -> Path | None:
-        """Where this machine sees a folder below the node's data folder, whether or not the node's
-        process lives; `None` where it does not."""
+    def here(self, name: str) -> Place | None:
+        """Where this machine reads a folder below the node's data folder, whether or not the node's
+        process lives; `None` where it cannot."""
         return None
 
     @property

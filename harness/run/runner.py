@@ -451,16 +451,20 @@ class _Run:
         warning."""
         clock, observer = self.observed or (None, None)
         now_ns, sampler = clock.now_ns() if clock else 0, self.resolved.target.sampler
-        zero_ns = time.monotonic_ns() - now_ns
         samples = dict[str, Iterable[Sample]](observer.samples if observer else {})
 
         def keep(node: Node) -> list[str]:
             folder = self.record.rundir.node(node.name)
             folder.mkdir(parents=True, exist_ok=True)
             logs, missing = logs_of(node, self.resolved.target, self.cluster)
-            if sampled := logs.pop(sampler, b""):
-                each = samples_of(sampled)
-                samples[node.name] = [s._replace(time_ns=s.time_ns - zero_ns) for s in each]
+            if (sampled := logs.pop(sampler, b"")) and clock:
+                try:
+                    zero_ns = monotonic_ns_of(node) - clock.now_ns()
+                except Exception as error:
+                    missing.append(f"no metrics of {node.name}: {failures.reason(error)}")
+                else:
+                    each = samples_of(sampled)
+                    samples[node.name] = [s._replace(time_ns=s.time_ns - zero_ns) for s in each]
             for name, content in logs.items():
                 write_atomically(folder / name, content)
             return missing
@@ -470,6 +474,13 @@ class _Run:
             self.record.warn(*chain.from_iterable(kept))
         if clock:
             write_metrics(self.record.rundir, samples, now_ns)
+
+
+def monotonic_ns_of(node: Node) -> int:
+    """The monotonic clock of the machine that a node is on, which may be this one."""
+    if node.own_connection is None:
+        return time.monotonic_ns()
+    return int(float(node.admin(["cat", "/proc/uptime"]).output.split()[0]) * 1e9)
 
 
 def logs_of(

@@ -2,9 +2,9 @@
 `nodes/<node>/removed-<topic>-<partition>-<milliseconds>-<segment>.bin`.
 
 A log is cut in place, and has grown again when somebody looks. So the files of each replica are
-read as they grow, several times a second and through this machine's view of the nodes' data, into a
-copy in memory. Once a file no longer begins with its copy, what the copy has from the first
-batch on that differs is kept; what comes and goes between two looks is not seen.
+read as they grow, several times a second and through this machine's view of the nodes' data (over
+SSH by SFTP), into a copy in memory. Once a file no longer begins with its copy, what the copy has
+from the first batch on that differs is kept; what comes and goes between two looks is not seen.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
 import orjson
 
 from harness.history.run_folder import RunDir, write_atomically
 from harness.models import GROUP, LOG
-from harness.protocols import STORED, Node, Removed, RemovedRecord
+from harness.protocols import STORED, Node, Place, Removed, RemovedRecord
 from harness.protocols.clock import RunClock
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.promises import model_of
@@ -43,14 +42,14 @@ _BYTES_A_LOOK: Final = 4 * 1024 * 1024
 _TAIL: Final = 256
 _NOTE: Final = "removed.json"
 _KEPT: Final = re.compile(r"removed-(.+)-(\d+)-(\d+)-\d+\.bin")
-_HIDDEN: Final = "this machine does not see its files (over SSH they are not copied)"
+_HIDDEN: Final = "this machine does not see its files (a disk that may lose power, or your cluster)"
 _TOO_MUCH: Final = "it wrote more than 64 MiB, or more than 4 MiB between two looks"
 
 
 class Copy:
     """Of one file that is only appended to, until it is cut or vanishes."""
 
-    def __init__(self, source: Path) -> None:
+    def __init__(self, source: Place) -> None:
         self.source, self.copied = source, bytearray()
 
     def look(self) -> bytes:
@@ -90,14 +89,15 @@ def copying(
     """Copies what brokers' logs lose meanwhile. `removed.json` of each node has what could not be
     copied. (Transactions and metadata have other checks.)"""
     logs = all(model_of(plan.workload.name) in (LOG.name, GROUP.name) for plan in plans)
-    seen = {n.name: n.here(STORED) for n in nodes if logs and "broker" in n.roles}
-    why_not = {name: _HIDDEN for name, data in seen.items() if data is None}
-    copies: dict[str, dict[Path, Copy]] = {name: {} for name in seen.keys() - why_not.keys()}
+    names = [node.name for node in nodes if logs and "broker" in node.roles]
+    seen = {n.name: data for n in nodes if n.name in names and (data := n.here(STORED))}
+    why_not = dict.fromkeys(set(names) - seen.keys(), _HIDDEN)
+    copies: dict[str, dict[Place, Copy]] = {name: {} for name in seen}
     places = [f"{p.topic.name}-{n}" for p in plans for n in range(p.topic.partitions)]
     stop, used_s = threading.Event(), 0.0
 
     def look(node: str, replica: str) -> None:
-        folder, copied = Path(seen[node] or "", replica), copies[node]
+        folder, copied = seen[node] / replica, copies[node]
         for path in {*folder.glob("*.log"), *(path for path in copied if path.parent == folder)}:
             if path not in copied:
                 copied[path] = Copy(path)
@@ -123,7 +123,7 @@ def copying(
                 break
             clock.wait(stop, _PERIOD_S)
 
-    for name in seen:
+    for name in names:
         rundir.node(name).mkdir(parents=True, exist_ok=True)
     task = clock.spawn("removed", watch)
     try:
@@ -132,7 +132,7 @@ def copying(
         stop.set()
         task.join(timeout_s=5)
         cpu_s = round(used_s, 3)
-        for name in seen:
+        for name in names:
             size = sum(len(copy.copied) for copy in copies.get(name, {}).values())
             note = {"schema": 1, "why_not": why_not.get(name), "bytes": size, "cpu_s": cpu_s}
             write_atomically(rundir.node(name) / _NOTE, orjson.dumps(note))

@@ -275,7 +275,7 @@ class Kafka(KafkaLog):
         made = mode_of(plan).ingredients(plan, image, say)
         return replace(
             made,
-            files={**made.files, **proxy_files(plan, image, say)},
+            files={**made.files, **proxy_files(plan, image, say), **agent_files(image, say)},
             folders={folder: JAR_FOLDER},
             programs=jars.PROGRAMS,
             distribution=jars.INSTALLED,

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -195,6 +196,22 @@ def test_a_proxy_on_hosts_withholds_responses_and_leaves_nothing(
     counts = found["counts"]
     assert isinstance(counts, dict)
     assert counts["unacknowledged_found"] > 100
+
+
+@pytest.mark.full
+def test_a_loss_on_hosts_is_explained_as_in_containers(
+    hosts: Hosts, before: object, tmp_path: Path
+) -> None:
+    """What the leader's log lost was copied over SFTP, and its metrics came as a file."""
+    exit_code, output = run(tmp_path, "short-unclean", hosts.inventory())
+    found: Any = result(tmp_path)
+    assert (exit_code, found["verdict"]) == (1, "invalid"), output
+    lost = found["counts"]["lost"]
+    assert lost > 50
+    assert (sum(found["causes"].values()), found["unexplained"]) == (lost, 0)
+    assert found["removed"]["not_copied"] == []
+    assert (found["removed"]["lost"], found["removed"]["left_over"]) == (lost, 0)
+    assert {alarm["fired_s"] is None for alarm in found["alarms"]} == {True, False}
 
 
 def assert_proven(found: dict[str, object]) -> None:

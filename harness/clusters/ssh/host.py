@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import BinaryIO, Final, NamedTuple, TypeVar
+from typing import IO, BinaryIO, Final, Literal, NamedTuple, TypeVar, cast
 
 import paramiko
 
@@ -22,7 +23,11 @@ from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.machine.files import packed, unpacked
 from harness.protocols import NODE_DATA, Completed, Node, OwnConnection, ProcessState
 
-_IN_NODE: Final = 5  # of the 8 channels: one more is the host's, one the lease's, one is for files
+_IN_NODE: Final = (
+    4  # of 8 channels; the others: the host's, the lease's, one for files, one for SFTP
+)
+_SFTP_SERVER: Final = "/usr/lib/openssh/sftp-server"
+_SFTP_S: Final = 5.0
 _TRANSFER_S: Final = 60.0
 _CHUNK_BYTES: Final = 1 << 20
 _DOWN_S: Final = 60.0
@@ -170,6 +175,13 @@ class Host:
             why = errors.decode(errors="replace").strip()[:300]
             raise HarnessFailure(f"{self.where}: files cannot be written to {folder}: {why}")
 
+    @cached_property
+    def sftp(self) -> paramiko.SFTPClient:
+        """Reads files as the node sees them. Raises HarnessFailure, or what paramiko raises."""
+        channel = self.connection.open_channel(self._entered(self._holder, _SFTP_SERVER))
+        channel.settimeout(_SFTP_S)
+        return paramiko.SFTPClient(channel)
+
     def close(self) -> None:
         """End its shells, and close the connection."""
         for shells in (self.node_shells, self.shells):
@@ -229,6 +241,35 @@ _CONSOLE_BYTES: Final = 16 << 20
 
 
 @dataclass(frozen=True)
+class RemotePath:
+    """A file or folder of a node, read over SFTP as a `Path` is."""
+
+    host: Host = field(repr=False)
+    path: PurePosixPath
+
+    @property
+    def parent(self) -> RemotePath:
+        return RemotePath(self.host, self.path.parent)
+
+    @property
+    def stem(self) -> str:
+        return self.path.stem
+
+    def __truediv__(self, name: str) -> RemotePath:
+        return RemotePath(self.host, self.path / name)
+
+    def glob(self, pattern: str) -> list[RemotePath]:
+        try:
+            names = self.host.sftp.listdir(str(self.path))
+        except FileNotFoundError:
+            return []
+        return [self / name for name in names if fnmatch(name, pattern)]
+
+    def open(self, mode: Literal["rb"]) -> IO[bytes]:
+        return cast("IO[bytes]", self.host.sftp.open(str(self.path), mode))
+
+
+@dataclass(frozen=True)
 class SshNode(Node):
     """One node: the namespaces of a run on one host."""
 
@@ -273,6 +314,9 @@ class SshNode(Node):
             why = errors.decode(errors="replace").strip()[:300]
             raise HarnessFailure(f"{self.name}: {path} cannot be read: {why}")
         return {file.partition("/")[2] or file: content for file, content in unpacked(archive)}
+
+    def here(self, name: str) -> RemotePath:
+        return RemotePath(self.host, PurePosixPath(NODE_DATA, name))
 
     def start(self) -> None:
         self._start("its process", "start")

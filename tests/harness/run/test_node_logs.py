@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,8 @@ import pytest
 
 import ackloss
 from harness.errors import HarnessFailure
-from harness.protocols import Node
-from harness.run.runner import last_words, logs_of
+from harness.protocols import Completed, Node, OwnConnection
+from harness.run.runner import last_words, logs_of, monotonic_ns_of
 from tests.fixtures.bare_target import BareTarget
 from tests.fixtures.dry_run import DryRunNode
 from tests.fixtures.memory_plans import SHORT
@@ -98,6 +100,21 @@ def test_logs_that_cannot_be_had_are_a_sentence_and_the_others_are_kept(
     assert logs == {"server.log": b"x"}
     assert sentence.endswith("OSError: gone")
     assert len(kept(KeyError(), OSError())[1]) == 2
+
+
+class Elsewhere(DryRunNode):
+    """A node on another machine, which is up for as long as it says."""
+
+    own_connection = OwnConnection(peer="198.18.0.1", port=22)
+
+    def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
+        return Completed(0, "350735.47 234388.90\n")
+
+
+def test_a_sampler_on_another_machine_has_the_monotonic_clock_of_that_machine() -> None:
+    assert monotonic_ns_of(Elsewhere("h1", frozenset(), "198.18.0.11")) == 350735_470_000_000
+    before_ns = time.monotonic_ns()
+    assert monotonic_ns_of(DryRunNode("b1", frozenset(), "198.18.0.11")) >= before_ns
 
 
 LOGS = '''

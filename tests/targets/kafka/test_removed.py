@@ -108,7 +108,7 @@ def test_of_a_log_that_only_grows_nothing_is_kept(
 def test_what_is_not_copied_is_stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hidden = removed.removed(watched(tmp_path / "a", monkeypatch, [], seen=False))
     assert hidden is not None
-    assert "over SSH they are not copied" in hidden.why_not[0]
+    assert "does not see its files" in hidden.why_not[0]
     monkeypatch.setattr(removed, "_BYTES_AT_MOST", 100)
     much = removed.removed(watched(tmp_path / "b", monkeypatch, [log_of(1, 2, 3)], patience_s=0.1))
     assert much is not None

@@ -4,6 +4,7 @@ import java.io.OutputStream;
 import java.lang.management.ManagementFactory;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -47,7 +48,7 @@ public final class Metrics {
         "kafka.log:type=Log,name=LogEndOffset,*",
     };
     private static final List<String> ATTRIBUTES =
-            List.of("Value", "Count", "current-leader", "current-epoch");
+            Arrays.asList("Value", "Count", "current-leader", "current-epoch");
     /** What changes all the time and no rule is about: ages, positions and events of a controller. */
     private static final String RESTLESS =
             "LastApplied.*|LastCommitted.*|TimeSince.*|EventQueue.*|MinFetchRate";
