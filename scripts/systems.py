@@ -65,8 +65,10 @@ COLUMNS: Final = (
     *("duplicates", "faults_proven", "faults", "leader_met", "doubts"),
 )
 """Of each run."""
-COUNTED: Final = ("runs", "conclusive", "conclusive_lossy", "inconclusive", "inconclusive_lossy")
-"""Of each cell."""
+COUNTED: Final = (
+    *("runs", "conclusive", "conclusive_lossy", "wrong", "inconclusive", "inconclusive_lossy"),
+)
+"""Of each cell; `wrong`: nothing was lost, and something else that was promised does not hold."""
 MEDIANS: Final = (*("loss_rate", "unacknowledged_success_rate", "longest_gap_s", "duplicates"),)
 NAMES: Final = {
     "kafka": "Kafka",
@@ -130,6 +132,7 @@ def cells_of(runs: pd.DataFrame) -> pd.DataFrame:
         runs=1,
         conclusive=counts,
         conclusive_lossy=counts & lossy,
+        wrong=counts & (runs["class"] == "wrong"),
         inconclusive=~counts,
         inconclusive_lossy=~counts & lossy,
     )
@@ -414,6 +417,9 @@ def _loses(cells: pd.DataFrame, settings: str) -> str:
         if len(rows)
     ]
     rest = f", and none under {counted(len(clean), 'other')}" if len(clean) else ""
+    wrong = own[own["wrong"] > 0]
+    if len(wrong):
+        rest += f" (but {_each(wrong['wrong'])} are *wrong* under {_listed(wrong['key.schedule'])})"
     return f"acknowledged writes were lost {', '.join(parts)}{rest}"
 
 
@@ -450,6 +456,7 @@ def _in_words(row: Mapping[Any, Any]) -> str:
     if not share.whole:
         return f"none{' + ' * bool(others_lost)}{others_lost}"
     of = f"**{share.part}/{share.whole}**" if share.part else f"0/{share.whole}"
+    of += f", {row['wrong']} *wrong*" if row["wrong"] else ""
     if chosen_by_outcome(share, others):
         of += f" + {others_lost}"
     elif not share.part:
@@ -460,16 +467,9 @@ def _in_words(row: Mapping[Any, Any]) -> str:
 
 
 def tables() -> dict[str, pd.DataFrame]:
-    """The published cells of each system: by their runs, or from before runs were kept, whichever
-    are more."""
-    found: dict[str, pd.DataFrame] = {}
-    for system in NAMES:
-        runs, cells = (RESULTS / f"{folder}/{system}.csv" for folder in ("runs", "tables"))
-        known = [cells_of(pd.read_csv(runs))] if runs.exists() else []
-        known += [pd.read_csv(cells)] if cells.exists() else []
-        if known:
-            found[system] = max(known, key=lambda each: int(each["runs"].sum()))
-    return found
+    """The cells of each system, by its published runs."""
+    files = {system: RESULTS / f"runs/{system}.csv" for system in NAMES}
+    return {name: cells_of(pd.read_csv(file)) for name, file in files.items() if file.exists()}
 
 
 def written(known: dict[str, pd.DataFrame]) -> str:

@@ -45,7 +45,7 @@ from checkers.loss.findings import (
 from checkers.loss.numbering import Extent, Numbering, OfSlice, Slice, numbered
 from checkers.loss.order import Order as Order
 from checkers.loss.order import Screen
-from checkers.loss.readers import Disagreement, Readers, Verification
+from checkers.loss.readers import Disagreement, OnReplicas, Readers, Verification
 from checkers.loss.tally import Odd, Tally, kept, odd_of
 from harness.errors import HistoryError
 from harness.history.documents import Counts, LostSpan, Rates
@@ -77,10 +77,12 @@ class Basis:
     """What the loss checker's part of a verdict rests on, beside the facts of the run.
 
     `unconfirmed`: how many of a count rest on one reader alone; `once`: each value was promised to
-    be stored at most once.
+    be stored at most once; `lacking`: by replica, how many acknowledged writes it lacks that
+    another one has.
     """
 
     counts: Counts
+    lacking: Mapping[str, int] = field(default_factory=dict)
     unconfirmed: Mapping[str, int] = field(default_factory=dict)
     disagreements: Sequence[Disagreement] = ()
     once: bool = False
@@ -94,7 +96,7 @@ def counter_examples(facts: Facts, basis: Basis) -> Iterator[Statement]:
         yield Statement(name, counted(number, _FOUND[name].replace("%s", share)))
     if facts.promises.readers_are_replicas:
         for each in basis.disagreements:
-            yield Statement(REPLICAS_DIFFER, _different(each, "hold"))
+            yield Statement(REPLICAS_DIFFER, f"{_different(each, 'hold')}{_lacking(basis)}")
 
 
 def confirmed(facts: Facts, basis: Basis) -> dict[str, int]:
@@ -175,6 +177,15 @@ def _different(each: Disagreement, verb: str) -> str:
     return f"{' and '.join(each.readers)} {verb} different records of {each.partition}"
 
 
+def _lacking(basis: Basis) -> str:
+    """What each replica lacks that another one has."""
+    if not any(basis.lacking.values()):
+        return ""
+    each = ", ".join(f"{name} lacks {number:,}" for name, number in sorted(basis.lacking.items()))
+    of = counted(basis.counts.acknowledged, _ACKNOWLEDGED)
+    return f"; of {of} {each} that another one has"
+
+
 _SMALL_BYTES: Final = 2**27
 """A run with no more Parquet than this is one shard: at most some 100 million rows."""
 
@@ -190,12 +201,14 @@ class Found:
     """What one shard holds. `unconfirmed`: how many of a count rest on one reader, for the counts
     that can be counter-examples; `if_verified`: the same if what was read in part is `verified` in
     every shard; `begun_again`: writes whose value another write has; `without_position`: lost ones
-    of which the client named no position; `order`: of all records, where any may be swapped."""
+    of which the client named no position; `lacking`: by replica, acknowledged ones that another one
+    has and it has not; `order`: of all records, where any may be swapped."""
 
     counts: Counter[str]
     verified: bool
     disagreements: tuple[Disagreement, ...]
     begun_again: int
+    lacking: Counter[str]
     order: CheckResult | None
     findings: pa.Table = field(default_factory=lambda: pa.Table.from_batches([], FINDINGS))
     lost_spans: Sequence[LostSpan] = ()
@@ -275,7 +288,8 @@ class Loss(Checker[Slice, Found]):
             return [Slice(0, 1)]
         extent = Extent._make(run.bounds())
         names, often = bool(Verification.of(facts).ends), Readers(facts).count_together
-        of = 1 + extent.bytes_needed(2 + 4 * (names + often)) // SHARD_BYTES
+        each = 2 + 4 * (names + often) + facts.promises.readers_are_replicas
+        of = 1 + extent.bytes_needed(each) // SHARD_BYTES
         return [Slice(number, of, extent if of == 1 else None) for number in range(of)]
 
     def check(self, run: Run, shard: Slice) -> Found:
@@ -294,7 +308,7 @@ class Loss(Checker[Slice, Found]):
             begun = tally.write(shard.rows(writes))
             if screen is not None:
                 screen.write(np.compress(writes.mark == INVOKED, writes.process), begun)
-        again = tally.begun_again()
+        again, replicas = tally.begun_again(), OnReplicas(facts, places.size)
         for reads in run.reads():
             if shard.number == 0:
                 readers.compare(reads)
@@ -304,6 +318,7 @@ class Loss(Checker[Slice, Found]):
             if verification.ends:
                 verification.rest(judged_rows, tally.named(judged_rows, numbers))
             tally.read(judged_rows, numbers)
+            replicas.read(judged_rows, numbers)
             if screen is not None:
                 screen.read(judged_rows, numbers, tally.acknowledged(numbers))
         odd = tally.odd()
@@ -314,6 +329,7 @@ class Loss(Checker[Slice, Found]):
             verified=verification.ended() if first else verification.holds,
             disagreements=tuple(readers.disagreements()) if first else (),
             begun_again=again,
+            lacking=replicas.lacking(tally.acknowledged),
             order=_order(run) if screen is not None and screen.possible else None,
         )
         if len(odd):  # of most runs nothing is
@@ -341,8 +357,10 @@ class Loss(Checker[Slice, Found]):
             unconfirmed.update(part.if_verified if verified else part.unconfirmed)
         disagreements = [each for part in parts for each in part.disagreements]
         trusted = facts.promises.readers_are_replicas or not disagreements
+        lacking = sum((part.lacking for part in parts), Counter[str]()) if disagreements else {}
         basis = Basis(
             counts=found,
+            lacking=lacking,
             unconfirmed=unconfirmed,
             disagreements=disagreements,
             once=facts.promises.once or self.idempotent_producer,
@@ -364,6 +382,7 @@ class Loss(Checker[Slice, Found]):
                 "lost_spans": [asdict(span) for span in spans],
                 "confirmed": confirmed(facts, basis),
                 "lost_without_position": sum(part.without_position for part in parts),
+                "lacking": dict(lacking),
             },
         )
 

@@ -24,7 +24,8 @@ ranges; nothing of what it concluded is believed here).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -204,6 +205,34 @@ class Readers:
 
     def _of(self, end: PartitionEnd, reader: str) -> Seen:
         return self._seen.get((end.partition, reader), Seen())
+
+
+class OnReplicas:
+    """Which replicas have each value, of those that were read to the end of every partition; rows
+    of `Readers.judged` go through `read` once."""
+
+    def __init__(self, facts: Facts, size: int) -> None:
+        of_each = [set(end.readers) for end in facts.ends if facts.promises.readers_are_replicas]
+        self.names = sorted(set.intersection(*of_each)) if of_each else []
+        self._bits = np.zeros(size if self.names else 0, f"uint{_bits(len(self.names))}")
+
+    def read(self, rows: Reads, numbers: Ints) -> None:
+        """Take some records into account, whose values have these numbers."""
+        for bit, name in enumerate(self.names):
+            self._bits[numbers[_of(rows.reader, [name])]] |= self._bits.dtype.type(1 << bit)
+
+    def lacking(self, acknowledged: Callable[[Ints], Bools]) -> Counter[str]:
+        """How many acknowledged values each of them lacks that another one has."""
+        found = Counter[str]()
+        apart = np.flatnonzero((self._bits != 0) & (self._bits != (1 << len(self.names)) - 1))
+        bits = self._bits[apart[acknowledged(apart)]]
+        for bit, name in enumerate(self.names):
+            found[name] = int(np.count_nonzero(bits >> bit & 1 == 0))
+        return found
+
+
+def _bits(number: int) -> int:
+    return next(size for size in (8, 16, 32, 64) if number <= size)
 
 
 def _compared(end: PartitionEnd) -> tuple[str, ...]:

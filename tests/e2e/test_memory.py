@@ -239,7 +239,9 @@ def test_as_expected(tmp_path: Path) -> None:
     assert done.exit_code == 0
     (folder,) = tmp_path.iterdir()
     result = RunDir.open(folder)
-    assert result.read_json(result.result)["counter_examples"] == ["replicas_differ"]
+    document = result.read_json(result.result)
+    assert document["counter_examples"] == ["replicas_differ"]
+    assert "acknowledged writes another replica lacks 14, leader lacks 14" in document["reason"]
     assert "Replicas hold different records" in Parsed(result.report.read_text("utf-8")).words
 
 

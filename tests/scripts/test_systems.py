@@ -20,6 +20,7 @@ def row(settings: str, schedule: str, lossy: int, of: int, **keys: Any) -> dict[
         "runs": of,
         "conclusive": of,
         "conclusive_lossy": lossy,
+        "wrong": 0,
         "inconclusive": 0,
         "inconclusive_lossy": 0,
         "loss_rate.median": 0.8 if lossy else 0.0,
@@ -54,6 +55,19 @@ def test_sentences_say_what_was_lost_and_what_was_not() -> None:
         "`safest` lost under the fewest schedules: acknowledged writes were lost in some runs (10 "
         "each) under `lag-kill`, and none under 2 others."
     )
+
+
+def test_what_lost_nothing_and_broke_another_promise_is_said() -> None:
+    cells = pd.DataFrame([row("default", "lag", 1, 4), row("default", "kill-all", 0, 4, wrong=3)])
+    assert systems.sentences(cells).endswith(
+        "and none under 1 other (but 3 each are *wrong* under `kill-all`)."
+    )
+    assert systems._in_words(cells.to_dict("records")[1]) == "0/4, 3 *wrong*"
+    runs = pd.DataFrame({each: [0] for each in systems.COLUMNS})
+    runs = runs.assign(**{"settings": "s", "schedule": "k", "class": "wrong", "conclusive": True})
+    assert systems.cells_of(runs)[["conclusive", "conclusive_lossy", "wrong"]].values.tolist() == [
+        [1, 0, 1]
+    ]
 
 
 def test_a_loss_in_a_run_that_does_not_count_is_said_and_held_against_the_settings() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checkers.loss.readers import Disagreement, Readers, _finalized, confirmed
+from checkers.loss.readers import Disagreement, OnReplicas, Readers, _finalized, confirmed
 from harness.protocols import Facts, PartitionEnd, Promises, Reads
 from tests.fixtures.operation_rows import reads
 
@@ -155,3 +155,19 @@ def test_what_any_replica_has_counts_and_what_others_read_does_not() -> None:
         promises = Promises(readers_are_replicas=replicas)
         of = Readers(replace(facts(end(readers=readers)), promises=promises))
         assert len(of.judged(rows).value) == counted
+
+
+def test_what_a_replica_lacks_that_another_one_has() -> None:
+    """Of four acknowledged values: one is on both, two are on one, one is on none."""
+    promises = Promises(readers_are_replicas=True)
+    of = replace(facts(end(readers=BOTH), end(1, ("a", "b", "c"))), promises=promises)
+    rows = reads(
+        *((n, None, v, 0, v) for n, v in (("a", 0), ("b", 0), ("a", 1), ("b", 2), ("c", 3)))
+    )
+    replicas = OnReplicas(of, 5)
+    replicas.read(rows, rows.value)
+    assert replicas.lacking(lambda numbers: numbers != 9) == {"a": 1, "b": 1}
+    assert replicas.lacking(lambda numbers: numbers != 2) == {"a": 0, "b": 1}
+    alike = OnReplicas(replace(of, promises=Promises()), 5)
+    alike.read(rows, rows.value)
+    assert alike.lacking(lambda numbers: numbers != 9) == {}
