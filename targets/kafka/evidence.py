@@ -158,12 +158,15 @@ class Evidence:
         return [each for each in self.events if each.kind == kind and each.partition == partition]
 
     def at(self, partition: int, at_s: float, epoch: int) -> State | None:
-        """The committed state within an epoch at an instant; `None` where it is not known, as
-        between two looks of which the second saw another."""
+        """The committed state at an instant within an epoch, or within later ones that the same
+        leader began: it then acknowledges what it has of earlier ones. `None` where it is not
+        known, as between two looks of which the second saw another."""
         here: State | None = None
         for state in self.states:
-            if (state.partition, state.epoch) != (partition, epoch):
+            if state.partition != partition or state.epoch < epoch:
                 continue
+            if state.epoch > epoch and (here is None or state.leader != here.leader):
+                break
             if state.at_s > at_s:
                 unseen = state.since_s is not None and state.since_s < at_s
                 return None if unseen else here

@@ -29,6 +29,7 @@ CASES = {
     "unclean-4.4": {"unclean-election": 50, "unclean-election-deposed": 31},
     "zookeeper-2.8": {"unclean-election": 21, "unclean-election-deposed": 12},
     "zookeeper-3.9": {"unclean-election": 26, "unclean-election-deposed": 9},
+    "controller-killed-3.9": {"unclean-election": 29},
     "moved-3.9": {"before-replication": 16},
     "eligible-leader-4.4": {"eligible-leader": 23, "eligible-leader-deposed": 22},
     "acks1-4.4": {"before-replication": 17, "before-replication-deposed": 19},
