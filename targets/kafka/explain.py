@@ -361,7 +361,9 @@ class Autopsy:
         and in KRaft anyway, and a leader that does not know it yet has the write elsewhere too."""
         at, partition = self.evidence.at, write.partition
         then = at(partition, write.begun_s, epoch)
-        if self.acks != ALL or then is None or then.before is None or then.before.epoch < then.epoch:
+        if self.acks != ALL or then is None:
+            return False
+        if then.before is None or then.before.epoch < then.epoch:
             return False
         known = then.node == then.leader or then.node.startswith("z")
         below = len(then.in_sync) < min_insync_replicas(self.evidence.plan)
