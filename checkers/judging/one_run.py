@@ -129,7 +129,8 @@ def _judged_folder(rundir: RunDir, checks: Checks | None) -> Judged:
         document["cautions"] = [*document.get("cautions", ()), *_of_clients(facts, examined)]
         why = explained(rundir, examined.results.values())
         # Also what was not listed one by one, and the lost of a model that nobody explains.
-        lost = document["counts"].get("lost") or 0
+        listed = lost_rows(examined.results.values())
+        lost = document["counts"].get("lost", 0 if listed is None else listed.num_rows) or 0
         document |= {"causes": dict(why.causes), **dict.fromkeys(_OTHERS.values(), 0)}
         document[_OTHERS[why.others]] = lost - sum(why.causes.values())
         document["survivable"] = why.survivable

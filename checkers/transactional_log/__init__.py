@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from checkers.graphs.columns import (
     ABSENT,
@@ -48,6 +49,7 @@ from checkers.transactional_log.values import (
     OUTCOMES,
     STATES,
     Found,
+    Lost,
     Second,
     Shown,
     Values,
@@ -121,6 +123,7 @@ class Judged(NamedTuple):
     ended: Ints
     uncommitted: bool
     dirty: tuple[Dirty, ...]
+    lost: Lost
 
     def number(self, kind: str) -> int:
         """How many anomalies of a kind there are; cycles are none."""
@@ -170,6 +173,7 @@ def judge(history: History, *, ours: bool = False, reassigned: bool = False) -> 
         history.final.both,
         history.uncommitted,
         tuple(_dirty(history, [by_kind[kind] for kind in ("G1a", DIRTY_READ) if kind in by_kind])),
+        values.lost_of(history, became, states),
     )
 
 
@@ -527,6 +531,7 @@ class TransactionalLog(OneShard[Judged]):
             doubts=(*self._doubts(judged), *_open(open_, run), *_disputed(judged)),
             all_well=f"all {judged.counts.acknowledged:,} acknowledged values were polled",
             details=_details(judged, run, tolerated),
+            lost=_lost(judged.lost) if _ours(run) else None,
         )
 
     def _tolerates(self, kind: str) -> bool:
@@ -553,6 +558,21 @@ class TransactionalLog(OneShard[Judged]):
 def _ours(run: Run) -> bool:
     """Whether it is a run of our own: it ends with reads of all logs, by two readers."""
     return run.facts.folder is not None
+
+
+def _lost(lost: Lost) -> pa.Table:
+    """The lost values of a run of our own, whose logs are partitions."""
+    return pa.table(
+        {
+            "kind": ["lost"] * len(lost.value),
+            "value": lost.value,
+            "partition": lost.key,
+            "offset": pa.array(lost.offset, mask=lost.offset == NULL),
+            "invoke_ns": lost.begun_ns,
+            "complete_ns": lost.ended_ns,
+            "state": [STATES[each] for each in lost.state.tolist()],
+        }
+    )
 
 
 def _open(keys: Ints, run: Run) -> Iterator[Statement]:

@@ -339,6 +339,37 @@ def second_of(history: History, states: Ints) -> Second:
     return Second(np.array(sent), _differing(history))
 
 
+class Lost(NamedTuple):
+    """Acknowledged values that no reader has found to be committed. `key`: its number; `offset`:
+    where the send was acknowledged, or NULL; times are of the transaction; `state`: of STATES."""
+
+    key: Ints
+    value: Ints
+    offset: Ints
+    begun_ns: Ints
+    ended_ns: Ints
+    state: Ints
+
+
+def lost_of(history: History, values: Values, states: Ints) -> Lost:
+    """Those of logs that both readers have read to their ends."""
+    micro, ops = history.micro, history.ops
+    offset = np.full(history.things, NULL)
+    sends = np.flatnonzero(micro.kind == SEND)
+    offset[micro.thing[sends]] = micro.offset[sends]
+    unread = _by(history, values.writer, OK) & ~values.ok_read & missing(history, states)
+    things = np.flatnonzero(unread)
+    by = values.writer[things]
+    return Lost(
+        history.keys[history.key_of[things]],
+        history.value_of[things],
+        offset[things],
+        ops.begun_ns[by],
+        ops.ended_ns[by],
+        states[things],
+    )
+
+
 def missing(history: History, states: Ints) -> Bools:
     """Things that the second reader has not found to be committed, of logs that both readers have
     read to their ends."""

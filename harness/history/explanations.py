@@ -50,6 +50,11 @@ from harness.protocols.explanations import (
 )
 from harness.wrong_values import expected, first_of
 
+_MARKER: Final = "marker-skipped"
+_CAUSES: Final = {
+    **DELIVERY_CAUSES,
+    _MARKER: "The log has them, and not the marker that commits their transactions",
+}
 _NEEDS: Final = frozenset({"kind", "value", "invoke_ns", "complete_ns"})
 """What findings that list the lost writes one by one hold of each."""
 
@@ -77,8 +82,12 @@ def explained(rundir: RunDir, results: Collection[CheckResult]) -> Explained:
     if (target := stored_target(rundir)) is None:
         return Explained()
     if lost is not None and lost.num_rows:
+        found = _uncommitted(lost)
+        placed = {value for each in found for value in each.values}
+        lost = lost.filter([value not in placed for value in lost["value"].to_pylist()])
+    if lost is not None and lost.num_rows:
         others, asked = _asked(target, rundir, lost)
-        found = _complete(asked, lost["value"].to_pylist(), others)
+        found += _complete(asked, lost["value"].to_pylist(), others)
     causes, alike = Counter[str](), Counter[tuple[str, str]]()
     for each in found:
         causes[each.cause] += len(each.values)
@@ -86,7 +95,7 @@ def explained(rundir: RunDir, results: Collection[CheckResult]) -> Explained:
     deliveries = [*_with_elections(target, rundir, deliveries)]
     for each in deliveries:
         alike[each.kind, each.cause] += len(each.values)
-    explanations, sentences = [*found, *deliveries], {**target.causes, **DELIVERY_CAUSES}
+    explanations, sentences = [*found, *deliveries], {**target.causes, **_CAUSES}
     files = {
         rundir.explanations.name: packed(rows_of(explanations)),
         rundir.chains.name: chains_document(explanations, sentences, target.defects),
@@ -118,12 +127,24 @@ def lost_rows(
 ) -> pa.Table | None:
     """The rows of the first check that reports lost writes one by one; or those of other kinds."""
     for result in results:
+        if kinds == LOST_KINDS and result.lost is not None:
+            return result.lost
         found = result.findings
         if found is not None and set(found.column_names) >= _NEEDS:
             listed = found["kind"].to_pylist()
             chosen = [row for row, kind in enumerate(listed) if kind in kinds]
             return found.take(values(np.array(chosen, np.int64)))
     return None
+
+
+def _uncommitted(lost: pa.Table) -> list[Explanation]:
+    """Of the writes of acknowledged transactions, those that the log has."""
+    states = lost["state"].to_pylist() if "state" in lost.column_names else ()
+    values = lost["value"].to_pylist()
+    found = tuple(v for v, state in zip(values, states, strict=False) if state == "aborted")
+    text = "their transactions were acknowledged, and the log has them, but not as committed"
+    fact = Fact(kind="held by", text=text, source="final read")
+    return [Explanation(cause=_MARKER, values=found, facts=(fact,))] if found else []
 
 
 def _asked(

@@ -91,6 +91,9 @@ class CheckResult:
     all_well          the sentence of a `valid` run, without a full stop
     details           what else a page shows, as JSON
     explanations      why each record was skipped, or processed again
+    lost              the lost writes, where findings do not have them as a log's have: `value`,
+                      `partition`, `offset`, `invoke_ns`, `complete_ns`; `state`: "aborted" where
+                      the log has it, and not as committed
 
     A checker reports what it has found itself: `vacuous` if nothing was put to its test,
     `incomplete` if it needs something that was not read. Judging adds what applies to every run:
@@ -106,6 +109,7 @@ class CheckResult:
     all_well: str = "nothing was found"
     details: Mapping[str, Any] = field(default_factory=dict)
     explanations: tuple[Explanation, ...] = ()
+    lost: pa.Table | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

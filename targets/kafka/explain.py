@@ -100,7 +100,8 @@ def explain(folder: Path, lost: pa.Table) -> list[Explanation]:
     rundir = RunDir(folder)
     writes = sorted(_writes(lost), key=lambda write: write.acknowledged_s)
     evidence = evidence_of(rundir, writes)
-    autopsy = Autopsy(evidence, _acks(rundir), _log_starts(rundir))
+    exact = "state" not in lost.column_names
+    autopsy = Autopsy(evidence, _acks(rundir), _log_starts(rundir), exact=exact)
     groups: dict[Loss, list[Write]] = {}
     for write in writes:
         groups.setdefault(autopsy.loss(write), []).append(write)
@@ -166,11 +167,12 @@ def _log_starts(rundir: RunDir) -> dict[int, int]:
 @dataclass(frozen=True)
 class Autopsy:
     """The evidence of a run's lost writes. `acks`: with which they were sent; `log_starts`: where
-    each partition began at the end."""
+    each partition began at the end; `exact`: the time of each acknowledgement is known."""
 
     evidence: Evidence
     acks: str | None
     log_starts: Mapping[int, int]
+    exact: bool = True
 
     @cached_property
     def begins(self) -> dict[int, dict[int, Event]]:
@@ -493,6 +495,11 @@ class Autopsy:
         if loss.epoch is not None:
             for write in writes:
                 state = self.evidence.at(loss.partition, write.acknowledged_s, loss.epoch)
+                if (
+                    not self.exact
+                ):  # it was acknowledged before its transaction was, after its begin
+                    before = self.evidence.at(loss.partition, write.begun_s, loss.epoch)
+                    state = state if state is before else None
                 if state is not None:
                     found[tuple(sorted(state.in_sync))] += 1
         return found

@@ -37,6 +37,15 @@ def test_transactions_under_faults_are_whole(valid: Run) -> None:
     assert counts["failed"] > 50
     assert all(fault["proven"] for fault in valid.result["faults"])
     assert "acknowledged values were polled" in valid.page.words
+    assert (valid.result["causes"], valid.result["unexplained"]) == ({}, 0)
+
+
+def test_what_is_lost_of_transactions_has_a_cause(tmp_path: Path) -> None:
+    """The log has it, and a new leader has aborted what was open."""
+    found = run(tmp_path, "abort-open-on-failover").result
+    assert found["counts"]["unseen"] > 0
+    assert found["causes"] == {"marker-skipped": found["counts"]["unseen"]}
+    assert found["unexplained"] == 0
 
 
 def test_the_history_has_what_was_asked_for_and_what_was_done(valid: Run) -> None:
@@ -60,6 +69,7 @@ def test_each_defect_is_found_and_nothing_without_it(tmp_path: Path, defect: str
     on = run(tmp_path / "on", defect)
     assert on.done.exit_code == 1
     assert set(on.result["counter_examples"]) >= FOUND[defect]
+    assert sum(on.result["causes"].values()) == on.result["counts"]["unseen"]
     off = run(tmp_path / "off", defect, "target.defects=[]")
     assert (off.done.exit_code, off.result["counter_examples"]) == (0, [])
 

@@ -30,6 +30,7 @@ CASES = {
     "zookeeper-2.8": {"unclean-election": 21, "unclean-election-deposed": 12},
     "zookeeper-3.9": {"unclean-election": 26, "unclean-election-deposed": 9},
     "controller-killed-3.9": {"unclean-election": 29},
+    "transactions-2.8": {"unclean-election": 16, "unclean-election-deposed": 44},
     "moved-3.9": {"before-replication": 16},
     "eligible-leader-4.4": {"eligible-leader": 23, "eligible-leader-deposed": 22},
     "acks1-4.4": {"before-replication": 17, "before-replication-deposed": 19},
@@ -111,6 +112,17 @@ def test_each_lost_write_of_a_real_run_has_its_cause(name: str, tmp_path: Path) 
     assert counted(found) == CASES[name]
     assert sorted(v for each in found for v in each.values) == sorted(case["lost"]["value"])
     assert set(CASES[name]) <= set(CAUSES)
+
+
+def test_when_a_transaction_acknowledged_a_write_is_known_to_its_begin_and_end(
+    tmp_path: Path,
+) -> None:
+    """So the ISR is known where it did not change between; of the others nothing is prevented."""
+    found = explained(case_of("transactions-2.8"), tmp_path)
+    isrs = [fact.text for each in found for fact in each.facts if fact.kind == "acknowledged"]
+    assert any("the ISR was {b1} for 4, and is not known for 6" in text for text in isrs)
+    minimum = [p.writes for each in found for p in each.preventions if "min.insync" in p.key]
+    assert sorted(minimum) == [4, 5, 19, 25]
 
 
 @pytest.mark.parametrize("name", ["unclean-4.4", "zookeeper-2.8", "acks1-4.4"])
