@@ -17,8 +17,7 @@ import pyarrow as pa
 from checkers.elle import models as lattice
 from checkers.elle.dependencies import LEVELS, Cycle, Cycles, cycles_of, edges_of
 from checkers.elle.history import Found, History, anomalies_of, facts_of, history_of, versions_of
-from checkers.graphs.columns import ABSENT, named
-from checkers.graphs.cycles import NAMES, PROCESS, RT, WR, WW, Step
+from checkers.graphs import ABSENT, NAMES, PROCESS, RT, WR, WW, Step, named
 from harness.models import LIST_APPEND, RW_REGISTER
 from harness.models.micro_ops import APPEND, READ
 from harness.protocols import (

@@ -32,8 +32,8 @@ import numpy as np
 
 from checkers.elle.history import Facts, History, Versions, looked_up, marks, values_of
 from checkers.elle.models import ruled_out
-from checkers.graphs.columns import ABSENT, Ops
-from checkers.graphs.cycles import (
+from checkers.graphs import (
+    ABSENT,
     ANY,
     PROCESS,
     RT,
@@ -42,6 +42,7 @@ from checkers.graphs.cycles import (
     WW,
     Component,
     Edges,
+    Ops,
     Pattern,
     Step,
     components,

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.graphs.columns import (
+from checkers.graphs import (
     ABSENT,
     Ops,
     Rows,

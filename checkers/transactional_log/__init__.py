@@ -29,17 +29,17 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from checkers.graphs.columns import (
+from checkers.graphs import (
     ABSENT,
     POLLING,
     SUBSCRIBE,
     Ops,
     codes_of,
+    joined,
     named,
     ordered,
     starts,
 )
-from checkers.graphs.cycles import joined
 from checkers.transactional_log import cycles, positions, values
 from checkers.transactional_log.columns import History, MicroOps, history_of
 from checkers.transactional_log.cycles import Cycles, cycles_of, edges_of

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from checkers.graphs.columns import (
+from checkers.graphs import (
     ABSENT,
     Codes,
     Ops,

@@ -5,7 +5,7 @@
     G1c-realtime  of wr edges and real time: an operation had completed before one began on which it
                   depends (as when a value is polled before it was sent)
 
-Names: Adya, "Weak Consistency", PhD thesis, MIT 1999. How they are found: `checkers.graphs.cycles`.
+Names: Adya, "Weak Consistency", PhD thesis, MIT 1999. How they are found: `checkers.graphs`.
 
 What operations depend on each other by: the edges of Jepsen's graph of a log's transactions.
 
@@ -22,18 +22,20 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from checkers.graphs.columns import ABSENT, Ops, named
-from checkers.graphs.cycles import (
+from checkers.graphs import (
+    ABSENT,
     ANY,
     NAMES,
     WR,
     WW,
     Component,
     Edges,
+    Ops,
     Step,
     components,
     edges_of_kind,
     joined,
+    named,
     nodes_of,
     real_time,
     shortest,

@@ -34,17 +34,17 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.graphs.columns import (
+from checkers.graphs import (
     ABSENT,
     ASSIGN,
     POLLING,
     SUBSCRIBE,
+    Edges,
     begins,
     codes_of,
     ordered,
     starts,
 )
-from checkers.graphs.cycles import Edges
 from checkers.transactional_log import values
 from checkers.transactional_log.columns import History, MicroOps
 from checkers.transactional_log.cycles import polled

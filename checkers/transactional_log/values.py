@@ -54,7 +54,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from checkers.graphs.columns import ABSENT, Ops, codes_of, named
+from checkers.graphs import ABSENT, Ops, codes_of, named
 from checkers.transactional_log.columns import History
 from harness.history.parquet_writer import numbers
 from harness.models.micro_ops import POLL, SEND, TEXT, UNCOMMITTED

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checkers.delivery import counts_of, judge_rows
-from checkers.delivery.causes import explanations
+from checkers.delivery import counts_of, explanations, judge_rows
 from checkers.delivery.records import rows_of
 from harness.protocols import UNEXPLAINED
 from harness.protocols.explanations import DELIVERY_CAUSES

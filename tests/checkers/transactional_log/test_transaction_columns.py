@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from checkers.graphs.columns import codes_of, ordered
+from checkers.graphs import codes_of, ordered
 from checkers.transactional_log.values import rank
 from harness.models.micro_ops import TEXT
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from checkers.graphs.columns import Ops
-from checkers.graphs.cycles import WR, WW, Edges, shortest, through
+from checkers.graphs import WR, WW, Edges, Ops, shortest, through
 from checkers.transactional_log.cycles import cycles_of, document
 from harness.protocols import NULL
 from harness.protocols.runs import OK
@@ -93,7 +92,7 @@ def test_what_is_not_ok_leads_nowhere_in_real_time() -> None:
 
 
 def test_a_search_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("checkers.graphs.cycles.EDGES_AT_MOST", 5)
+    monkeypatch.setattr("checkers.graphs.EDGES_AT_MOST", 5)
     ring = [(n, (n + 1) % 20, WR) for n in range(20)]
     found = cycles_of(edges(*ring, (7, 3, WR), (19, 3, WR)), TOGETHER)
     assert [each.exact for each in found.shown] == [False]
@@ -111,7 +110,7 @@ def test_a_component_too_large_to_search_is_searched_near_its_tightest_turn(
     found = shortest(large, ring, through(WR))
     assert [step.source for step in found.steps] == [500_002, 500_000, 500_001]
     assert not found.exact
-    monkeypatch.setattr("checkers.graphs.cycles.EDGES_AT_MOST", 10)
+    monkeypatch.setattr("checkers.graphs.EDGES_AT_MOST", 10)
     writes = edges(*((n, (n + 1) % 20, WW) for n in range(20)), (5, 4, WW), (12, 19, WR))
     needs = shortest(writes, np.arange(20), through(WR))
     assert {step.kind for step in needs.steps} == {WW, WR}
