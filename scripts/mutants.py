@@ -3,7 +3,7 @@ docs/evidence/mutants.md.
 
 `scripts/mutants.py` runs every mutant without a result (so it continues where it stopped),
 `scripts/mutants.py --sample N` runs N drawn at random (all of them take hours),
-`scripts/mutants.py NAME...` only those whose names match (`checkers.loss.tally*`), and
+`scripts/mutants.py NAME...` only those whose names match (`checkers.loss.findings*`), and
 `scripts/mutants.py --table` runs none. mutmut keeps its results in mutants/, a copy of the tree:
 mutants of a changed function run again, and survivors run again when a test has changed. To start
 over, remove the folder.

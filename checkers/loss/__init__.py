@@ -35,10 +35,14 @@ import pyarrow as pa
 
 from checkers.loss.findings import (
     FINDINGS,
+    Odd,
+    Tally,
     capped,
     findings_of,
     judge,
+    kept,
     lost_spans,
+    odd_of,
     spans_together,
     unconfirmed,
 )
@@ -46,7 +50,6 @@ from checkers.loss.numbering import Extent, Numbering, OfSlice, Slice, numbered
 from checkers.loss.order import Order as Order
 from checkers.loss.order import Screen
 from checkers.loss.readers import Disagreement, OnReplicas, Readers, Verification
-from checkers.loss.tally import Odd, Tally, kept, odd_of
 from harness.errors import HistoryError
 from harness.history.documents import Counts, LostSpan, Rates
 from harness.percent import percent

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from checkers import loss
 from checkers.judging import availability
 from checkers.judging.one_run import judge_run
-from checkers.loss import Loss, findings, numbering, tally
+from checkers.loss import Loss, findings, numbering
 from checkers.loss.numbering import Slice
 from harness.history import parquet_reader, rows
 from harness.history.rows import Rows, facts_of
@@ -73,7 +73,7 @@ def tiny(patch: pytest.MonkeyPatch, *, shard_bytes: int = 100) -> None:
     patch.setattr(loss, "SHARD_BYTES", shard_bytes)
     patch.setattr(numbering, "BLOCK_BITS", 2)
     patch.setattr(loss, "AT_ONCE", 3)
-    patch.setattr(tally, "_PIECE", 8)
+    patch.setattr(findings, "_PIECE", 8)
     patch.setattr(numbering, "_MANY", 0)
     patch.setattr(numbering, "_FLAGS", 0)
     patch.setattr(rows, "_KEPT_BYTES", -1)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from checkers.judging.one_run import judge_run
+from checkers.loss.findings import Odd, Tally, kept, odd_of
 from checkers.loss.numbering import InARow
-from checkers.loss.tally import Odd, Tally, kept, odd_of
 from harness.errors import HistoryError
 from harness.protocols import Reads, Writes
 from harness.protocols.runs import FAIL, INFO, INVOKED, OK
