@@ -100,7 +100,6 @@ from harness.machine.files import scratch as scratch
 from harness.models import MODELS as MODELS
 from harness.models import Model as Model
 from harness.models import micro_ops as micro_ops
-from harness.percent import percent as percent
 from harness.plan import ClusterPlan as ClusterPlan
 from harness.plan import FinalPlan as FinalPlan
 from harness.plan import Image as Image
@@ -123,6 +122,7 @@ from harness.protocols.checkers import LOST_WRITES as LOST_WRITES
 from harness.protocols.checkers import counted as counted
 from harness.protocols.checkers import counter_examples as counter_examples
 from harness.protocols.checkers import findings_table as findings_table
+from harness.protocols.checkers import percent as percent
 from harness.protocols.checkers import rates as rates
 from harness.protocols.clock import Clock as Clock
 from harness.protocols.clock import RealClock as RealClock

@@ -27,8 +27,8 @@ from analysis.comparison import CampaignSummary, Trend, TrendPoint
 from analysis.drawing import LIGHT, STYLE, mark_simulated, plain
 from analysis.tables import Matrix
 from analysis.wording import visible
-from harness.percent import percent
 from harness.protocols import PrimaryFinding
+from harness.protocols.checkers import percent
 
 Colours = Mapping[str, str]
 Cells = Sequence[CampaignCell]

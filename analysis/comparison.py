@@ -48,8 +48,8 @@ from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Progress, Run
 from harness.campaigns.plan import Campaign, Cell
 from harness.errors import HistoryError
-from harness.percent import points
 from harness.protocols import PrimaryFinding
+from harness.protocols.checkers import points
 from harness.protocols.systems import EXEC
 
 CellId = frozenset[tuple[str, str]]

@@ -41,8 +41,8 @@ from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Progress
 from harness.errors import AcklossError, disk_errors
 from harness.history.run_folder import RunDir, write_atomically
-from harness.percent import points
 from harness.protocols import PrimaryFinding
+from harness.protocols.checkers import points
 from reports import formatting, html
 from reports.answer import Answer, answer
 from reports.conclusions import (

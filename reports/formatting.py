@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from harness.history.documents import CONCLUSIVE, CellResult, RunResult, StoredRun
-from harness.percent import percent
+from harness.protocols.checkers import percent
 from harness.protocols.clusters import SIMULATED as SIMULATED
 
 UNDEFINED: Final = "not defined"

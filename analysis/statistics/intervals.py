@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from harness.percent import percent
+from harness.protocols.checkers import percent
 
 CONFIDENCE: Final = 0.95
 CLOPPER_PEARSON: Final = "Clopper-Pearson"

@@ -591,8 +591,8 @@ def _doubts(
     facts: Facts, judged: Judged, counts: Mapping[str, Number], unconfirmed: Mapping[str, int]
 ) -> Iterator[Statement]:
     rows = judged.rows
-    for why in _untrusted(facts, rows):
-        yield Statement(DOUBTS.incomplete, why)
+    for doubt in _untrusted(facts, rows):
+        yield Statement(DOUBTS.incomplete, doubt)
     if not rows.log.agreed:
         yield Statement(DOUBTS.readers, "complete readers met different records")
     if silent := _without_one_answer(rows):

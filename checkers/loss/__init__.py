@@ -52,7 +52,6 @@ from checkers.loss.order import Screen
 from checkers.loss.readers import Disagreement, OnReplicas, Readers, Verification
 from harness.errors import HistoryError
 from harness.history.documents import Counts, LostSpan, Rates
-from harness.percent import percent
 from harness.protocols import (
     DONE,
     DOUBTS,
@@ -68,7 +67,7 @@ from harness.protocols import (
     Statement,
     Texts,
 )
-from harness.protocols.checkers import LOST_WRITES, counted
+from harness.protocols.checkers import LOST_WRITES, counted, percent
 from harness.protocols.runs import FAIL, INFO, INVOKED, OK, READ
 
 REPLICAS_DIFFER: Final = "replicas_differ"

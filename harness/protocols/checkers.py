@@ -1,4 +1,5 @@
-"""Checkers: from one run's history to what is wrong with it."""
+"""Checkers: from one run's history to what is wrong with it, in words that round no share to
+nothing, or to everything."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ from typing import (
     runtime_checkable,
 )
 
-from harness.percent import percent
 from harness.protocols.explanations import Explanation
 from harness.protocols.runs import Bounds, Deliveries, Facts, Ints, Operations, Reads, Texts, Writes
 
 if TYPE_CHECKING:
     import pyarrow as pa
+import math
 
 Number = int | float | None
 """A count, or a rate or a time; `None` where there is nothing to count or to divide by."""
@@ -66,6 +67,29 @@ def counted(number: int, words: str) -> str:
     """A sentence about so many: `{n}` is the number, and of `[is|are]` the first stands for one."""
     chosen = re.sub(r"\[([^|\]]*)\|([^\]]*)\]", r"\1" if number == 1 else r"\2", words)
     return chosen.format(n=f"{number:,}")
+
+
+def percent(share: float) -> str:
+    """A number from 0 on as a percentage; it reads 0 % or 100 % only if it is exactly that. The
+    rate of unacknowledged success may be more than 1."""
+    if share in (0, 1):
+        return f"{100 * share:.0f} %"
+    room = min(100 * share, abs(100 - 100 * share))
+    return f"{100 * share:.{max(1, 1 - _magnitude(room))}f} %"
+
+
+def points(difference: float) -> str:
+    """A difference of two shares in percentage points, with its sign; it reads 0 only if it is
+    exactly that."""
+    if not difference:
+        return "0"
+    value = 100 * difference
+    return f"{value:+.{max(1, -_magnitude(abs(value)))}f}".replace("-", "−")
+
+
+def _magnitude(value: float) -> int:
+    """The power of ten of the first significant digit."""
+    return math.floor(math.log10(value))
 
 
 class Statement(NamedTuple):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.percent import percent, points
+from harness.protocols.checkers import percent, points
 
 
 @given(st.fractions(0, 1, max_denominator=10**9).map(float))

@@ -29,11 +29,11 @@ from targets.kafka.definitions import (
     requested,
     typed,
 )
-from targets.kafka.groups.lives import MEMBER_PORT
 from targets.kafka.jars import compiled
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import ReleaseLine
 
+MEMBER_PORT: Final = 9096
 MEMBER_JAR: Final = "member.jar"
 
 _SOURCE: Final = Path(__file__).parents[1] / "java" / "Member.java"

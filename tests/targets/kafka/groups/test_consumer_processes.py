@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from harness.protocols.groups import KINDS, Delivery
-from targets.kafka.groups import lives
-from targets.kafka.groups.lives import ConsumerProcess
+from targets.kafka.groups import group
+from targets.kafka.groups.group import ConsumerProcess
 from targets.kafka.groups.loop import Report, parsed
 
 SETUP = {
@@ -25,7 +25,7 @@ Rows = list[Delivery]
 
 @pytest.fixture
 def consumer(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ConsumerProcess, Rows]]:
-    monkeypatch.setattr(lives, "MODULES", {"endless": "tests.fixtures.consumer_process"})
+    monkeypatch.setattr(group, "MODULES", {"endless": "tests.fixtures.consumer_process"})
     rows: Rows = []
     made = ConsumerProcess("endless", SETUP, run_id="r", number=3, life=2, take=rows.extend)
     until(lambda: len(of(rows, KINDS.commit)) >= 2)
@@ -96,7 +96,7 @@ def test_a_paused_one_reports_nothing_until_it_goes_on(
 
 
 def test_one_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lives, "MODULES", {"endless": "tests.fixtures.consumer_process"})
+    monkeypatch.setattr(group, "MODULES", {"endless": "tests.fixtures.consumer_process"})
     rows: Rows = []
     one = ConsumerProcess("endless", {}, run_id="r", number=1, life=1, take=rows.extend)
     one.wait(time.monotonic() + 30)
@@ -134,5 +134,5 @@ def test_a_line_without_records_is_one_row() -> None:
 
 
 def test_the_program_is_where_the_process_is_started() -> None:
-    for module in lives.MODULES.values():
-        assert (Path(lives._ROOT) / f"{module.replace('.', '/')}.py").is_file()
+    for module in group.MODULES.values():
+        assert (Path(group._ROOT) / f"{module.replace('.', '/')}.py").is_file()

@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from harness.plan import parse_plan
 from harness.protocols.groups import KINDS, Delivery, GroupSettings
 from harness.run.cells import group_of
-from targets.kafka.groups.lives import MODULES, ConsumerProcess
+from targets.kafka.groups.group import MODULES, ConsumerProcess
 from targets.kafka.groups.settings import consumer_settings, named
 from targets.kafka.plan import KafkaPlan
 from tests.fixtures import budget

@@ -15,7 +15,7 @@ import pytest
 
 from harness.levers.commands import poll_until
 from harness.protocols.groups import KINDS, Delivery
-from targets.kafka.groups.lives import JavaMember
+from targets.kafka.groups.group import JavaMember
 
 PROGRAM = """
 import socket, sys
