@@ -13,9 +13,7 @@ from harness.levers import clock
 from harness.levers.clock import ClockLever
 from harness.levers.disk import DiskLever
 from harness.levers.net import NetLever
-from harness.levers.pause import PauseLever
-from harness.levers.power import PowerLever
-from harness.levers.process import ProcessLever
+from harness.levers.process import PauseLever, PowerLever, ProcessLever
 from harness.levers.shaping import ShapingLever
 from harness.levers.storage import FullLever, ReadOnlyLever
 from harness.levers.stress import StressLever

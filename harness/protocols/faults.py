@@ -238,7 +238,7 @@ BOUNDED_DISK = "bounded disk"
 """A need: the target stores on its own small disk (see `harness.levers.storage`)."""
 
 OWN_DISK = "own disk"
-"""A need: the target stores on a disk that can lose power (see `harness.levers.power`)."""
+"""A need: the target stores on a disk that can lose power (see `harness.levers.process`)."""
 
 
 Groups = Mapping[str, str | None]

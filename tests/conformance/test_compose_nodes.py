@@ -26,7 +26,7 @@ from harness.history.run_folder import new_run_id
 from harness.images.building import infra_image
 from harness.images.daemon import connect
 from harness.levers.commands import poll_until
-from harness.levers.pause import PauseLever
+from harness.levers.process import PauseLever
 from harness.protocols import Act, Node, UndoRecord
 from tests.fixtures.budget import full
 from tests.fixtures.their_project import seen, talking_containers
@@ -74,7 +74,7 @@ def done(nodes: Nodes, act: Act, *, met: bool) -> None:
     if met:
         assert poll_until(lambda: (lever.probe(record, applied=True).met or 0) > 0, within_s=20)
     with pytest.MonkeyPatch.context() as patch:  # what never comes is not waited for
-        for limit in ("net._HEALED_S", "pause._SEEN_S", "stress._SEEN_S"):
+        for limit in ("net._HEALED_S", "process._SEEN_S", "stress._SEEN_S"):
             patch.setattr(f"harness.levers.{limit}", 0.2)
         assert not lever.probe(record, applied=False).proven
     other: Any = levers_over(attached_again(nodes))[act.lever]

@@ -355,7 +355,7 @@ def found_out(
     base = tmp_path_factory.mktemp("found-out")
     wait(unmet.values())  # with the limits as they are
     with pytest.MonkeyPatch.context() as patch:
-        for limit in ("process._DEATH_S", "pause._SEEN_S", "stress._SEEN_S"):
+        for limit in ("process._DEATH_S", "process._SEEN_S", "stress._SEEN_S"):
             patch.setattr(f"harness.levers.{limit}", 0.2)  # what never comes is not waited for
         patch.setattr("harness.levers.clock._TRIES", 1)
         name = "test_a_lever_that_does_nothing_is_found_out"

@@ -13,7 +13,7 @@ import pytest
 
 from harness.clusters.docker.cluster import DockerCluster, DockerNode
 from harness.faults.records import PowerRecord
-from harness.levers.power import PowerLever
+from harness.levers.process import PowerLever
 from harness.levers.storage import unbounded
 from harness.machine.loop_disks import disks_of
 from nemeses.disk import PowerLoss
@@ -90,7 +90,7 @@ from pathlib import Path
 from dataclasses import replace
 from tests.conformance.conftest import pods_in
 from tests.conformance.test_power_on_pods import record
-from harness.levers.power import PowerLever
+from harness.levers.process import PowerLever
 with pods_in(Path(sys.argv[1]), own_disks=True) as pods:
     node = pods.nodes["b1"]
     PowerLever(pods.nodes).apply(record(node))

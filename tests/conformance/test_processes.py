@@ -109,7 +109,7 @@ def test_a_paused_process_that_is_killed_is_started_again_and_not_paused(
     paused, killed = pause(node, "still"), kill(node)
     lever(pods, "pause").apply(paused)
     lever(pods, "process").apply(killed)
-    monkeypatch.setattr("harness.levers.pause._SEEN_S", 0.2)  # what never comes
+    monkeypatch.setattr("harness.levers.process._SEEN_S", 0.2)  # what never comes
     assert lever(pods, "process").probe(killed, applied=True).proven
     assert not lever(pods, "pause").probe(paused, applied=True).proven, "it is no longer stopped"
     lever(pods, "process").undo(killed)

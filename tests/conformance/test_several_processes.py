@@ -65,7 +65,7 @@ def test_one_that_goes_on_is_seen(
     record = PauseRecord(node="b1", fault="still", pid=node.pid())
     lever.apply(record)
     node.admin(["sh", "-c", f"kill -CONT $(pgrep -x -f 'sleep {DAEMON}')"])
-    monkeypatch.setattr("harness.levers.pause._SEEN_S", 0.2)
+    monkeypatch.setattr("harness.levers.process._SEEN_S", 0.2)
     assert not lever.probe(record, applied=True).proven
     lever.undo(record)
     node.admin(["sh", "-c", f"kill -STOP $(pgrep -x -f 'sleep {CHILD}')"])

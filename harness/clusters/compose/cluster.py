@@ -24,8 +24,7 @@ from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure, Pla
 from harness.failures import as_failure
 from harness.faults.journal import OpenAct, open_acts
 from harness.images.daemon import DAEMON_TROUBLE
-from harness.levers.pause import PauseLever
-from harness.levers.process import ProcessLever
+from harness.levers.process import PauseLever, ProcessLever
 from harness.machine import state
 from harness.protocols import Lever, Member, Node
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from harness.errors import EnvironmentFailure
 from harness.images.recipe import INFRA_MB
 from harness.levers import all_levers
-from harness.levers.program import ProgramLever
+from harness.levers.process import ProgramLever
 from harness.machine import loop_disks
 from harness.machine.checks import DISK_MIN_BYTES, free_bytes, gib, memory_available
 from harness.protocols import OWN_DISK, Cost, Finding, Order, Provider, RunCluster, Target

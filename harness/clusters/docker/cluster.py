@@ -35,7 +35,7 @@ from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.images.daemon import DAEMON_TROUBLE, LABEL, RUN_LABEL, executed, libfaketime
 from harness.images.recipe import INFRA_MB
 from harness.levers import all_levers, prepared
-from harness.levers.program import Program, ProgramLever
+from harness.levers.process import Program, ProgramLever
 from harness.machine import loop_disks
 from harness.machine.files import packed, run_program, unpacked
 from harness.machine.loop_disks import LoopDisk

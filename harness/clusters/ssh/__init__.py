@@ -22,8 +22,7 @@ from harness import registry
 from harness.clusters.ssh.inventory import KIND, HostEntry, Inventory, read_inventory
 from harness.errors import EnvironmentFailure, PlanError
 from harness.levers import all_levers
-from harness.levers.power import PowerLever
-from harness.levers.program import ProgramLever
+from harness.levers.process import PowerLever, ProgramLever
 from harness.machine.checks import maven
 from harness.protocols import (
     Cost,

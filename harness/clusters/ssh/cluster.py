@@ -20,7 +20,7 @@ from harness.clusters.ssh.inventory import KIND, read_inventory
 from harness.clusters.ssh.scripts import UPLOADS
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
 from harness.levers import all_levers, prepared
-from harness.levers.power import PowerLever
+from harness.levers.process import PowerLever
 from harness.machine import state
 from harness.machine.files import packed, scratch
 from harness.protocols import ImageRef, Ingredients, Lever, Node, NodeSpec, Order, RunCluster

@@ -11,8 +11,7 @@ import pytest
 from harness.errors import HarnessFailure
 from harness.faults.injection import chosen
 from harness.faults.records import ProcessRecord
-from harness.levers.pause import PauseLever
-from harness.levers.process import ProcessLever
+from harness.levers.process import PauseLever, ProcessLever
 from harness.protocols import Act, Lever, Nemesis, Node, Select, Vocabulary
 from tests.fixtures.dry_run import DryRunNode
 

@@ -13,7 +13,7 @@ from harness.errors import HarnessFailure
 from harness.faults.injection import NO_ACTS, NOTHING_MET, Faults
 from harness.faults.journal import Journal, entries, windows
 from harness.faults.records import PauseRecord
-from harness.levers.pause import PauseLever
+from harness.levers.process import PauseLever
 from harness.protocols import Act, Completed, Lever, Node, Proof, UndoRecord
 from tests.fixtures.dry_run import DryRunNode
 

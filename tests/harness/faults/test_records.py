@@ -29,7 +29,7 @@ from harness.faults.records import (
 from harness.levers import all_levers
 from harness.levers.client import ClientLever, ConsumerLever
 from harness.levers.manual import ManualLever
-from harness.levers.program import ProgramLever
+from harness.levers.process import ProgramLever
 from harness.levers.protocol import ProtocolLever
 from harness.protocols import PartitionView, UndoRecord
 from targets.kafka.levers import LeadershipLever

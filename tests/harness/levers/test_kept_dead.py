@@ -24,8 +24,7 @@ from harness.faults.records import (
     ReadOnlyRecord,
 )
 from harness.levers.disk import DiskLever
-from harness.levers.power import PowerLever
-from harness.levers.process import ProcessLever
+from harness.levers.process import PowerLever, ProcessLever
 from harness.levers.storage import FullLever, ReadOnlyLever
 from harness.protocols import STORED, Act, Completed, FaultWindow, Lever, Node, UndoRecord
 from tests.fixtures.noted_deaths import KilledNode

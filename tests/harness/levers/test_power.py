@@ -9,7 +9,7 @@ import pytest
 from harness import protocols
 from harness.errors import HarnessFailure
 from harness.faults.records import PowerRecord
-from harness.levers.power import PowerLever, described
+from harness.levers.process import PowerLever, described
 from harness.protocols import Completed, OwnDisk, PowerLoss, ProcessState, Stored
 from tests.fixtures.noted_deaths import Notes
 

@@ -12,8 +12,7 @@ import pytest
 from harness import registry
 from harness.errors import PlanError
 from harness.faults.records import PauseRecord, ProcessRecord
-from harness.levers.pause import PauseLever
-from harness.levers.process import ProcessLever
+from harness.levers.process import PauseLever, ProcessLever
 from harness.protocols import Completed, UndoRecord
 from tests.fixtures.dry_run import DryRunNode
 
@@ -95,7 +94,7 @@ def test_a_process_that_was_dead_before_is_sent_nothing(
     record: UndoRecord,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("harness.levers.pause._SEEN_S", 0.1)
+    monkeypatch.setattr("harness.levers.process._SEEN_S", 0.1)
     lever({"b1": node}).apply(record)
     assert node.commands == []
     assert not lever({"b1": node}).probe(record, applied=True).proven

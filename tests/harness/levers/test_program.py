@@ -9,7 +9,7 @@ import pytest
 
 from harness.errors import HarnessFailure
 from harness.faults.records import ProgramRecord
-from harness.levers.program import Program, ProgramLever
+from harness.levers.process import Program, ProgramLever
 from harness.plan import parse_plan
 from harness.protocols import NodeSpec, ProcessState, Proof
 from tests.fixtures.dry_run import DryRunNode
@@ -60,7 +60,7 @@ def lever(version: str, kind: type[DryRunNode] = Runs) -> ProgramLever:
 
 
 def test_it_is_proven_by_what_the_node_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.levers.program._UP_S", 0.1)
+    monkeypatch.setattr("harness.levers.process._UP_S", 0.1)
     new, old = lever("4.4.0"), lever("3.9.2")
     assert new.probe(RECORD, applied=True).proven
     already = new.capture_prior_state(RECORD)
@@ -103,7 +103,7 @@ def test_the_old_program_is_stopped_unless_it_is_to_be_killed(kill: bool, signal
 
 def test_one_that_does_not_stop_in_time_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A killed node would show another thing than a planned stop."""
-    monkeypatch.setattr("harness.levers.program._STOP_S", 0.1)
+    monkeypatch.setattr("harness.levers.process._STOP_S", 0.1)
     made = lever("4.4.0", Runs)
     with pytest.raises(HarnessFailure, match=r"b1 still ran 0\.1 s after TERM"):
         made.apply(RECORD)
