@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from analysis.drawing import Picture
-    from analysis.lake.delta import StoredLake
-    from analysis.lake.schema import Table
+    from analysis.lake.delta import StoredLake, Table
     from harness.campaigns.folder import CampaignDir
 
 
@@ -284,7 +283,7 @@ class Lake:
         return frame_of(answer(self._stored, query))
 
     def _table(self, name: str, columns: Sequence[str] | None) -> pd.DataFrame:
-        from analysis.lake.schema import TABLES
+        from analysis.lake.delta import TABLES
 
         table = TABLES[name]
         return self._stored.read(table, None if columns is None else _chosen(columns, table))

@@ -26,9 +26,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.lake import schema
-from analysis.lake.delta import LakeCampaign, folder_of, open_lake, open_or_new
-from analysis.lake.schema import CAMPAIGN, CELLS
+from analysis.lake import delta
+from analysis.lake.delta import CAMPAIGN, CELLS, LakeCampaign, folder_of, open_lake, open_or_new
 
 RUNS: Final = 1_000_000
 CAMPAIGNS: Final = 30
@@ -100,7 +99,7 @@ def write(path: Path, tables: Mapping[str, pa.Table]) -> None:
     for name, rows in tables.items():
         lake = open_or_new(folder_of(path))
         campaign = LakeCampaign(id=name, name="made", plan_hash="", simulated=False)
-        lake.replace(schema.CAMPAIGNS, name, None, iter([campaign.row()]))
+        lake.replace(delta.CAMPAIGNS, name, None, iter([campaign.row()]))
         place = rows.schema.get_field_index(CAMPAIGN)
         names = pa.repeat(pa.scalar(name), len(rows))
         lake.replace(CELLS, name, None, iter([rows.set_column(place, CAMPAIGN, names)]))

@@ -28,9 +28,19 @@ import pyarrow as pa
 
 from analysis import frames
 from analysis.findings import fitting, found_columns
-from analysis.lake import schema, sources
-from analysis.lake.delta import LakeCampaign, StoredLake, open_or_new
-from analysis.lake.schema import CAMPAIGNS, CELLS, FINDINGS, OPS, RUNS, TABLES, TEXT
+from analysis.lake import delta, sources
+from analysis.lake.delta import (
+    CAMPAIGNS,
+    CELLS,
+    FINDINGS,
+    OPS,
+    RUNS,
+    TABLES,
+    TEXT,
+    LakeCampaign,
+    StoredLake,
+    open_or_new,
+)
 from analysis.lake.sources import Copied, LoadedCampaign, Source, Unit, total
 from analysis.lake.stored import conditions_of, digest
 from analysis.statistics.cells import Outcome, is_conclusive, is_eligible, verdict_class
@@ -240,7 +250,7 @@ def _counted(lake: StoredLake, campaign: str) -> dict[str, int]:
 _RUN_ID: Final = "run_id"
 _CHECKER: Final = "checker"
 _MORE: Final = "more"
-_OF_THE_LAKE: Final = frozenset({schema.CAMPAIGN, _RUN_ID, "run_cell", _CHECKER, _MORE})
+_OF_THE_LAKE: Final = frozenset({delta.CAMPAIGN, _RUN_ID, "run_cell", _CHECKER, _MORE})
 """Columns that the lake fills: one of a checker with such a name is another."""
 
 
@@ -288,29 +298,29 @@ _NOTHING: Final = {field.name: None for field in fields(Counts)}
 _WHY: Final = ("unexplained", "not_examined", "survivable")
 
 
-def rows_of(table: schema.Table, source: Source, *, with_ops: bool) -> pa.Table:
+def rows_of(table: delta.Table, source: Source, *, with_ops: bool) -> pa.Table:
     """The rows of a run in a table; `with_ops`: whether the lake has its operations. Raises
     HistoryError."""
     if table in _READ:
         return _of_folders(table, source, _READ[table])
     file = source.folder.result
-    if table is schema.FAULTS:
+    if table is delta.FAULTS:
         return _table(
             table, [row for unit in source.units for row in _fault_rows(source, unit)], file
         )
     cells = [_cell_row(source, unit) for unit in source.units]
     run = _run_row(source, cells) | {"with_ops": with_ops}
-    return _table(table, cells if table is schema.CELLS else [run], file)
+    return _table(table, cells if table is delta.CELLS else [run], file)
 
 
-def has_rows_of(table: schema.Table, source: Source) -> bool:
+def has_rows_of(table: delta.Table, source: Source) -> bool:
     """Whether the files that the rows of a table come from are still there: a pruned run has
     neither operations nor observations any more."""
-    if table not in (schema.OBSERVATIONS, schema.OPS):
+    if table not in (delta.OBSERVATIONS, delta.OPS):
         return True
     judged = (unit.folder for unit in source.units if unit.result)
     return any(
-        folder.parts(folder.history if table is schema.OPS else folder.observations)
+        folder.parts(folder.history if table is delta.OPS else folder.observations)
         for folder in judged
     )
 
@@ -456,10 +466,10 @@ def _measured(outcome: Outcome | None, folder: RunDir) -> Row:
     return {
         **_NOTHING,
         **{name: value for name, value in counts.items() if name in counted},
-        **{schema.rate(name): value for name, value in asdict(rates).items()},
+        **{delta.rate(name): value for name, value in asdict(rates).items()},
         "causes": _map(result.causes) if result else None,
         **{name: getattr(result, name, None) for name in _WHY},
-        **{schema.seen(name): value for name, value in asdict(saw).items()},
+        **{delta.seen(name): value for name, value in asdict(saw).items()},
     }
 
 
@@ -493,7 +503,7 @@ def _fault_rows(source: Source, unit: Unit) -> Iterator[Row]:
 
 
 def _of(source: Source, unit: Unit) -> Row:
-    names = {schema.CAMPAIGN: source.campaign.id, "run_id": source.run_id}
+    names = {delta.CAMPAIGN: source.campaign.id, "run_id": source.run_id}
     return {**names, "run_cell": unit.run_cell}
 
 
@@ -514,7 +524,7 @@ def _instant(text: str | None) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _table(table: schema.Table, rows: list[Row], file: Path) -> pa.Table:
+def _table(table: delta.Table, rows: list[Row], file: Path) -> pa.Table:
     """Rows as Arrow. Raises HistoryError, which names `file`, for a value that no column holds."""
     columns = []
     for column in table.schema:
@@ -528,12 +538,10 @@ def _table(table: schema.Table, rows: list[Row], file: Path) -> pa.Table:
 
 def _observations(folder: RunDir) -> pa.Table:
     rows = frames.observations(folder).rename(columns={MEMBERS: "members"})
-    return _arrow(schema.OBSERVATIONS, rows)
+    return _arrow(delta.OBSERVATIONS, rows)
 
 
-def _of_folders(
-    table: schema.Table, source: Source, read: Callable[[RunDir], pa.Table]
-) -> pa.Table:
+def _of_folders(table: delta.Table, source: Source, read: Callable[[RunDir], pa.Table]) -> pa.Table:
     """The rows of the folders of all judged cells."""
     made = [table.schema.empty_table()]
     for unit in source.units:
@@ -541,13 +549,13 @@ def _of_folders(
             rows = read(unit.folder)
             for name, value in _of(source, unit).items():
                 place = table.schema.get_field_index(name)
-                same = pa.repeat(pa.scalar(value, schema.TEXT), len(rows))
+                same = pa.repeat(pa.scalar(value, delta.TEXT), len(rows))
                 rows = rows.set_column(place, table.schema.field(name), same)
             made.append(rows)
     return pa.concat_tables(made)
 
 
-def _arrow(table: schema.Table, rows: pd.DataFrame) -> pa.Table:
+def _arrow(table: delta.Table, rows: pd.DataFrame) -> pa.Table:
     """A frame as Arrow; a column that it lacks is null."""
     columns = [
         pa.array(rows[field.name], field.type, from_pandas=True)
@@ -558,9 +566,9 @@ def _arrow(table: schema.Table, rows: pd.DataFrame) -> pa.Table:
     return pa.table(columns, schema=table.schema)
 
 
-_READ: Final[Mapping[schema.Table, Callable[[RunDir], pa.Table]]] = {
-    schema.FINDINGS: findings,
-    schema.OBSERVATIONS: _observations,
-    schema.OPS: lambda folder: _arrow(schema.OPS, frames.history(folder)),
+_READ: Final[Mapping[delta.Table, Callable[[RunDir], pa.Table]]] = {
+    delta.FINDINGS: findings,
+    delta.OBSERVATIONS: _observations,
+    delta.OPS: lambda folder: _arrow(delta.OPS, frames.history(folder)),
 }
 """How the folder of a judged cell is read, for tables of which it holds many rows."""

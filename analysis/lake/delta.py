@@ -1,4 +1,5 @@
-"""The tables of a lake: one Delta table each, below a folder here or at a URL.
+"""The tables of a lake: every column with its type and meaning, which `tables.toml` spells and
+nothing else; one Delta table each, below a folder here or at a URL.
 
 Delta knows which files of a table count, and replaces rows by one commit; a second process that
 replaces the same rows meanwhile is refused. So any engine that reads Delta reads a lake. Commits
@@ -8,10 +9,12 @@ are of one table each: `build` commits `runs` last.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
@@ -23,11 +26,101 @@ import pyarrow.fs as pafs
 from deltalake import CommitProperties, DeltaTable, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from analysis.lake.schema import CAMPAIGN, CAMPAIGNS, TABLES, Table
 from harness import __version__
 from harness.errors import EnvironmentFailure, HistoryError
+from harness.history.documents import Availability, Counts, Rates
 from harness.storage import Folder, trouble_at
 from harness.urls import is_url
+
+CAMPAIGN: Final = "campaign"
+
+TEXT, NUMBER = pa.string(), pa.int64()
+_TYPES: Final = {
+    "text": TEXT,
+    "number": NUMBER,
+    "real": pa.float64(),
+    "flag": pa.bool_(),
+    "instant": pa.timestamp("us", tz="UTC"),
+    "texts": pa.list_(TEXT),
+    "numbers": pa.list_(NUMBER),
+    "text by text": pa.map_(TEXT, TEXT),
+    "number by text": pa.map_(TEXT, NUMBER),
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its name, its type in Arrow, and what it means."""
+
+    name: str
+    type: pa.DataType
+    about: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: its name, what one row is, and its columns."""
+
+    name: str
+    about: str
+    columns: tuple[Column, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns as Arrow has them."""
+        return pa.schema([(column.name, column.type) for column in self.columns])
+
+
+def rate(name: str) -> str:
+    """The column of a rate."""
+    return f"{name}_rate"
+
+
+def seen(name: str) -> str:
+    """The column of what clients saw. How many writes ended unknown is a count already."""
+    return f"clients_{name}" if name in {field.name for field in fields(Counts)} else name
+
+
+_DATA: Final[dict[str, Any]] = tomllib.loads(
+    (files("analysis.lake") / "tables.toml").read_text(encoding="utf-8")
+)
+
+
+def _columns(given: Iterable[list[str] | str]) -> Iterator[Column]:
+    """Columns, and groups of them by their names."""
+    for each in given:
+        if each == "*measured":
+            yield from _columns(_measured())
+        elif isinstance(each, str):
+            yield from _columns(_DATA["groups"][each.removeprefix("*")])
+        else:
+            name, kind, about = each
+            yield Column(name, _TYPES[kind], about)
+
+
+def _measured() -> Iterator[list[str]]:
+    """Counts, rates, why writes were lost, and availability, by the fields of the documents that
+    hold them."""
+    for field in fields(Counts):
+        yield [field.name, "number", "counts of writes, as in its result"]
+    for field in fields(Rates):
+        yield [rate(field.name), "real", _DATA["rates"][field.name]]
+    yield from _DATA["groups"]["why"]
+    for field in fields(Availability):
+        yield [seen(field.name), *_DATA["seen"][field.name]]
+
+
+def _table(name: str) -> Table:
+    given = _DATA["tables"][name]
+    return Table(name, given["about"], tuple(_columns(given["columns"])))
+
+
+RUNS, CELLS, FAULTS = _table("runs"), _table("cells"), _table("faults")
+FINDINGS, OBSERVATIONS, OPS = _table("findings"), _table("observations"), _table("ops")
+TABLES: Final = {table.name: table for table in (RUNS, CELLS, FAULTS, FINDINGS, OBSERVATIONS, OPS)}
+"""What runs have, by name."""
+CAMPAIGNS: Final = _table("campaigns")
+
 
 AGAIN: Final = "build the lake again in another folder, or copy it again"
 _MISSING: Final = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 import pyarrow as pa
 
-from analysis.lake.delta import AGAIN, StoredLake
-from analysis.lake.schema import CAMPAIGNS, TABLES, TEXT, Table
+from analysis.lake.delta import AGAIN, CAMPAIGNS, TABLES, TEXT, StoredLake, Table
 from analysis.tables import csv_of
 from harness.errors import EnvironmentFailure, HistoryError, QueryError
 

@@ -28,9 +28,8 @@ import orjson
 
 from analysis.campaign import sorted_versions
 from analysis.comparison import DESCRIPTIVE, CampaignSummary, Samples
-from analysis.lake import schema
-from analysis.lake.delta import AGAIN, LakeCampaign, StoredLake
-from analysis.lake.schema import CELLS, RUNS
+from analysis.lake import delta
+from analysis.lake.delta import AGAIN, CELLS, RUNS, LakeCampaign, StoredLake
 from analysis.statistics.cells import UNKNOWN, FailedRun, Outcome, Sample, sample_of
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.plan import Axis, Campaign, Cell, Document, with_choices
@@ -116,8 +115,8 @@ _COLUMNS: Final = (
     *("model", "check", "seed", "simulated"),
     *("counted", "plan_digest", *(field.name for field in fields(Conditions))),
     *(field.name for field in fields(Counts)),
-    *(schema.rate(field.name) for field in fields(Rates)),
-    *(schema.seen(field.name) for field in fields(Availability)),
+    *(delta.rate(field.name) for field in fields(Rates)),
+    *(delta.seen(field.name) for field in fields(Availability)),
 )
 
 
@@ -226,9 +225,9 @@ def outcome_of(row: Row) -> Outcome:
         doubts=_tuple(row["doubts"]),
         eligible=row["eligible"],
         complete=row["complete"],
-        rates=Rates(**{f.name: row[schema.rate(f.name)] for f in fields(Rates)}),
+        rates=Rates(**{f.name: row[delta.rate(f.name)] for f in fields(Rates)}),
         availability=Availability(
-            **{f.name: row[schema.seen(f.name)] for f in fields(Availability)}
+            **{f.name: row[delta.seen(f.name)] for f in fields(Availability)}
         ),
     )
 

@@ -9,8 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.lake.delta import open_lake
-from analysis.lake.schema import TABLES
+from analysis.lake.delta import TABLES, open_lake
 from harness.campaigns.folder import CampaignDir
 from harness.history.run_folder import RunDir
 from harness.storage import Folder

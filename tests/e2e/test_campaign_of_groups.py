@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.lake.schema import CELLS
+from analysis.lake.delta import CELLS
 from analysis.lake.stored import cells_of
 from analysis.statistics.cells import cell_of
 from harness.campaigns.folder import CampaignDir

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.lake.delta import open_lake
-from analysis.lake.schema import CELLS
+from analysis.lake.delta import CELLS, open_lake
 from tests.fixtures.campaign_folder import OFF, ON
 from tests.fixtures.command_line import ackloss, ackloss_json
 from tests.fixtures.lakes import ROOT, campaign, lake_of

@@ -10,8 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from analysis.lake.delta import open_lake
-from analysis.lake.schema import RUNS, TABLES
+from analysis.lake.delta import RUNS, TABLES, open_lake
 from analysis.lake.sources import _needed
 from harness.campaigns.folder import CampaignDir
 from harness.history.run_folder import RunDir

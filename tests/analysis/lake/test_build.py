@@ -16,8 +16,7 @@ import pandas as pd
 import pytest
 
 from analysis.lake.build import build
-from analysis.lake.delta import StoredLake, folder_of, open_lake, open_or_new
-from analysis.lake.schema import CELLS, FAULTS, RUNS
+from analysis.lake.delta import CELLS, FAULTS, RUNS, StoredLake, folder_of, open_lake, open_or_new
 from analysis.lake.stored import cells_of
 from analysis.statistics.cells import verdict_class
 from harness.campaigns.folder import CampaignDir

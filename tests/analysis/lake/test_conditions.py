@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.lake.schema import CELLS
+from analysis.lake.delta import CELLS
 from analysis.lake.stored import Conditions, conditions_of
 from harness.campaigns.loading import load_campaign
 from tests.fixtures.campaign_folder import BASE, OFF, ON

@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis.lake.build import _table, build
-from analysis.lake.delta import folder_of, open_lake
-from analysis.lake.schema import FINDINGS, RUNS
+from analysis.lake.delta import FINDINGS, RUNS, folder_of, open_lake
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
 from harness.protocols.checkers import findings_table

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from analysis.lake.build import build
-from analysis.lake.delta import folder_of, open_lake
+from analysis.lake.delta import CELLS, TABLES, folder_of, open_lake
 from analysis.lake.query import query
-from analysis.lake.schema import CELLS, TABLES
 from harness.errors import EnvironmentFailure
 from tests.fixtures.campaign_folder import OFF, ON
 from tests.fixtures.lakes import add_run, campaign, lake_of

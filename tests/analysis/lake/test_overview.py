@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from deltalake import write_deltalake
 
+from analysis.lake.delta import CELLS
 from analysis.lake.overview import Group, Overview, Pool, natural, overview_of
-from analysis.lake.schema import CELLS
 from analysis.statistics.intervals import Share, share_in_words
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError

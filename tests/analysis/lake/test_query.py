@@ -26,9 +26,8 @@ from hypothesis import strategies as st
 
 import ackloss
 from analysis.campaign import campaign_document, results_of
-from analysis.lake.delta import StoredLake, open_lake
+from analysis.lake.delta import CELLS, FAULTS, TABLES, StoredLake, open_lake
 from analysis.lake.query import as_csv, query, rows, text
-from analysis.lake.schema import CELLS, FAULTS, TABLES
 from analysis.lake.stored import cells_of
 from analysis.statistics.cells import sample_of
 from harness.campaigns.journal import read_progress

@@ -14,9 +14,17 @@ from ackloss.cli import main
 from analysis import frames
 from analysis.campaign import campaign_document
 from analysis.lake.build import build
-from analysis.lake.delta import StoredLake, folder_of
+from analysis.lake.delta import (
+    CELLS,
+    FAULTS,
+    FINDINGS,
+    OBSERVATIONS,
+    OPS,
+    RUNS,
+    StoredLake,
+    folder_of,
+)
 from analysis.lake.overview import overview_of
-from analysis.lake.schema import CELLS, FAULTS, FINDINGS, OBSERVATIONS, OPS, RUNS
 from analysis.lake.stored import cells_of
 from analysis.statistics.cells import SEVERAL_SETTINGS, CellStatistics, cell_of
 from analysis.statistics.intervals import Estimate, Spread

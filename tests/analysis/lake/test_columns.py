@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.lake.schema import CAMPAIGNS, TABLES
+from analysis.lake.delta import CAMPAIGNS, TABLES
 from tests.fixtures.lakes import ROOT
 
 PAGE = (ROOT / "docs" / "how-to" / "lake.md").read_text(encoding="utf-8")
