@@ -56,13 +56,13 @@ from targets.kafka import (
     brokers,
     definitions,
     effective,
+    levers,
     limits,
     own_settings,
     promises,
     proxy,
     reading,
     removed,
-    upgrades,
 )
 from targets.kafka.clients import LIBRARIES, library_of
 from targets.kafka.clients.library import bootstrap
@@ -81,6 +81,7 @@ from targets.kafka.groups.settings import (
 from targets.kafka.jars import agent_files
 from targets.kafka.kraft import with_quorum
 from targets.kafka.levers import (
+    FeaturesLever,
     LeadershipLever,
     MembersLever,
     check_flushes,
@@ -94,7 +95,6 @@ from targets.kafka.plan import STARTERS, KafkaPlan
 from targets.kafka.proxy import proxy_files, with_proxies
 from targets.kafka.transactions.client import transaction_client
 from targets.kafka.transactions.settings import check_transactions, topic_plans
-from targets.kafka.upgrades import FeaturesLever
 from targets.kafka.versions import (
     DEFAULT_VERSION,
     JAR_FOLDER,
@@ -314,10 +314,10 @@ class Kafka(KafkaLog):
         return effective.effective(cluster, plan)
 
     def programs(self, plan: KafkaPlan) -> Mapping[str, KafkaPlan]:
-        return upgrades.programs(plan)
+        return levers.programs(plan)
 
     def has_program(self, node: Node, plan: KafkaPlan) -> tuple[bool, str]:
-        return upgrades.has_program(node, plan)
+        return levers.has_program(node, plan)
 
     def levers(self, cluster: Cluster, plan: KafkaPlan) -> Mapping[str, Lever[Any]]:
         return own_levers(cluster, plan)

@@ -32,10 +32,9 @@ from harness.levers.manual import ManualLever
 from harness.levers.process import ProgramLever
 from harness.levers.protocol import ProtocolLever
 from harness.protocols import PartitionView, UndoRecord
-from targets.kafka.levers import LeadershipLever
+from targets.kafka.levers import FeaturesLever, LeadershipLever
 from targets.kafka.migration import StageLever
 from targets.kafka.proxy import requests
-from targets.kafka.upgrades import FeaturesLever
 from targets.zookeeper.configuration import ZooKeeperPlan
 from targets.zookeeper.levers import MembersLever
 from tests.fixtures.dry_run import DryRunClients, DryRunNode, SaidOperator

@@ -14,7 +14,7 @@ from harness.faults.records import StageRecord
 from harness.plan import parse_plan
 from harness.protocols import Act, Completed, ImageRef, Ingredients, NodeSpec
 from nemeses.planned_work import Migrate
-from targets.kafka import migration, upgrades
+from targets.kafka import levers, migration
 from targets.kafka.migration import STAGES, Metadata, is_connected
 from targets.kafka.plan import KafkaPlan
 from tests.fixtures.chosen_acts import acts
@@ -149,5 +149,5 @@ def test_what_cannot_migrate_is_refused(
     step: tuple[str, str], target: dict[str, Any], key: str
 ) -> None:
     with pytest.raises(PlanError) as error:
-        upgrades.programs(plan(step, **target))
+        levers.programs(plan(step, **target))
     assert error.value.key == key
