@@ -1,8 +1,8 @@
 """The checkers of transactions of reads and appends, or reads and writes, by Elle's definitions.
 
 Kingsbury and Alvaro, "Elle: Inferring Isolation Anomalies from Experimental Observations", VLDB 14
-(3), 2020. `history` has what single reads prove, `dependencies` the cycles of transactions, and
-`models` the consistency models that each anomaly rules out.
+(3), 2020. `history` has what single reads prove, `dependencies` the cycles of transactions and the
+consistency models that each anomaly rules out.
 """
 
 from __future__ import annotations
@@ -14,8 +14,17 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from checkers.elle import models as lattice
-from checkers.elle.dependencies import LEVELS, Cycle, Cycles, cycles_of, edges_of
+from checkers.elle.dependencies import (
+    LEVELS,
+    Cycle,
+    Cycles,
+    Model,
+    cycles_of,
+    edges_of,
+    in_words,
+    ruled_out,
+    weakest,
+)
 from checkers.elle.history import Found, History, anomalies_of, facts_of, history_of, versions_of
 from checkers.graphs import ABSENT, NAMES, PROCESS, RT, WR, WW, Step, named
 from harness.models import LIST_APPEND, RW_REGISTER
@@ -107,7 +116,7 @@ class _Elle(OneShard[Judged]):
         *("acknowledged", "reads", "lost-update", "G1c", "G-single", "G2-item"),
     )
 
-    consistency: lattice.Model = "strict-serializable"
+    consistency: Model = "strict-serializable"
 
     def gather(self, run: Run) -> Judged:
         file = run.facts.source
@@ -136,7 +145,7 @@ class _Elle(OneShard[Judged]):
         errors = {
             kind: number
             for kind, number in numbers.items()
-            if number and self.consistency in lattice.ruled_out([kind])
+            if number and self.consistency in ruled_out([kind])
         }
         there = [kind for kind, number in numbers.items() if number]
         unknown = judged.attempted - judged.acknowledged - judged.failed
@@ -158,8 +167,8 @@ class _Elle(OneShard[Judged]):
                 "error_types": there,
                 "tolerated": [kind for kind in there if kind not in errors],
                 "consistency": self.consistency,
-                "not": lattice.weakest(lattice.ruled_out(there)),
-                "ruled_out": lattice.in_words(there),
+                "not": weakest(ruled_out(there)),
+                "ruled_out": in_words(there),
                 "examples": list(judged.examples) if run.facts.timed else [],
             },
         )
@@ -232,7 +241,7 @@ class _Page:
             "kind": cycle.kind,
             "stuck": int(ops.place[cycle.steps[-1].source]),
             "minimal": cycle.exact,
-            "words": f"{'; '.join(why)}: a cycle{more} ({lattice.in_words([cycle.kind])})",
+            "words": f"{'; '.join(why)}: a cycle{more} ({in_words([cycle.kind])})",
             "operations": [self._operation(op, names[op], keys) for op in members],
             "steps": [
                 {
@@ -273,7 +282,7 @@ class _Page:
             "kind": found.kind,
             "stuck": int(ops.place[op]),
             "words": f"{names[op]}, key {self._text(number)}{of}: one of {len(found.op):,} "
-            f"{meaning} ({lattice.in_words([found.kind])})",
+            f"{meaning} ({in_words([found.kind])})",
             "operations": [self._operation(each, names[each], {number}) for each in members],
         }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.elle.models import MODELS, ruled_out, weakest
+from checkers.elle.dependencies import MODELS, ruled_out, weakest
 from checkers.judging.one_run import checker_of, judge_history
 from harness.errors import HistoryError
 from tests.checkers.elle.txns import Txn, found_in, in_turn, kinds, not_, steps_of, together

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from checkers.elle.models import ruled_out
+from checkers.elle.dependencies import ruled_out
 from harness.models.micro_ops import answered, steps_of
 from harness.protocols import OK, completion
 from tests.checkers.elle.txns import Step, Txn, found_in

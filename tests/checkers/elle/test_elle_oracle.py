@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.elle.models import ruled_out
+from checkers.elle.dependencies import ruled_out
 from tests.checkers.elle.txns import Step, Txn, found_in
 from tests.fixtures.budget import examples
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.elle.dependencies import Cycles, cycles_of, edges_of
+from checkers.elle.dependencies import Cycles, cycles_of, edges_of, ruled_out, weakest
 from checkers.elle.history import anomalies_of, facts_of, history_of, versions_of
-from checkers.elle.models import ruled_out, weakest
 from harness.models.micro_ops import APPEND, READ, WRITE, read_of
 from harness.protocols import MARKS, NULL, Lists, Operations, Texts
 
