@@ -1,7 +1,7 @@
 """Builds node images, once each on this machine.
 
 The base is a Debian made from the distribution's packages, so no image registry is needed, or an
-image that the user names (`harness.machine.user_config`). Long steps are reported to `say`.
+image that the user names (`harness.machine.state`). Long steps are reported to `say`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.images.daemon import connect
 from harness.images.keeping import Say, alone, quietly, step
 from harness.images.recipe import DEBIAN, INFRA, MMDEBSTRAP, Recipe, kept_program, made_base
 from harness.machine.files import run_program, scratch
-from harness.machine.user_config import user_config
+from harness.machine.state import user_config
 from harness.protocols import ImageRef
 
 _BUILD_LIMIT_S = 1800

@@ -21,8 +21,7 @@ from typing import Any, Final
 import psutil
 
 from harness.errors import EnvironmentFailure
-from harness.machine.state import cache_dir, state_dir
-from harness.machine.user_config import user_config
+from harness.machine.state import cache_dir, state_dir, user_config
 from harness.protocols import Finding, Provider, Status
 
 # Disk and memory of this machine.

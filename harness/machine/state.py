@@ -1,4 +1,9 @@
-"""The register of this machine's runs, so that nothing of a dead run stays behind.
+"""What ackloss keeps on this machine outside any run: its folders, the user's configuration, and
+the register of runs, so that nothing of a dead run stays behind.
+
+The configuration (`~/.config/ackloss/config.toml`, or the environment, which overrides it) holds
+what is the same for all runs here and what a plan must not contain, since a plan may come from a
+stranger.
 
 A run registers itself here (id, folder, process) and takes a lock before its first act; the lock is
 released when its process ends, however it ends. `ackloss clean` acts only on runs that are
@@ -11,20 +16,23 @@ is, so that what the run leaves there is found when its process is dead.
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import orjson
 from filelock import FileLock, Timeout
-from platformdirs import user_cache_dir, user_state_dir
+from platformdirs import user_cache_dir, user_config_dir, user_state_dir
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.errors import EnvironmentFailure
 from harness.machine.files import replace_state
-
-# The folders of ackloss on this machine, outside any run: a cache and a state folder.
+from harness.plan import Image
+from harness.wrong_values import explain
 
 
 def cache_dir() -> Path:
@@ -174,3 +182,43 @@ def remembered_cluster(kind: str, run_id: str) -> dict[str, Any] | None:
 def forget_cluster(kind: str, run_id: str) -> None:
     """Nothing of the run is left there."""
     _entry(kind, run_id).unlink(missing_ok=True)
+
+
+class UserConfig(BaseModel):
+    """The keys of the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    base_image: Image | None = Field(
+        None,
+        description="The Debian or Ubuntu image that node images are built from. Without one, a "
+        "Debian 12 is made from the distribution's packages. Environment: ACKLOSS_BASE_IMAGE.",
+    )
+
+
+def config_path() -> Path:
+    """Where the file is or would be. Environment: ACKLOSS_CONFIG."""
+    return Path(
+        os.environ.get("ACKLOSS_CONFIG") or Path(user_config_dir("ackloss")) / "config.toml"
+    )
+
+
+@cache
+def user_config() -> UserConfig:
+    """The configuration of this machine's user. Raises EnvironmentFailure for an invalid file."""
+    path = config_path()
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        given = {}
+    except (OSError, ValueError) as error:
+        raise EnvironmentFailure(f"cannot be read: {error}", file=str(path)) from error
+    if base_image := os.environ.get("ACKLOSS_BASE_IMAGE"):
+        given["base_image"] = base_image
+    try:
+        return UserConfig.model_validate(given)
+    except ValidationError as error:
+        found = explain(error, UserConfig, file=str(path))
+        raise EnvironmentFailure(
+            found.what, file=found.file, key=found.key, hint=found.hint
+        ) from error

@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
+from harness.clusters.cleaning import end_client_processes
 from harness.errors import HarnessFailure, Interrupted
 from harness.failures import validated
 from harness.history import DELIVERIES, OBSERVATIONS
 from harness.history.parquet_writer import ParquetWriter
 from harness.history.run_folder import RunDir
-from harness.machine.client_processes import end_client_processes
 from harness.models import LOG
 from harness.plan import Plan
 from harness.protocols import FAIL, INFO, OK, Client, Promises, RunCluster, Target

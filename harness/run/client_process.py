@@ -24,8 +24,8 @@ from typing import IO, Any, Final, NamedTuple
 
 import orjson
 
+from harness.clusters.cleaning import MARK
 from harness.errors import EnvironmentFailure, PlanError
-from harness.machine.client_processes import MARK
 from harness.models import LOCK, MODELS, QUEUE, REGISTER, SET, TRANSACTION, WATCH
 from harness.models.micro_ops import WIDTH
 from harness.protocols import FAIL, INFO, NULL, OK, Completion, Invoke, Result, completion

@@ -96,7 +96,7 @@ OF_THE_TREE = {
     "harness.models": "models as objects: a plug-in names its model",
     "harness.registry": "the module: of it, targets need model_of",
     "harness.images": "how the images of the tree's own systems are built: others have recipes",
-    "harness.machine.client_processes": "processes of clients that `ackloss clean` finds",
+    "harness.clusters.cleaning": "processes of clients that `ackloss clean` finds",
     "harness.wrong_values": "keys of plans as messages write them",
     "harness.plan.steps": "steps of a plan as objects",
     "harness.run.client_pool": "how the tree's own clients share places",

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from harness.machine.client_processes import client_processes
+from harness.clusters.cleaning import client_processes
 from harness.plan import load_plan
 from tests.fixtures.machine import ROOT, clean, result_of, started
 

@@ -27,10 +27,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from harness.clusters.cleaning import MARK
 from harness.faults.own_traffic import NoAnswer
 from harness.levers.commands import poll_until
 from harness.levers.process import kept_dead_by
-from harness.machine.client_processes import MARK
 from harness.protocols import FAIL, INFO, OK, Cluster, Node, PartitionView, RunCluster, with_role
 from harness.protocols.groups import (
     KINDS,

@@ -14,7 +14,7 @@ from harness.errors import EnvironmentFailure
 from harness.images import building
 from harness.images.daemon import connect, one_off
 from harness.images.recipe import Recipe
-from harness.machine.user_config import user_config
+from harness.machine.state import user_config
 
 pytestmark = pytest.mark.docker
 

@@ -18,7 +18,7 @@ from harness.errors import EnvironmentFailure
 from harness.machine import checks as common
 from harness.machine import loop_disks
 from harness.machine.checks import disk, maven
-from harness.machine.user_config import user_config
+from harness.machine.state import user_config
 from harness.plan import parse_plan
 from harness.protocols import Finding, Status
 from harness.run.resolving import resolve

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import EnvironmentFailure
-from harness.machine.user_config import user_config
+from harness.machine.state import user_config
 
 
 @pytest.fixture

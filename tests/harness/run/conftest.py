@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.machine.client_processes import end_client_processes
+from harness.clusters.cleaning import end_client_processes
 from harness.protocols.clock import RealClock
 from harness.run import exec_client
 from harness.run.client_process import ClientCommand, ClientLog, ClientProcess, setup_line

@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness.clusters.cleaning import client_processes
 from harness.errors import EnvironmentFailure
-from harness.machine.client_processes import client_processes
 from harness.protocols import OK
 from harness.protocols.runs import Conduct
 from harness.run import exec_client

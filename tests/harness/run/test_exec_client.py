@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.machine.client_processes import client_processes
+from harness.clusters.cleaning import client_processes
 from harness.protocols.runs import Conduct
 from tests.fixtures.client_places import Made
 

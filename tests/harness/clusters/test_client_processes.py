@@ -10,7 +10,7 @@ import time
 import psutil
 import pytest
 
-from harness.machine.client_processes import MARK, client_processes, end_client_processes
+from harness.clusters.cleaning import MARK, client_processes, end_client_processes
 
 
 def variables(run_id: str) -> dict[str, str]:
@@ -62,7 +62,7 @@ def test_what_a_client_starts_while_it_is_ended_ends_too(
     monkeypatch: pytest.MonkeyPatch, begins: int, ended: int
 ) -> None:
     """One that begins others without end does not hold up the run's end."""
-    monkeypatch.setattr("harness.machine.client_processes._ROUNDS", 5)
+    monkeypatch.setattr("harness.clusters.cleaning._ROUNDS", 5)
     run_id = f"meanwhile-{time.monotonic_ns()}"
     begun: list[subprocess.Popen[bytes]] = []
 
@@ -75,7 +75,7 @@ def test_what_a_client_starts_while_it_is_ended_ends_too(
             begin()
         return found
 
-    monkeypatch.setattr("harness.machine.client_processes.client_processes", looked)
+    monkeypatch.setattr("harness.clusters.cleaning.client_processes", looked)
     begin()
     try:
         assert len(end_client_processes(run_id)) == ended
