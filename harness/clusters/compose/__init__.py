@@ -64,7 +64,7 @@ class Compose(External):
 
     def require(self, order: Order) -> None:
         """A project that runs, or a command that starts it."""
-        from harness.clusters.compose.project import Project, compose_command, no_command
+        from harness.clusters.compose.cluster import Project, compose_command, no_command
         from harness.images.daemon import connect
 
         self._access()
@@ -142,7 +142,7 @@ class Compose(External):
 
 def _examined(named: Named) -> tuple[Finding, bool]:
     """The project, and whether the system in it can be queried now."""
-    from harness.clusters.compose.project import Project, compose_command, no_command
+    from harness.clusters.compose.cluster import Project, compose_command, no_command
     from harness.images.daemon import connect
 
     what = f"project {named.project}"

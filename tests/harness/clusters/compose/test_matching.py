@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from harness.clusters.compose.cluster import matched, shared_network
+from harness.clusters.compose.cluster import Container, matched, shared_network
 from harness.clusters.compose.file import ComposeFile, Named
 from harness.clusters.compose.node import instant
-from harness.clusters.compose.project import Container
 from harness.errors import AcklossError, EnvironmentFailure
 from harness.protocols import Member
 
