@@ -14,8 +14,8 @@ documented where it is defined:
     harness.faults.leaders      words for systems with leaders
     harness.faults.own_traffic  connections of the harness, which faults do not count
     harness.history             READS, the columns of a final read; MEMBERS, one of observations
-    harness.run.blocking        the client made of blocking ones
     harness.run.cells           the plan of each cell, what its groups and transactions do
+    harness.run.client_pool     the client made of blocking ones
     harness.images              images of nodes: a recipe is built, or an image is pulled, once
     harness.levers              the levers over Linux hosts, and what some of them ask of a target:
                                 requests and proxies (`protocol`), how it stores (`disk`)
@@ -158,11 +158,11 @@ from harness.protocols.transactions import READ_UNCOMMITTED as READ_UNCOMMITTED
 from harness.protocols.transactions import TAKEN_OVER as TAKEN_OVER
 from harness.protocols.transactions import TransactionSettings as TransactionSettings
 from harness.registry import model_of as model_of
-from harness.run.blocking import THREADS_AT_MOST as THREADS_AT_MOST
-from harness.run.blocking import ThreadedClient as ThreadedClient
 from harness.run.cells import cell_plans as cell_plans
 from harness.run.cells import group_of as group_of
 from harness.run.cells import transactions_of as transactions_of
+from harness.run.client_pool import THREADS_AT_MOST as THREADS_AT_MOST
+from harness.run.client_pool import ThreadedClient as ThreadedClient
 from harness.servers import ADDRESSES as ADDRESSES
 from harness.servers import CLIENT_KEYS as CLIENT_KEYS
 from harness.servers import DIFFERS as DIFFERS

@@ -71,8 +71,8 @@ from harness.protocols.explanations import (
     LogRow,
     Waits,
 )
-from harness.run.blocking import ThreadedClient
-from harness.run.blocking import limited as limited
+from harness.run.client_pool import ThreadedClient
+from harness.run.client_pool import limited as limited
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -138,7 +138,7 @@ class Client(Protocol):
 
 class BlockingClient(Protocol):
     """A client that serves one operation at a time, and returns when it has ended. Many of them
-    become a `Client` by `harness.run.blocking.ThreadedClient`."""
+    become a `Client` by `harness.run.client_pool.ThreadedClient`."""
 
     @abstractmethod
     def call(self, op: Invoke) -> Completion:

@@ -13,7 +13,7 @@ its queue is full or all of it is dead, is back-pressure: what is due waits, and
 
 What a client raises ends operations in info: from `submit` the submitted one, from `poll` all in
 flight. (What a blocking client raises ends its operation in its thread already:
-`harness.run.blocking`.) Operations that a client has not completed when it is closed end in info
+`harness.run.client_pool`.) Operations that a client has not completed when it is closed end in info
 too. What it reports about them later is ignored: their processes are retired. In both places that
 holds for whatever is raised, SystemExit and CancelledError too: a client library may do anything.
 But a KeyboardInterrupt ends the run, and so does an AcklossError, which is the harness' own.

@@ -44,7 +44,7 @@ from harness.protocols import (
     completion,
 )
 from harness.protocols.clock import RealClock
-from harness.run.blocking import ThreadedClient
+from harness.run.client_pool import ThreadedClient
 from harness.servers import DIFFERS, NOT_CONNECTED, in_turn
 from targets.zookeeper.configuration import CLIENT_PORT, LOCKS, SEQUENCE, SET, ZooKeeperPlan
 

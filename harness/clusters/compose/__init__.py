@@ -1,10 +1,10 @@
 """`cluster.kind = "compose"`: a compose project of the user's, named by `--cluster FILE`.
 
 file      the file that names the project
-project   the project's containers, as Docker knows them; starting it, and leaving it as it was
 node      one container, the infrastructure container that works on it, and the levers over it
-cluster   the nodes of a run: which container is which node of the system; what a run has left in
-          force, undone in another process
+cluster   the project's containers, as Docker knows them; starting it, and leaving it as it was; the
+          nodes of a run: which container is which node of the system; what a run has left in force,
+          undone in another process
 
 Here is the plug-in. Load, observation and final read are by clients, as on any cluster of the
 user's. Faults are made by a container of ours beside each of theirs. What ackloss has not made it

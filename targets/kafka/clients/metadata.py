@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Final
 from harness.errors import PlanError
 from harness.plan import number_of
 from harness.protocols import FAIL, Client, Cluster, Completion, Invoke, with_role
-from harness.run.blocking import ThreadedClient
+from harness.run.client_pool import ThreadedClient
 from harness.servers import ErrorAnswer, ErrorRow, KeyValueClient, Moving, NotSent, in_turn
 from targets.kafka import wire
 from targets.kafka.brokers import BROKER, TOPIC, Connections, NotReached, error_name

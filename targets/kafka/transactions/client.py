@@ -59,8 +59,8 @@ from harness.protocols.transactions import (
     TAKEN_OVER,
     TransactionSettings,
 )
-from harness.run.blocking import ThreadedClient
 from harness.run.cells import transactions_of
+from harness.run.client_pool import ThreadedClient
 from targets.kafka.clients import library_of
 from targets.kafka.clients.java import DRIVER_PORT, Line, reported_by
 from targets.kafka.clients.library import bootstrap, bootstrap_of

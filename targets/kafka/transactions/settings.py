@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 from harness.errors import PlanError
 from harness.plan import number_of
 from harness.protocols.transactions import READ_COMMITTED
-from harness.run.blocking import THREADS_AT_MOST
 from harness.run.cells import transactions_of
+from harness.run.client_pool import THREADS_AT_MOST
 from targets.kafka.clients.java import check_count, requested_settings
 from targets.kafka.clients.library import librdkafka_protocol
 from targets.kafka.clients.librdkafka import check_producer_settings, effective_settings

@@ -13,7 +13,7 @@ import pytest
 
 from harness.protocols import Completion, Invoke, completion, invoke
 from harness.protocols.clock import RealClock
-from harness.run.blocking import CLOSED, THREADS_AT_MOST, ThreadedClient
+from harness.run.client_pool import CLOSED, THREADS_AT_MOST, ThreadedClient
 
 OP = invoke("append", 1, 0)
 Call = Callable[["Blocking", Invoke], Completion]

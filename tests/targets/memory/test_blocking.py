@@ -15,7 +15,7 @@ from harness import registry
 from harness.clusters.memory.cluster import MemoryCluster, simulated_of
 from harness.plan import parse_plan
 from harness.protocols import Client, Cluster, Completion, Invoke, completion
-from harness.run.blocking import ThreadedClient
+from harness.run.client_pool import ThreadedClient
 from harness.run.interrupts import Interrupts
 from harness.run.resolving import resolve
 from harness.run.runner import RunOptions, run_plan
