@@ -1,5 +1,7 @@
 """Faults of the target's process on the chosen nodes: it dies and is started again later, is
-stopped as in a long garbage collection, or has a noisy neighbour that burns CPU or holds memory."""
+stopped as in a long garbage collection, has a noisy neighbour that burns CPU or holds memory, or
+sees a wrong wall clock.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from harness.faults.records import PauseRecord, ProcessRecord, StressRecord
-from harness.protocols import Act, NodeNemesis
+from harness.faults.records import ClockRecord, PauseRecord, ProcessRecord, StressRecord
+from harness.protocols import FAKETIME, Act, NodeNemesis
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,3 +82,53 @@ class Stress(NodeNemesis):
             at_most_s=self.at_most_s,
         )
         return Act("stress", record)
+
+
+_LONGEST_S = 20 * 365 * 86_400
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clock(NodeNemesis):
+    """Move the wall clock of the target's process. Healing puts it back.
+
+    form            jump: by offset_s immediately; drift: more and more, by drift_ms_per_s;
+                    strobe: by offset_s for half of each period_s, correct for the other half
+    offset_s        how far ahead; negative: behind
+    drift_ms_per_s  how much it gains each second, in steps of 0.2 s; negative: it loses
+    period_s        how long the two halves of a strobe take together; a process sees a change
+                    within 1 s
+    limit_s         a drift or strobe ends after this time in any case
+    """
+
+    plugin: ClassVar[str] = "clock"
+    single_use: ClassVar[bool] = True
+    needs: ClassVar[frozenset[str]] = frozenset({FAKETIME})
+
+    form: Literal["jump", "drift", "strobe"] = "jump"
+    offset_s: float = 60
+    drift_ms_per_s: float = 20
+    period_s: Annotated[float, Field(ge=4, le=3600)] = 4
+    limit_s: Annotated[int, Field(ge=1, le=86_400)] = 3600
+
+    def __post_init__(self) -> None:
+        if not 0.2 <= abs(self.offset_s) <= _LONGEST_S:
+            raise ValueError("offset_s is from 0.2 s to 20 years, ahead or behind")
+        if not 5 <= abs(self.drift_ms_per_s) <= 100:
+            raise ValueError("drift_ms_per_s is from 5 to 100 ms a second, gained or lost")
+
+    @property
+    def limit(self) -> tuple[str, float] | None:
+        """How long a drift or strobe lasts; a jump stays."""
+        return None if self.form == "jump" else ("limit_s", self.limit_s)
+
+    def act_on(self, node: str, pid: int | None) -> Act:
+        drifts = self.form == "drift"
+        record = ClockRecord(
+            node=node,
+            form=self.form,
+            offset_s=0 if drifts else self.offset_s,
+            drift_ms_per_s=self.drift_ms_per_s if drifts else 0,
+            period_s=self.period_s if self.form == "strobe" else 0,
+            limit_s=0 if self.form == "jump" else self.limit_s,
+        )
+        return Act("clock", record)
