@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 from harness.models import TRANSACTION, micro_ops
 from harness.protocols import INFO, OK, Invoke, Script, Workload, invoke
-from harness.protocols.transactions import TransactionSettings
+from harness.protocols.groups import TransactionSettings
 
 _UNCOMMITTED: Final = micro_ops.MicroOp(micro_ops.UNCOMMITTED)
 _TRIES: Final = 3

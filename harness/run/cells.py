@@ -22,9 +22,8 @@ from harness.plan import Cell, Plan
 from harness.plan.model import dotted_keys, keys_of, merged
 from harness.plan.parsing import dotted_parts
 from harness.protocols import Target, Unsupported, Workload
-from harness.protocols.groups import GroupSettings
+from harness.protocols.groups import GroupSettings, TransactionSettings
 from harness.protocols.systems import EXEC
-from harness.protocols.transactions import TransactionSettings
 from harness.wrong_values import dotted, explain
 
 # The workload that a plan names, with its options.

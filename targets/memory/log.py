@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from harness.clusters.memory.node import Disk, File
-from harness.protocols.transactions import READ_COMMITTED
+from harness.protocols.groups import READ_COMMITTED
 from targets.memory.plan import DELIVER_ABORTED, LOOSE_OFFSETS, PAST_OPEN, PHANTOMS
 
 SEND: Final = "send"

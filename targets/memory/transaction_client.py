@@ -42,7 +42,7 @@ from harness.models.micro_ops import (
     micro_ops,
 )
 from harness.protocols import FAIL, INFO, OK, Client, Done, Invoke, completion
-from harness.protocols.transactions import (
+from harness.protocols.groups import (
     ABORTED,
     CRASHED,
     NOT_AT_END,

@@ -51,7 +51,7 @@ from harness.protocols import (
     Invoke,
     completion,
 )
-from harness.protocols.transactions import (
+from harness.protocols.groups import (
     ABORTED,
     CRASHED,
     NOT_AT_END,

@@ -49,7 +49,7 @@ from harness.protocols import (
     completion,
     with_role,
 )
-from harness.protocols.transactions import NOT_AT_END, READ_COMMITTED
+from harness.protocols.groups import NOT_AT_END, READ_COMMITTED
 from targets.kafka import brokers
 from targets.kafka.clients.java import Line, Lost, Refused
 from targets.kafka.clients.library import bootstrap

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from harness.errors import PlanError
 from harness.plan import number_of
-from harness.protocols.transactions import READ_COMMITTED
+from harness.protocols.groups import READ_COMMITTED
 from harness.run.cells import transactions_of
 from harness.run.client_pool import THREADS_AT_MOST
 from targets.kafka.clients.java import check_count, requested_settings

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from harness.models.micro_ops import COMMIT, CRASH, FENCE, MicroOp
-from harness.protocols.transactions import TransactionSettings
+from harness.protocols.groups import TransactionSettings
 from targets.kafka.clients.java import Line
 from targets.kafka.transactions.client import TransactionWriter
 from targets.kafka.transactions.instances import Answered, ClientError, Consumed, JavaProducer

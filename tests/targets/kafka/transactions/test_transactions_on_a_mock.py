@@ -24,7 +24,7 @@ from harness.models.micro_ops import (
 )
 from harness.plan import parse_plan
 from harness.protocols import Completion, Invoke, invoke
-from harness.protocols.transactions import TransactionSettings
+from harness.protocols.groups import TransactionSettings
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.transactions.client import TransactionWriter
 from targets.kafka.transactions.instances import Begin, GroupConsumer, LibrdkafkaProducer, Poller
