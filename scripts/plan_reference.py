@@ -128,8 +128,12 @@ def plan_page() -> str:
     parts += [_workloads(), _checkers(), _nemeses()]
     parts.append(SCHEDULES)
     parts.append(_module_words("Selectors: which nodes", "harness.faults.selectors"))
-    parts.append(_module_words("Selectors and conditions of Kafka", "targets.kafka.vocabulary"))
-    parts.append(_module_words("Selectors and conditions of memory", "targets.memory.vocabulary"))
+    parts.append(
+        _module_words("Selectors and conditions of Kafka", "targets.kafka.log", "Kafka's words")
+    )
+    parts.append(
+        _module_words("Selectors and conditions of memory", "targets.memory.system", "The words")
+    )
     parts.append(_words_of_servers())
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
@@ -272,9 +276,10 @@ def _described(docstring: str, options: Schema) -> tuple[str, dict[str, str]]:
     return "\n".join(words).strip(), meanings
 
 
-def _module_words(title: str, module: str) -> str:
+def _module_words(title: str, module: str, first: str = "") -> str:
+    """The docstring of a module, from the paragraph on that begins with these words."""
     words = (__import__(module, fromlist=["__doc__"]).__doc__ or "").strip()
-    return f"## {title}\n\n{words}"
+    return f"## {title}\n\n{words[words.index(first) :]}"
 
 
 def _words_of_servers() -> str:

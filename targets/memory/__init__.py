@@ -6,8 +6,7 @@ controller          who is alive, who leads
 log                 what a replica stores of one partition, and what follows from it
 leading             one partition's leader; the coordinators of groups and transactions
 clients, consumers, transaction_client   the harness' clients, and what is known when a request ends
-system              all of it on a simulated cluster, and what it reports about itself
-vocabulary          its words in plans
+system              all of it on a simulated cluster, what it reports about itself, its words in plans
 
 Here is the plug-in, and its final read: what one replica of each partition holds.
 """
@@ -52,9 +51,8 @@ from targets.memory.clients import (
 )
 from targets.memory.consumers import MemoryConsumers, Place
 from targets.memory.plan import ABSENT, DEFECTS, MemoryPlan, Settings
-from targets.memory.system import Seen, System, roles, seen_by, system_of
+from targets.memory.system import VOCABULARY, Seen, System, roles, seen_by, system_of
 from targets.memory.transaction_client import TransactionClient, TransactionPlace
-from targets.memory.vocabulary import VOCABULARY
 
 if TYPE_CHECKING:
     import pyarrow as pa

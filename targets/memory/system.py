@@ -14,6 +14,11 @@ a replica obeys the highest epoch that it has seen and stores it on its disk.
 
 A replica whose disk was wiped is *blank*: it may have acknowledged what it no longer has. It does
 not take part in elections until it has caught up with a leader.
+
+The words of the reference system in plans are those of Kafka, with replicas for brokers: selectors
+`controller`, `leader`, `followers`, `one-follower`, `leader(P)`, `follower(P)`, `replica(N)`,
+`coordinator`, `coordinator-followers`, and conditions `fully replicated`, `leader moved`,
+`no leader`, `coordinator alone`, `coordinator moved`.
 """
 
 from __future__ import annotations
@@ -24,6 +29,9 @@ from weakref import WeakKeyDictionary
 
 from harness.clusters.memory.cluster import MemoryCluster
 from harness.clusters.memory.node import MemoryNode, Process
+from harness.faults import leaders
+from harness.faults.leaders import PARTITION, on_partitions
+from harness.protocols.faults import Vocabulary
 from targets.memory.clients import Requests
 from targets.memory.controller import Controller, State
 from targets.memory.leading import Leading
@@ -403,3 +411,32 @@ def seen_by(node: MemoryNode) -> list[Seen] | None:
         )
         for part in process.parts
     ]
+
+
+VOCABULARY: Final = Vocabulary(
+    owner="memory",
+    member_roles=frozenset({REPLICA_ROLE}),
+    words={
+        "controller": leaders.controller,
+        "leader": leaders.leading_most,
+        "followers": leaders.followers,
+        "one-follower": leaders.one_follower,
+        "coordinator": leaders.coordinator,
+        "coordinator-followers": leaders.coordinator_followers,
+    },
+    numbered={
+        "leader": leaders.leader_of,
+        "follower": leaders.followers_of,
+        "replica": leaders.nth_member,
+    },
+    conditions=(
+        on_partitions(
+            "fully replicated", rf"fully replicated{PARTITION}", leaders.replicated, of_all=True
+        ),
+        leaders.LEADER_MOVED,
+        leaders.NO_LEADER,
+        leaders.COORDINATOR_ALONE,
+        leaders.COORDINATOR_MOVED,
+    ),
+)
+"""The reference system's words."""

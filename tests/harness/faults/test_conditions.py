@@ -9,8 +9,8 @@ from harness.faults.selectors import Condition
 from harness.faults.selectors import parse_condition as parse_in
 from harness.protocols import PartitionView, Situation, Vocabulary
 from harness.protocols.faults import Since
-from targets.kafka.vocabulary import VOCABULARY as KAFKA
-from targets.memory.vocabulary import VOCABULARY as MEMORY
+from targets.kafka.log import VOCABULARY as KAFKA
+from targets.memory.system import VOCABULARY as MEMORY
 
 
 def situation(*partitions: tuple[str | None, tuple[str, ...]], controller: str = "c1") -> Situation:

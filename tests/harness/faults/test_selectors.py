@@ -10,8 +10,8 @@ from harness.errors import PlanError
 from harness.faults import selectors
 from harness.protocols import PartitionView, Situation, Vocabulary
 from harness.protocols.faults import Choice
-from targets.kafka.vocabulary import VOCABULARY as KAFKA
-from targets.memory.vocabulary import VOCABULARY as MEMORY
+from targets.kafka.log import VOCABULARY as KAFKA
+from targets.memory.system import VOCABULARY as MEMORY
 
 ROLES = {
     **{f"b{n}": frozenset({"broker", f"rack:r{n % 2}"}) for n in (1, 2, 3)},

@@ -23,7 +23,7 @@ from harness.protocols import Act, Lever, Nemesis, PartitionView, Proof, Situati
 from harness.run.observer import Watched
 from harness.run.resolving import ResolvedStep
 from harness.run.schedule import Schedule
-from targets.kafka.vocabulary import VOCABULARY as KAFKA
+from targets.kafka.log import VOCABULARY as KAFKA
 from tests.fixtures.dry_run import DryRunNode
 from tests.fixtures.virtual_time import S, VirtualTime
 
