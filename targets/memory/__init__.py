@@ -6,7 +6,7 @@ controller          who is alive, who leads
 log                 what a replica stores of one partition, and what follows from it
 leading             one partition's leader; the coordinators of groups and transactions
 clients, consumers, transaction_client   the harness' clients, and what is known when a request ends
-system              all of it on a simulated cluster, what it reports about itself, its words in plans
+system              all of it on a simulated cluster, what it reports, and its words in plans
 
 Here is the plug-in, and its final read: what one replica of each partition holds.
 """

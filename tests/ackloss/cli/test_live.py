@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ackloss.cli.live import _View
 from ackloss.cli.output import _MEANT, Output
+from ackloss.cli.run import _View
 from harness.plan import FaultStep, parse_plan
 from harness.protocols import DOUBTS, PartitionView, Situation
 from harness.run.recorder import Live
