@@ -42,7 +42,7 @@ SIBLINGS = {
     ("harness.clusters.docker", "harness.clusters.compose.file"),
     ("harness.clusters.external", "harness.clusters.docker.cluster"),
     ("harness.clusters.compose", "harness.clusters.docker.cluster"),
-    ("targets.zookeeper", "targets.kafka.promises"),
+    ("targets.zookeeper", "targets.kafka.definitions"),
     ("targets.kafka", "targets.zookeeper.asking"),
 }
 """Imports between plug-ins that have exceptions, of which these are none."""

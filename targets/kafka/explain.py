@@ -28,9 +28,9 @@ from harness.history.run_folder import RunDir
 from harness.protocols import UNEXPLAINED, Explanation, Fact, Prevention
 from harness.protocols.explanations import BY_DEPOSED, DEPOSED, DISK, POWER, UNDISTURBED, WIPED
 from targets.kafka.configuration import OFFSETS_TOPIC
+from targets.kafka.definitions import ALL, acks_of, min_insync_replicas
 from targets.kafka.evidence import Event, Evidence, State, Write, evidence_of
 from targets.kafka.groups.settings import group_of_topic
-from targets.kafka.promises import ALL, acks_of, min_insync_replicas
 
 UNCLEAN: Final = "unclean-election"
 ELR: Final = "eligible-leader"

@@ -58,7 +58,7 @@ from harness.protocols.explanations import Removed
 from harness.protocols.faults import Groups, Since
 from harness.protocols.systems import JSON
 from harness.run.cells import group_of
-from targets.kafka import explain, promises, removed
+from targets.kafka import definitions, explain, removed
 from targets.kafka.clients import ANY_CLIENT, library_of
 from targets.kafka.clients.library import READERS
 from targets.kafka.configuration import check_settings
@@ -152,7 +152,7 @@ class KafkaLog(Target[KafkaPlan]):
         return VOCABULARY
 
     def promises(self, plan: Mapping[str, Any], effective: Mapping[str, Any]) -> Promises:
-        return promises.promises(plan, effective.get("producer") or plan["workload"]["producer"])
+        return definitions.promises(plan, effective.get("producer") or plan["workload"]["producer"])
 
     def explain(self, folder: Path, lost: pa.Table) -> Sequence[Explanation]:
         return explain.explain(folder, lost)

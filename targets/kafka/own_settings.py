@@ -27,11 +27,10 @@ from harness.run.cells import group_of, transactions_of
 from harness.wrong_values import dotted
 from targets.kafka import definitions
 from targets.kafka.clients import library_of
-from targets.kafka.definitions import Level
+from targets.kafka.definitions import ALL, Level
 from targets.kafka.groups.settings import check_group
 from targets.kafka.limits import KINDS, limits_of
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.promises import ALL
 from targets.kafka.transactions.settings import TIMEOUT
 from targets.kafka.versions import version_of
 

@@ -8,8 +8,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import Field, PrivateAttr, model_validator
 
 from harness.plan import Plan, Section, Settings, Slug, TargetPlan, WorkloadPlan
-from targets.kafka.definitions import DEFAULTS, canonical
-from targets.kafka.promises import OF_METADATA, model_of
+from targets.kafka.definitions import DEFAULTS, OF_METADATA, canonical, model_of
 
 _JAVA_DELIVERY: Final = "120000"
 """Kafka's own: of its Java client nothing is shortened."""

@@ -23,8 +23,8 @@ from harness.history.run_folder import RunDir, write_atomically
 from harness.models import GROUP, LOG
 from harness.protocols import STORED, Node, Place, Removed, RemovedRecord
 from harness.protocols.clock import RunClock
+from targets.kafka.definitions import model_of
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.promises import model_of
 from targets.kafka.reading import values
 from targets.kafka.record_sets import (
     LOG_OVERHEAD,

@@ -59,7 +59,6 @@ from targets.kafka import (
     levers,
     limits,
     own_settings,
-    promises,
     proxy,
     reading,
     removed,
@@ -116,7 +115,7 @@ class Kafka(KafkaLog):
     plugin: ClassVar[str] = "kafka"
     starters: ClassVar[Mapping[str, str]] = STARTERS
     models: ClassVar[frozenset[str]] = frozenset(
-        {LOG.name, GROUP.name, TRANSACTION.name, *promises.OF_METADATA}
+        {LOG.name, GROUP.name, TRANSACTION.name, *definitions.OF_METADATA}
     )
     default: ClassVar[bool] = True
     default_version: ClassVar[str] = DEFAULT_VERSION
@@ -166,7 +165,7 @@ class Kafka(KafkaLog):
     def warnings(self, plan: KafkaPlan) -> list[str]:
         """About a load that no number of waiting processes could keep up."""
         load = plan.workload
-        if promises.model_of(load.name) in promises.OF_METADATA:
+        if definitions.model_of(load.name) in definitions.OF_METADATA:
             return []
         needed = load.rate_per_s * (blocked_s := plan.blocked_s or 0)
         transactional = transactions_of(plan) is not None  # late ones wait: none is worth a thread
@@ -334,7 +333,7 @@ class Kafka(KafkaLog):
     ) -> list[NodeView | None]:
         """A node's own view of the topics, and with groups of who coordinates each of them."""
         mode = mode_of(plans[0])
-        if promises.model_of(plans[0].workload.name) != GROUP.name:
+        if definitions.model_of(plans[0].workload.name) != GROUP.name:
             return mode.observe_each(node, plans, timeout_s=timeout_s)
         *views, kept = mode.observe_each(
             node, [*plans, plans[0].with_topic(name=OFFSETS_TOPIC)], timeout_s=timeout_s
@@ -468,7 +467,7 @@ def cluster_key(plan: KafkaPlan, clients: Sequence[str]) -> str | None:
 
 def _makes_topics(plan: KafkaPlan) -> bool:
     """Whether Kafka makes topics for its runs: of groups and of transactions."""
-    return promises.model_of(plan.workload.name) != LOG.name
+    return definitions.model_of(plan.workload.name) != LOG.name
 
 
 def forget(cluster: Cluster, plans: Sequence[KafkaPlan]) -> None:

@@ -13,8 +13,8 @@ from targets.kafka.clients.kafka_python import KafkaPython
 from targets.kafka.clients.library import AnyClient, Library
 from targets.kafka.clients.librdkafka import Librdkafka
 from targets.kafka.clients.metadata import Metadata
+from targets.kafka.definitions import OF_METADATA, model_of
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.promises import OF_METADATA, model_of
 
 ANY_CLIENT: Final = AnyClient()
 LIBRARIES: Final[Mapping[str, Library]] = {

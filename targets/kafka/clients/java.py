@@ -49,10 +49,9 @@ from harness.run.cells import transactions_of
 from harness.run.client_pool import routes
 from targets.kafka import definitions
 from targets.kafka.clients.library import Library, bootstrap, bootstrap_of, outcome, refusals
-from targets.kafka.definitions import JAVA, canonical, place_of, requested
+from targets.kafka.definitions import ALL, JAVA, acks_of, canonical, place_of, requested
 from targets.kafka.jars import compiled
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.promises import ALL, acks_of
 from targets.kafka.versions import ReleaseLine
 
 DRIVER_PORT: Final = 9095

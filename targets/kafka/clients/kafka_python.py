@@ -23,9 +23,17 @@ from harness.run.exec_client import ExecClient
 from harness.servers import setting_text
 from targets.kafka import definitions, wire
 from targets.kafka.clients.library import Library, outcome, protocol, refusals, setup_of
-from targets.kafka.definitions import DEFAULTS, KAFKA_PYTHON, meant, place_of, requested
+from targets.kafka.definitions import (
+    ALL,
+    DEFAULTS,
+    KAFKA_PYTHON,
+    LEADER,
+    NOBODY,
+    meant,
+    place_of,
+    requested,
+)
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.promises import ALL, LEADER, NOBODY
 from targets.kafka.versions import release_line_of
 
 _PROGRAM: Final = Path(__file__).with_name("kafka_python_client.py")

@@ -44,9 +44,8 @@ from targets.kafka.clients.library import (
     outcome,
     refusals,
 )
-from targets.kafka.definitions import DEFAULTS, PLACES, canonical, requested
+from targets.kafka.definitions import DEFAULTS, NOBODY, PLACES, canonical, requested
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.promises import NOBODY
 from targets.kafka.versions import release_line_of
 
 # librdkafka's own log lines: where the command line sends them, and nowhere if it does not.

@@ -18,9 +18,8 @@ from harness.run.client_pool import THREADS_AT_MOST
 from targets.kafka.clients.java import check_count, requested_settings
 from targets.kafka.clients.library import librdkafka_protocol
 from targets.kafka.clients.librdkafka import check_producer_settings, effective_settings
-from targets.kafka.definitions import DEFAULTS, JAVA, place_of
+from targets.kafka.definitions import ALL, DEFAULTS, JAVA, acks_of, place_of
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.promises import ALL, acks_of
 
 
 def topic_plans(plan: KafkaPlan) -> list[KafkaPlan]:

@@ -10,7 +10,7 @@ from harness.errors import PlanError
 from harness.plan import parse_plan
 from harness.protocols import OK, Completion, completion, invoke
 from targets.kafka.clients import LIBRARIES
-from targets.kafka.promises import acks_of
+from targets.kafka.definitions import acks_of
 from tests.fixtures.budget import full
 from tests.fixtures.fake_kafka import FakeKafka, fake_kafka
 from tests.fixtures.java_driver import Address, java_client
