@@ -2,9 +2,8 @@
 exists so that ackloss can be tested against a system whose every fault is known.
 
 plan                settings, and the defects that can be switched on
-controller          who is alive, who leads
 log                 what a replica stores of one partition, and what follows from it
-leading             one partition's leader; the coordinators of groups and transactions
+leading             who is alive and leads, and leading; the coordinators of groups and transactions
 clients, consumers, transaction_client   the harness' clients, and what is known when a request ends
 system              all of it on a simulated cluster, what it reports, and its words in plans
 

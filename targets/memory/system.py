@@ -33,8 +33,7 @@ from harness.faults import leaders
 from harness.faults.leaders import PARTITION, on_partitions
 from harness.protocols.faults import Vocabulary
 from targets.memory.clients import Requests
-from targets.memory.controller import Controller, State
-from targets.memory.leading import Leading
+from targets.memory.leading import Controller, Leading, State
 from targets.memory.log import ENDS, Entry, Stored
 from targets.memory.plan import CONTROLLER, FORGETFUL, NO_EPOCHS, READS, STALE_READS, Settings
 
