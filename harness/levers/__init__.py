@@ -11,11 +11,10 @@ from typing import Any, Final
 
 from harness.levers import clock
 from harness.levers.clock import ClockLever
-from harness.levers.disk import DiskLever
+from harness.levers.disk import DiskLever, FullLever, ReadOnlyLever
 from harness.levers.net import NetLever
 from harness.levers.process import PauseLever, PowerLever, ProcessLever
 from harness.levers.shaping import ShapingLever
-from harness.levers.storage import FullLever, ReadOnlyLever
 from harness.levers.stress import StressLever
 from harness.protocols import BOUNDED_DISK, FAKETIME, OWN_DISK, Lever, Node, NodeSpec
 

@@ -235,7 +235,7 @@ FAKETIME = "faketime"
 """A need: the target's process starts with libfaketime loaded (see `harness.levers.clock`)."""
 
 BOUNDED_DISK = "bounded disk"
-"""A need: the target stores on its own small disk (see `harness.levers.storage`)."""
+"""A need: the target stores on its own small disk (see `harness.levers.disk`)."""
 
 OWN_DISK = "own disk"
 """A need: the target stores on a disk that can lose power (see `harness.levers.process`)."""

@@ -133,5 +133,5 @@ def test_a_command_that_does_nothing_is_found_out(
 def test_it_is_not_available_without_its_tools(pods: Pods, monkeypatch: pytest.MonkeyPatch) -> None:
     levers = {"disk": DiskLever(pods.nodes, KafkaStorage())}
     assert unavailable(Disk(), pods.nodes, levers) is None
-    monkeypatch.setattr("harness.levers.storage.TOOLS", ("find", "no-such-tool"))
+    monkeypatch.setattr("harness.levers.disk.TOOLS", ("find", "no-such-tool"))
     assert "no-such-tool" in (unavailable(Disk(), pods.nodes, levers) or "")

@@ -12,7 +12,7 @@ from harness.clusters.docker.cluster import DockerCluster
 from harness.errors import HarnessFailure
 from harness.faults.records import FullRecord
 from harness.levers.commands import poll_until
-from harness.levers.storage import FullLever, unbounded
+from harness.levers.disk import FullLever, unbounded
 from harness.protocols import Node
 from nemeses.disk import Disk
 from tests.conformance.conftest import Pods

@@ -13,8 +13,8 @@ import pytest
 
 from harness.clusters.docker.cluster import DockerCluster, DockerNode
 from harness.faults.records import PowerRecord
+from harness.levers.disk import unbounded
 from harness.levers.process import PowerLever
-from harness.levers.storage import unbounded
 from harness.machine.loop_disks import disks_of
 from nemeses.disk import PowerLoss
 from tests.conformance.conftest import pods_in

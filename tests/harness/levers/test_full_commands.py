@@ -8,7 +8,7 @@ import pytest
 
 from harness.errors import HarnessFailure
 from harness.faults.records import FullRecord
-from harness.levers.storage import FullLever, unbounded
+from harness.levers.disk import FullLever, unbounded
 from harness.protocols import Completed
 from tests.fixtures.dry_run import DryRunNode
 
@@ -59,7 +59,7 @@ def test_it_takes_what_the_system_gives_back_as_the_disk_becomes_full() -> None:
 def test_a_disk_that_does_not_stay_full_is_an_error(
     node: Storing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.levers.storage._FULL_S", 0.5)
+    monkeypatch.setattr("harness.levers.disk._FULL_S", 0.5)
     monkeypatch.setattr(Storing, "free_bytes", 512)
     with pytest.raises(HarnessFailure, match="b1: 512 bytes stay free"):
         FullLever({"b1": node}).apply(RECORD)

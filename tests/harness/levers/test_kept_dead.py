@@ -23,9 +23,8 @@ from harness.faults.records import (
     ProcessRecord,
     ReadOnlyRecord,
 )
-from harness.levers.disk import DiskLever
+from harness.levers.disk import DiskLever, FullLever, ReadOnlyLever
 from harness.levers.process import PowerLever, ProcessLever
-from harness.levers.storage import FullLever, ReadOnlyLever
 from harness.protocols import STORED, Act, Completed, FaultWindow, Lever, Node, UndoRecord
 from tests.fixtures.noted_deaths import KilledNode
 from tests.harness.clusters.memory.test_levers import chatter

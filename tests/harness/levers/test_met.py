@@ -20,9 +20,9 @@ from harness.faults.records import (
 )
 from harness.levers import shaping
 from harness.levers.clock import Reading, Written, newest, written_lines
+from harness.levers.disk import FullLever, ReadOnlyLever
 from harness.levers.process import PauseLever
 from harness.levers.shaping import ShapingLever
-from harness.levers.storage import FullLever, ReadOnlyLever
 from harness.levers.stress import StressLever
 from harness.protocols import Completed, ProcessState
 from tests.fixtures.dry_run import DryRunNode

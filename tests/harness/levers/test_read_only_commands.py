@@ -9,7 +9,7 @@ import pytest
 
 from harness.errors import HarnessFailure
 from harness.faults.records import ReadOnlyRecord
-from harness.levers.storage import ReadOnlyLever
+from harness.levers.disk import ReadOnlyLever
 from harness.protocols import Completed
 from tests.fixtures.dry_run import DryRunNode
 
