@@ -31,9 +31,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Generic
 
-from harness.clusters.memory.cluster import MemoryCluster as MemoryCluster
-from harness.clusters.memory.cluster import RunsSimulated as RunsSimulated
-from harness.clusters.memory.cluster import simulated_of as simulated_of
+from harness.clusters.memory import MemoryCluster as MemoryCluster
+from harness.clusters.memory import RunsSimulated as RunsSimulated
+from harness.clusters.memory import simulated_of as simulated_of
 from harness.clusters.memory.node import Disk as Disk
 from harness.clusters.memory.node import File as File
 from harness.clusters.memory.node import MemoryNode as MemoryNode

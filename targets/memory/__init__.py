@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from harness import registry
-from harness.clusters.memory.cluster import MemoryCluster, RunsSimulated, simulated_of
+from harness.clusters.memory import MemoryCluster, RunsSimulated, simulated_of
 from harness.clusters.memory.node import MemoryNode
 from harness.errors import PlanError, nearest
 from harness.models import GROUP, LIST_APPEND, LOG, QUEUE, REGISTER, RW_REGISTER, SET, TRANSACTION

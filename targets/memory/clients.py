@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 from zlib import crc32
 
-from harness.clusters.memory.cluster import MemoryCluster
+from harness.clusters.memory import MemoryCluster
 from harness.clusters.memory.simulation import Refused
 from harness.models import micro_ops
 from harness.protocols import (

@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-from harness.clusters.memory.cluster import MemoryCluster
+from harness.clusters.memory import MemoryCluster
 from harness.clusters.memory.node import MemoryNode, Process
 from harness.faults import leaders
 from harness.faults.leaders import PARTITION, on_partitions

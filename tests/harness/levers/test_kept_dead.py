@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness.clusters.memory.cluster import MemoryCluster
+from harness.clusters.memory import MemoryCluster
 from harness.errors import HarnessFailure
 from harness.faults.injection import NOTHING_MET, Faults
 from harness.faults.journal import Journal, windows

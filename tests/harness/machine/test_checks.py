@@ -12,7 +12,7 @@ import pytest
 
 from harness.clusters.docker import Docker
 from harness.clusters.docker import checkup as doctor
-from harness.clusters.memory.cluster import Memory
+from harness.clusters.memory import Memory
 from harness.clusters.ssh import Ssh
 from harness.errors import EnvironmentFailure
 from harness.machine import checks as common

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pyarrow.parquet as pq
 import pytest
 
-from harness.clusters.memory.cluster import VirtualClock
+from harness.clusters.memory import VirtualClock
 from harness.errors import HarnessFailure
 from harness.history.run_folder import RunDir
 from harness.plan import Plan

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.clusters.memory.cluster import VirtualClock
+from harness.clusters.memory import VirtualClock
 from harness.protocols.clock import RealClock
 from harness.run.cell_run import Meeting, together
 

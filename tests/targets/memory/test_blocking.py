@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness import registry
-from harness.clusters.memory.cluster import MemoryCluster, simulated_of
+from harness.clusters.memory import MemoryCluster, simulated_of
 from harness.plan import parse_plan
 from harness.protocols import Client, Cluster, Completion, Invoke, completion
 from harness.run.client_pool import ThreadedClient

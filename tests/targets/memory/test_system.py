@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.clusters.memory.cluster import MemoryCluster
+from harness.clusters.memory import MemoryCluster
 from harness.faults.records import NetRecord, Peer
 from targets.memory.clients import Command, Outcome
 from targets.memory.log import Entry, Registers

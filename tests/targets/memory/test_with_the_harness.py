@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.clusters.memory.cluster import MemoryCluster
+from harness.clusters.memory import MemoryCluster
 from harness.errors import HarnessFailure
 from harness.faults.injection import Faults
 from harness.faults.journal import Journal, open_acts, windows

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from harness.clusters.memory.cluster import MemoryCluster
+from harness.clusters.memory import MemoryCluster
 from harness.protocols import Act, Lever, UndoRecord
 from targets.memory.clients import Command, Outcome
 from targets.memory.plan import CONTROLLER, Settings

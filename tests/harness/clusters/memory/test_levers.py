@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.clusters.memory.cluster import MemoryCluster
+from harness.clusters.memory import MemoryCluster
 from harness.clusters.memory.node import MemoryNode, Process
 from harness.errors import EnvironmentFailure
 from harness.faults.records import (

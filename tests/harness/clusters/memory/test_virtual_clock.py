@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.clusters.memory.cluster import VirtualClock
+from harness.clusters.memory import VirtualClock
 from harness.clusters.memory.simulation import Host, Simulation
 from harness.errors import HarnessFailure
 from harness.protocols.clock import Clock, RealClock, Task
@@ -146,7 +146,7 @@ def test_a_simulation_that_fails_ends_every_wait() -> None:
 
 
 def test_a_thread_that_never_lets_time_pass_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.clusters.memory.cluster._STANDSTILL_TURNS", 500)
+    monkeypatch.setattr("harness.clusters.memory._STANDSTILL_TURNS", 500)
     clock, bell = VirtualClock(), threading.Event()
     bell.set()
     with clock.taking_part("main"):
