@@ -35,6 +35,9 @@ KINDS: Final = _Kinds()
 class Delivery(NamedTuple):
     """One row of `deliveries/`, in the order of its schema, without the run.
 
+    A separate table: a poll returns many records, an assignment completes no invocation, and a
+    consumer that is killed has rows but no completion.
+
     Times are nanoseconds of the run's monotonic clock: `begun_ns` when what the row states was
     requested, `time_ns` when it was over. A commit has a row as it begins and one as it ends, with
     the same `begun_ns`. `generation`: of the group, as the member knew it then.
