@@ -25,7 +25,7 @@ from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, Validati
 
 from harness.errors import HistoryError
 from harness.protocols import NodeNames, UndoRecord
-from harness.protocols.faults import RecordT
+from harness.protocols.nodes import RecordT
 from harness.wrong_values import expected, first_of
 
 Pid = Annotated[int, Field(gt=0)]

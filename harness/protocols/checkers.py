@@ -3,6 +3,7 @@ nothing, or to everything."""
 
 from __future__ import annotations
 
+import math
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +26,6 @@ from harness.protocols.runs import Bounds, Deliveries, Facts, Ints, Operations, 
 
 if TYPE_CHECKING:
     import pyarrow as pa
-import math
 
 Number = int | float | None
 """A count, or a rate or a time; `None` where there is nothing to count or to divide by."""

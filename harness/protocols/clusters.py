@@ -7,17 +7,15 @@ the plan's section `cluster`. It must be quick to import: plans are validated wi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from harness.errors import HarnessFailure
 from harness.plan import Plan
-from harness.protocols.clock import Clock, RealClock
-from harness.protocols.faults import Lever
-from harness.protocols.nodes import Access, Finding, ImageRef, Ingredients, Node, NodeSpec
+from harness.protocols.nodes import Access, Finding, ImageRef, Ingredients, NodeSpec, RunCluster
 from harness.protocols.systems import Say, Target
 
 SIMULATED: Final = "Simulated: no real system was tested."
@@ -100,59 +98,6 @@ class Cost:
     seconds: float
     further_cell_s: float = 0.0
     whole_cores: bool = False
-
-
-class RunCluster(ABC):
-    """The cluster of a run. It does not exist before `start`; `down` removes it.
-
-    run_id  of the run
-    nodes   by name, in the order in which the target named them
-    clock   on which everything in the run waits
-    image   that holds the system, if there is one
-    """
-
-    clock: Clock = RealClock()
-
-    if TYPE_CHECKING:  # fields or properties, as each kind of cluster has them
-
-        @property
-        @abstractmethod
-        def run_id(self) -> str: ...
-
-        @property
-        @abstractmethod
-        def nodes(self) -> Mapping[str, Node]: ...
-
-    @property
-    def image(self) -> ImageRef | None:
-        """None, unless a kind of cluster has one."""
-        return None
-
-    @property
-    @abstractmethod
-    def levers(self) -> Mapping[str, Lever[Any]]:
-        """See `Cluster`."""
-
-    @abstractmethod
-    def start(self) -> None:
-        """Create and start the nodes; the system is not up yet. Raises EnvironmentFailure."""
-
-    @abstractmethod
-    def down(self) -> list[str]:
-        """Remove everything of this cluster, no matter how far `start` got; returns the names of
-        what was removed. Raises HarnessFailure if something remains."""
-
-    def output(self, node: Node) -> bytes | None:
-        """What the process of a node has printed; `None` if that is not kept."""
-        return None
-
-    def keep(self) -> None:
-        """Have it continue without this process, where it would otherwise end with it."""
-        return
-
-    def when_lost(self, tell: Callable[[str], None]) -> None:
-        """Have `tell` called with a sentence, from another thread, when a host is lost for good."""
-        return
 
 
 class Provider(ABC):

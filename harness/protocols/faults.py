@@ -1,5 +1,5 @@
-"""Faults: levers are the mechanism, nemeses are the policy; the words by which a plan names nodes
-(selectors) and instants (conditions); and clients that crash.
+"""Faults: nemeses are the policy, levers the mechanism (`harness.protocols.nodes`); the words by
+which a plan names nodes (selectors) and instants (conditions); and clients that crash.
 
 A nemesis turns chosen nodes into acts, which are data: the name of a lever and an undo record. One
 place (`harness.faults.injection`) journals, applies, proves and undoes acts for all of them.
@@ -25,128 +25,21 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import (
-    Annotated,
-    Any,
     ClassVar,
     Final,
-    Generic,
     NamedTuple,
     Protocol,
-    TypeVar,
-    get_args,
     runtime_checkable,
 )
 
-from pydantic import ConfigDict, StringConstraints
-
 from harness.plan import Plan
 from harness.protocols.groups import consumer_names
-from harness.protocols.nodes import CLIENT_ROLE, Node, Situation
-
-NodeNames = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._,-]*$")]
-FaultId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class UndoRecord:
-    """What one act did: enough for any process to undo and to probe it, after any crash.
-
-    Each lever has its own record type, a frozen dataclass whose fields are the keys in the journal:
-    those of the core are in `harness.faults.records`, others are declared by the target that has
-    the lever (`Target.record_types`). `node` is where the act is done (several names, joined by
-    commas, if one act is for all of them). A nemesis leaves out `fault`, the id of the plan's step,
-    and `seed`, the plan's: both are filled in before the record is journalled. `counts`: its lever
-    counts what of the system meets an act (`Proof.met`), so without it nothing is proven.
-    """
-
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
-
-    counts: ClassVar[bool] = False
-    permanent: ClassVar[bool] = False
-    """Nothing undoes it, so no step may heal it."""
-
-    node: NodeNames
-    fault: FaultId = ""
-    seed: int = 0
-
-    @classmethod
-    def is_control(cls, document: Mapping[str, Any]) -> bool:  # noqa: ARG003
-        """Whether an act with this record, as the journal holds it, changes nothing: it passes on
-        all that it meets, so that runs with a fault can be compared with runs without one."""
-        return False
-
-
-RecordT = TypeVar("RecordT", bound=UndoRecord)
-
-
-@dataclass(frozen=True)
-class Proof:
-    """What a probe saw: whether the fault is in force (or no longer is), and sentences that state
-    how this was observed.
-
-    `met` counts what the fault has done to the system since it was applied, in the lever's own unit
-    (packets, milliseconds ...), without what the probe itself sent or did. It is None if the
-    mechanism acts on the system itself: a process that is gone needs no further evidence.
-    `claimed`: an operator states that it is so, and nothing proves it.
-    """
-
-    proven: bool
-    evidence: list[str]
-    met: int | None = None
-    claimed: bool = False
-
-
-class Lever(ABC, Generic[RecordT]):
-    """The mechanism that changes one thing on a node, can undo it, and can prove both."""
-
-    name: ClassVar[str]
-    record_type: ClassVar[type[UndoRecord]]
-    """By default the one in brackets: of `Lever[NetRecord]` it is `NetRecord`."""
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        for base in () if "record_type" in vars(cls) else getattr(cls, "__orig_bases__", ()):
-            for of in get_args(base):
-                if isinstance(of, type) and issubclass(of, UndoRecord):
-                    cls.record_type = of
-
-    def unavailable(self, node: Node, record: RecordT) -> str | None:
-        """None, or why an act such as the record's cannot be done on this node. The record is an
-        example: what a nemesis learns only when it acts (peers, a pid) may be missing."""
-        return None
-
-    def prepare(self, node: Node) -> None:
-        """Prepare a node whose process was just started, before any client connects to it; nothing
-        if it is already prepared. Only nodes of plans with such a fault are. Raises
-        HarnessFailure."""
-        return
-
-    def capture_prior_state(self, record: RecordT) -> RecordT:
-        """The record with the state that was found, as it will be journalled: what the lever must
-        know to undo or to prove its change. What cannot be determined is recorded as unknown: this
-        raises no expected failure."""
-        return record
-
-    def give_up(self) -> None:
-        """Stop waiting for something outside before a fault begins: the load is over. From any
-        thread."""
-        return
-
-    @abstractmethod
-    def apply(self, record: RecordT) -> None:
-        """Make the change. The record is in the journal before this call."""
-
-    @abstractmethod
-    def undo(self, record: RecordT) -> None:
-        """Undo the change; harmless when it is not in force."""
-
-    @abstractmethod
-    def probe(self, record: RecordT, *, applied: bool) -> Proof:
-        """Observe whether the change is in force (`applied`), or whether it no longer is."""
-
-    def leftover_state(self, node: Node) -> list[str]:
-        """What of this lever is in force on a node, in sentences; empty on an unfaulted node."""
-        return []
+from harness.protocols.nodes import (
+    CLIENT_ROLE,
+    Node,
+    Situation,
+    UndoRecord,
+)
 
 
 class Act(NamedTuple):

@@ -1,20 +1,34 @@
-"""Nodes and clusters: where the system under test runs, how a cluster is reached that is not ours,
-and what nodes report about who leads."""
+"""Nodes, levers and clusters: where the system under test runs, the mechanisms that change one
+thing on a node, how a cluster is reached that is not ours, and what nodes report about who leads.
+"""
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import (
+    IO,
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeVar,
+    get_args,
+    runtime_checkable,
+)
+
+from pydantic import ConfigDict, StringConstraints
 
 from harness.errors import HarnessFailure
-
-if TYPE_CHECKING:
-    from harness.protocols.faults import Lever, UndoRecord
+from harness.protocols.clock import Clock, RealClock
 
 # No access to a cluster is ever part of a plan, since a plan may come from a stranger: the command
 # line names the file.
@@ -439,6 +453,112 @@ STORED = "data"
 ackloss keeps, are beside it."""
 
 
+NodeNames = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._,-]*$")]
+FaultId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UndoRecord:
+    """What one act did: enough for any process to undo and to probe it, after any crash.
+
+    Each lever has its own record type, a frozen dataclass whose fields are the keys in the journal:
+    those of the core are in `harness.faults.records`, others are declared by the target that has
+    the lever (`Target.record_types`). `node` is where the act is done (several names, joined by
+    commas, if one act is for all of them). A nemesis leaves out `fault`, the id of the plan's step,
+    and `seed`, the plan's: both are filled in before the record is journalled. `counts`: its lever
+    counts what of the system meets an act (`Proof.met`), so without it nothing is proven.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
+
+    counts: ClassVar[bool] = False
+    permanent: ClassVar[bool] = False
+    """Nothing undoes it, so no step may heal it."""
+
+    node: NodeNames
+    fault: FaultId = ""
+    seed: int = 0
+
+    @classmethod
+    def is_control(cls, document: Mapping[str, Any]) -> bool:  # noqa: ARG003
+        """Whether an act with this record, as the journal holds it, changes nothing: it passes on
+        all that it meets, so that runs with a fault can be compared with runs without one."""
+        return False
+
+
+RecordT = TypeVar("RecordT", bound=UndoRecord)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What a probe saw: whether the fault is in force (or no longer is), and sentences that state
+    how this was observed.
+
+    `met` counts what the fault has done to the system since it was applied, in the lever's own unit
+    (packets, milliseconds ...), without what the probe itself sent or did. It is None if the
+    mechanism acts on the system itself: a process that is gone needs no further evidence.
+    `claimed`: an operator states that it is so, and nothing proves it.
+    """
+
+    proven: bool
+    evidence: list[str]
+    met: int | None = None
+    claimed: bool = False
+
+
+class Lever(ABC, Generic[RecordT]):
+    """The mechanism that changes one thing on a node, can undo it, and can prove both."""
+
+    name: ClassVar[str]
+    record_type: ClassVar[type[UndoRecord]]
+    """By default the one in brackets: of `Lever[NetRecord]` it is `NetRecord`."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for base in () if "record_type" in vars(cls) else getattr(cls, "__orig_bases__", ()):
+            for of in get_args(base):
+                if isinstance(of, type) and issubclass(of, UndoRecord):
+                    cls.record_type = of
+
+    def unavailable(self, node: Node, record: RecordT) -> str | None:
+        """None, or why an act such as the record's cannot be done on this node. The record is an
+        example: what a nemesis learns only when it acts (peers, a pid) may be missing."""
+        return None
+
+    def prepare(self, node: Node) -> None:
+        """Prepare a node whose process was just started, before any client connects to it; nothing
+        if it is already prepared. Only nodes of plans with such a fault are. Raises
+        HarnessFailure."""
+        return
+
+    def capture_prior_state(self, record: RecordT) -> RecordT:
+        """The record with the state that was found, as it will be journalled: what the lever must
+        know to undo or to prove its change. What cannot be determined is recorded as unknown: this
+        raises no expected failure."""
+        return record
+
+    def give_up(self) -> None:
+        """Stop waiting for something outside before a fault begins: the load is over. From any
+        thread."""
+        return
+
+    @abstractmethod
+    def apply(self, record: RecordT) -> None:
+        """Make the change. The record is in the journal before this call."""
+
+    @abstractmethod
+    def undo(self, record: RecordT) -> None:
+        """Undo the change; harmless when it is not in force."""
+
+    @abstractmethod
+    def probe(self, record: RecordT, *, applied: bool) -> Proof:
+        """Observe whether the change is in force (`applied`), or whether it no longer is."""
+
+    def leftover_state(self, node: Node) -> list[str]:
+        """What of this lever is in force on a node, in sentences; empty on an unfaulted node."""
+        return []
+
+
 @runtime_checkable
 class Cluster(Protocol):
     """The nodes of one run, by name in the order in which the target named them, and the levers
@@ -458,3 +578,56 @@ class Cluster(Protocol):
 def with_role(cluster: Cluster, role: str) -> list[Node]:
     """The nodes of a cluster that have this role."""
     return [node for node in cluster.nodes.values() if role in node.roles]
+
+
+class RunCluster(ABC):
+    """The cluster of a run. It does not exist before `start`; `down` removes it.
+
+    run_id  of the run
+    nodes   by name, in the order in which the target named them
+    clock   on which everything in the run waits
+    image   that holds the system, if there is one
+    """
+
+    clock: Clock = RealClock()
+
+    if TYPE_CHECKING:  # fields or properties, as each kind of cluster has them
+
+        @property
+        @abstractmethod
+        def run_id(self) -> str: ...
+
+        @property
+        @abstractmethod
+        def nodes(self) -> Mapping[str, Node]: ...
+
+    @property
+    def image(self) -> ImageRef | None:
+        """None, unless a kind of cluster has one."""
+        return None
+
+    @property
+    @abstractmethod
+    def levers(self) -> Mapping[str, Lever[Any]]:
+        """See `Cluster`."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Create and start the nodes; the system is not up yet. Raises EnvironmentFailure."""
+
+    @abstractmethod
+    def down(self) -> list[str]:
+        """Remove everything of this cluster, no matter how far `start` got; returns the names of
+        what was removed. Raises HarnessFailure if something remains."""
+
+    def output(self, node: Node) -> bytes | None:
+        """What the process of a node has printed; `None` if that is not kept."""
+        return None
+
+    def keep(self) -> None:
+        """Have it continue without this process, where it would otherwise end with it."""
+        return
+
+    def when_lost(self, tell: Callable[[str], None]) -> None:
+        """Have `tell` called with a sentence, from another thread, when a host is lost for good."""
+        return

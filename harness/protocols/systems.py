@@ -16,7 +16,7 @@ from harness.errors import HarnessFailure
 from harness.plan import Plan
 from harness.plan.model import OwnKey
 from harness.protocols.explanations import Explanation, Fact, Removed
-from harness.protocols.faults import Lever, UndoRecord, Vocabulary
+from harness.protocols.faults import Vocabulary
 from harness.protocols.groups import Consumers, GroupSettings, Record
 from harness.protocols.nodes import (
     Access,
@@ -24,12 +24,15 @@ from harness.protocols.nodes import (
     End,
     Finding,
     Ingredients,
+    Lever,
     Member,
     Node,
     NodeSpec,
     NodeView,
     PartitionView,
     Range,
+    RunCluster,
+    UndoRecord,
 )
 from harness.protocols.operations import Client
 from harness.protocols.runs import Promises
@@ -38,7 +41,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from harness.protocols.clock import RunClock
-    from harness.protocols.clusters import RunCluster
 
 PlanOf = TypeVar("PlanOf", bound=Plan, contravariant=True)
 """The plan as a target declares it."""
