@@ -419,8 +419,9 @@ class RunView:
 
     @property
     def deliveries(self) -> list[Why]:
-        """Why its consumers skipped records, or processed some again."""
-        asked = (why(self.run, kind) for kind in ("skipped", "reprocessed") if self.result)
+        """Why its consumers skipped records, processed some again, or got what the log lacks."""
+        kinds = ("skipped", "reprocessed", "phantom")
+        asked = (why(self.run, kind) for kind in kinds if self.result)
         return [each for each in asked if each is not None]
 
     @property

@@ -77,7 +77,8 @@ def explained(rundir: RunDir, results: Collection[CheckResult]) -> Explained:
     lost, others = lost_rows(results), UNEXPLAINED
     found: list[Explanation] = []
     deliveries = [each for result in results for each in result.explanations]
-    if not deliveries and (lost is None or not lost.num_rows):
+    phantoms = lost_rows(results, {"phantoms"})
+    if not deliveries and not any(rows is not None and rows.num_rows for rows in (lost, phantoms)):
         return Explained()
     if (target := stored_target(rundir)) is None:
         return Explained()
@@ -93,6 +94,8 @@ def explained(rundir: RunDir, results: Collection[CheckResult]) -> Explained:
         causes[each.cause] += len(each.values)
     del causes[others]
     deliveries = [*_with_elections(target, rundir, deliveries)]
+    if phantoms is not None and phantoms.num_rows:
+        deliveries += _phantoms(target, rundir, phantoms)
     for each in deliveries:
         alike[each.kind, each.cause] += len(each.values)
     explanations, sentences = [*found, *deliveries], {**target.causes, **_CAUSES}
@@ -103,6 +106,24 @@ def explained(rundir: RunDir, results: Collection[CheckResult]) -> Explained:
     survivable = sum(min(each.survivors or 0, len(each.values)) for each in found)
     not_lost = [NotLost(kind=k, writes=n, cause=c) for (k, c), n in alike.most_common()]
     return Explained(dict(causes.most_common()), others, survivable, not_lost, files)
+
+
+def _phantoms(target: Target[Any], rundir: RunDir, delivered: pa.Table) -> Iterator[Explanation]:
+    """Why the log lacks what was delivered: as it would a write that was there by then."""
+    rows = delivered.to_pandas().sort_values("time_ns").drop_duplicates("value")
+    times = rows["time_ns"].astype("int64")
+    there = pa.table(
+        {
+            **{name: rows[name].astype("int64") for name in ("value", "partition", "offset")},
+            "invoke_ns": times,
+            "complete_ns": times,
+            "state": ["delivered"] * len(rows),
+        }
+    )
+    others, asked = _asked(target, rundir, there)
+    for each in _complete(asked, there["value"].to_pylist(), others):
+        facts = tuple(fact for fact in each.facts if fact.kind != "acknowledged")
+        yield replace(each, kind="phantom", facts=facts, preventions=(), survivors=None)
 
 
 def _with_elections(

@@ -118,7 +118,7 @@ class LossEvent:
 
     cause       one of `Target.causes`
     kind        `lost`; of what is not loss, `skipped` or `reprocessed`, and its cause is one of
-                `DELIVERY_CAUSES`
+                `DELIVERY_CAUSES`; `phantom`: was delivered, and the log lacks it
     partition   where the writes were written to; `None` where the system has none
     first, last their lowest and highest position; `kept`: every position below it stayed
     epoch       of the leader that acknowledged them; `dropped_by`: of the one that dropped them

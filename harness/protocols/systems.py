@@ -444,7 +444,9 @@ class Target(ABC, Generic[PlanOf]):
         """Why the acknowledged writes of `lost` were lost, from the evidence in the folder of a
         run or of one of its cells: each value in one explanation at most. What is in none is
         unexplained, with the facts that there are. `lost` has the columns of the checker's findings
-        (`value`, `partition`, `offset`, `invoke_ns`, `complete_ns` ...), one row a write.
+        (`value`, `partition`, `offset`, `invoke_ns`, `complete_ns` ...), one row a write. With a
+        column `state` the times are not those of an acknowledgement: "absent", those of a
+        transaction; "delivered", when a consumer got it that the log lacks at the end.
         """
         return ()
 

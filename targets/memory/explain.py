@@ -110,26 +110,30 @@ class MemoryAutopsy(Autopsy):
         return [e for e in self.events if (e.kind, e.partition) == (kind, write.partition)]
 
     def placed(self) -> Iterator[Write]:
-        """With the partition, and the epoch of the entry."""
-        in_log = "partition" in self.lost.column_names
-        zeros = [0] * self.lost.num_rows
-        partitions = self.lost["partition"].to_pylist() if in_log else zeros
-        for write, partition in zip(super().placed(), partitions, strict=True):
-            yield write._replace(partition=partition)
+        """With the partition, and the epoch of the entry; what was delivered, where that was."""
+        of_client = {write.value: write for write in super().placed()}
+        for row in self.lost.to_pylist():
+            at_s = row["complete_ns"] / 1e9
+            unknown = Write(row["value"], row.get("offset"), row["invoke_ns"] / 1e9, at_s)
+            delivered = row.get("state") == "delivered"
+            write = unknown if delivered else of_client.get(row["value"], unknown)
+            yield write._replace(partition=row.get("partition") or 0)
 
     def loss(self, write: Write) -> Loss:
         """The first leader of a later epoch that began without it."""
         leaders = self._of(write, "leads")
-        led = [e for e in leaders if e.line.node == write.node and e.at_s <= write.acknowledged_s]
+        led = [e for e in leaders if e.at_s <= write.acknowledged_s]
+        led = [e for e in led if write.node in (None, e.line.node)]
         if not led or write.position is None:
             return Loss(UNEXPLAINED, partition=write.partition, why="no log says who led")
-        own, position = led[-1], write.position
-        runs = [run[0] for run in own.said["epochs"] if run[1] <= position]
-        write = write._replace(epoch=own.epoch if position >= (own.end or 0) else runs[-1])
-        for leader in sorted(leaders, key=lambda each: each.epoch):
-            if leader.epoch > own.epoch and not leader.held(write):
-                cause = self._cause_of(write, leader)
-                return Loss(cause, own.epoch, leader.epoch, write.partition)
+        for own in reversed(led if write.node is None else led[-1:]):
+            runs = [run[0] for run in own.said["epochs"] if run[1] <= write.position]
+            epoch = own.epoch if write.position >= (own.end or 0) else runs[-1]
+            there = write._replace(epoch=epoch)
+            for leader in sorted(leaders, key=lambda each: each.epoch):
+                if leader.epoch > own.epoch and not leader.held(there):
+                    cause = self._cause_of(there, leader)
+                    return Loss(cause, own.epoch, leader.epoch, write.partition)
         return Loss(
             UNEXPLAINED, own.epoch, partition=write.partition, why="no later leader lacked it"
         )

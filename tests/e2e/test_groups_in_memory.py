@@ -94,6 +94,16 @@ def test_what_a_defect_has_processed_again_has_its_cause(
     assert found.keys() - ORDINARY == ({cause} if cause else set())
 
 
+def test_why_the_log_lacks_what_was_delivered(tmp_path: Path) -> None:
+    """A leader delivered what no other replica had, and the next one began without it."""
+    early = run(tmp_path, "deliver-uncommitted")
+    kinds = {each["kind"]: each for each in early.result["not_lost"]}
+    assert kinds["phantom"]["writes"] == early.result["counts"]["phantoms"] > 0
+    assert kinds["phantom"]["cause"] == "before-replication"
+    assert "phantom deliveries explained</h2>" in early.rundir.report.read_text(encoding="utf-8")
+    assert "phantom" in ackloss("explain", early.rundir.path).output
+
+
 def test_a_group_that_nothing_happens_to_has_nothing_to_explain(tmp_path: Path) -> None:
     calm = run(tmp_path, "group-commit-after", "faults=[]")
     assert (calm.result["not_lost"], calm.rundir.explanations.exists()) == ([], False)

@@ -114,6 +114,15 @@ def test_each_lost_write_of_a_real_run_has_its_cause(name: str, tmp_path: Path) 
     assert set(CASES[name]) <= set(CAUSES)
 
 
+def test_what_was_delivered_has_the_causes_of_what_was_acknowledged_then(tmp_path: Path) -> None:
+    case = case_of("unclean-4.4")
+    case["lost"]["invoke_ns"] = case["lost"]["complete_ns"]
+    case["lost"]["state"] = ["delivered"] * len(case["lost"]["value"])
+    found = counted(explained(case, tmp_path))
+    assert found.keys() == CASES["unclean-4.4"].keys()
+    assert found.total() == sum(CASES["unclean-4.4"].values())
+
+
 def test_when_a_transaction_acknowledged_a_write_is_known_to_its_begin_and_end(
     tmp_path: Path,
 ) -> None:
