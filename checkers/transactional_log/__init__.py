@@ -60,6 +60,7 @@ from checkers.transactional_log.values import (
     states_of,
     versions_of,
 )
+from harness.history.parquet_writer import numbers, strings
 from harness.models.micro_ops import POLL, SEND, UNCOMMITTED
 from harness.protocols import (
     DOUBTS,
@@ -564,13 +565,13 @@ def _lost(lost: Lost) -> pa.Table:
     """The lost values of a run of our own, whose logs are partitions."""
     return pa.table(
         {
-            "kind": ["lost"] * len(lost.value),
-            "value": lost.value,
-            "partition": lost.key,
-            "offset": pa.array(lost.offset, mask=lost.offset == NULL),
-            "invoke_ns": lost.begun_ns,
-            "complete_ns": lost.ended_ns,
-            "state": [STATES[each] for each in lost.state.tolist()],
+            "kind": strings(["lost"] * len(lost.value)),
+            "value": numbers(lost.value),
+            "partition": numbers(lost.key),
+            "offset": numbers(lost.offset),
+            "invoke_ns": numbers(lost.begun_ns),
+            "complete_ns": numbers(lost.ended_ns),
+            "state": strings([STATES[each] for each in lost.state.tolist()]),
         }
     )
 

@@ -82,8 +82,7 @@ def explained(rundir: RunDir, results: Collection[CheckResult]) -> Explained:
         return Explained()
     if (target := stored_target(rundir)) is None:
         return Explained()
-    if lost is not None and lost.num_rows:
-        found = _uncommitted(lost)
+    if lost is not None and (found := _uncommitted(lost)):
         placed = {value for each in found for value in each.values}
         lost = lost.filter([value not in placed for value in lost["value"].to_pylist()])
     if lost is not None and lost.num_rows:
