@@ -8,7 +8,7 @@ consistency models that each anomaly rules out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -79,8 +79,8 @@ _CYCLES: Final = (
     ("G0", "cycles of writes"),
     ("G1c", "cycles of writes and reads of them"),
     ("G-single", "cycles with one read of a version that the next transaction overwrote"),
-    ("G-nonadjacent", "cycles with several such reads, of which no two follow each other"),
-    ("G2-item", "cycles with such reads that follow each other"),
+    ("G-nonadjacent", "cycles with several reads of overwritten versions, no two in a row"),
+    ("G2-item", "cycles with reads of overwritten versions, two of them in a row"),
 )
 _WITH: Final = {"": "", "-process": ", and the order of processes", "-realtime": ", and real time"}
 _WRONG: Final = tuple(
@@ -91,6 +91,7 @@ _WRONG: Final = tuple(
     )
 )
 """The anomalies: those that rule out most first."""
+_NAMED: Final = tuple(replace(each, meaning=f"{each.meaning} ({each.name})") for each in _WRONG)
 _TABLE: Final = 100
 """Findings of a kind in the table."""
 _TAIL: Final = 3
@@ -159,7 +160,7 @@ class _Elle(OneShard[Judged]):
                 **numbers,
             },
             findings=judged.table,
-            counter_examples=counter_examples(_WRONG, errors),
+            counter_examples=counter_examples(_NAMED, errors),
             doubts=tuple(self._doubts(judged)),
             all_well=f"{judged.acknowledged:,} committed transactions contradict "
             f"{self.consistency.replace('-', ' ')} nowhere",

@@ -274,13 +274,10 @@ class _Search:
     def _isolation(self, level: str, before: dict[str, Bools], extra: Sequence[int]) -> None:
         """G-single and G-nonadjacent."""
         kind, nodes = self._edges.kind, len(self._rank)
-        size = (
-            max(
-                nodes,
-                int(max(self._edges.source.max(initial=0), self._edges.target.max(initial=0))),
-            )
-            + 1
+        size = int(
+            max(nodes, *(c.max(initial=0) for c in (self._edges.source, self._edges.target)))
         )
+        size += 1
         plain = np.flatnonzero(np.isin(kind, (WW, WR, *extra)))
         anti = np.flatnonzero(kind == RW)
         rows = np.concatenate([plain, plain, anti])

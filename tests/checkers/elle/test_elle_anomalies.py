@@ -181,6 +181,9 @@ def test_a_history_of_elle_is_read_from_a_file(tmp_path: Path) -> None:
     file.write_text(PAPER.replace("\n ", " "))
     result = judge_history(file, {"list-append": checker_of("list-append", {})})
     assert (result["verdict"], result["counter_examples"]) == ("invalid", ["G-single"])
+    assert result["reason"] == (
+        "cycles with one read of a version that the next transaction overwrote (G-single): 1"
+    )
     details = result["checks"][0]["details"]
     assert details["not"] == ["repeatable-read", "consistent-view"]
     weaker = {"list-append": checker_of("list-append", {"consistency": "read-committed"})}
