@@ -137,8 +137,8 @@ class Source:
 
     @property
     def needed(self) -> Mapping[str, str]:
-        """What a host must have, by the package that contains it."""
-        return {}
+        """What a host must have, programs or packages, by the package that contains each."""
+        return {each: each for each in self.further}
 
     def version(self, wanted: str | None, *, key: str = "target.version") -> str | None:
         """The version for a plan that names this one, or none. Raises PlanError."""
@@ -173,8 +173,8 @@ class Debian(Source):
 
     @property
     def needed(self) -> Mapping[str, str]:
-        """The package itself."""
-        return {self.program: self.package}
+        """The package itself, too."""
+        return {self.program: self.package, **super().needed}
 
     def recipe(self, name: str, version: str | None) -> Recipe:
         """The image with the packages."""

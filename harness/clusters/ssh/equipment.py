@@ -145,8 +145,9 @@ _LISTENS: Final = re.compile(r"(?m)^LISTEN\s+\d+\s+\d+\s+(\S+):(\d+)\s+\S+(.*)$"
 
 
 def lacking(host: Host, programs: Collection[str]) -> list[str]:
-    """Those of these programs that a host has not. Raises HarnessFailure."""
-    script = 'for each; do command -v "$each" >/dev/null || echo "$each"; done'
+    """Those of these programs, or packages, that a host has not. Raises HarnessFailure."""
+    has = """dpkg-query -Wf '${db:Status-Status}' "$each" 2>&1 | grep -qx installed"""
+    script = f'for each; do command -v "$each" >/dev/null || {has} || echo "$each"; done'
     return host.must(host.admin(["sh", "-c", script, "sh", *programs])).split()
 
 

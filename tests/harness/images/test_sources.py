@@ -41,7 +41,7 @@ def test_a_package_of_the_distribution_is_in_the_image_or_on_hosts() -> None:
     source = Debian("etcd-server", program="etcd", further=("curl",))
     recipe = source.recipe("etcd", source.version(None))
     assert (recipe.packages, recipe.version) == (("etcd-server", "curl"), None)
-    assert (source.command, source.needed) == ("etcd", {"etcd": "etcd-server"})
+    assert (source.command, source.needed) == ("etcd", {"etcd": "etcd-server", "curl": "curl"})
     with pytest.raises(PlanError, match=r"etcd-server has no version 3\.4 here") as refused:
         source.version("3.4")
     assert (refused.value.key, refused.value.hint) == ("target.version", "leave it out")
@@ -51,7 +51,9 @@ def test_what_is_fetched_is_in_the_images_name_and_in_one_folder() -> None:
     one, other = (Wheel("x", "bin/x", {"1": digest}).recipe("x", "1") for digest in ("a", "b"))
     assert one.reference("base") != other.reference("base")
     assert f"COPY programs {PROGRAMS}" in one.dockerfile("base")
-    assert Wheel("x", "bin/x", {"1": "a"}).command == f"{PROGRAMS}/bin/x"
+    wheel = Wheel("x", "bin/x", {"1": "a"}, further=("postgresql-15",))
+    assert wheel.command == f"{PROGRAMS}/bin/x"
+    assert wheel.needed == {"postgresql-15": "postgresql-15"}
 
 
 def test_the_first_version_is_the_default_and_others_are_refused() -> None:
