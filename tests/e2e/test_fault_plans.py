@@ -20,13 +20,22 @@ from tests.fixtures.machine import result_of
 ROOT = Path(__file__).parents[2]
 CHOICE: dict[str, tuple[str, ...]] = {
     "etcd/stale-reads": ("workload.duration_s=13", "faults.0.at_s=2", "faults.0.for_s=6"),
+    "galera/list-append-default": ("target.nodes=1", "workload.duration_s=7", "faults.0.at_s=2"),
     "nats/power-loss-all": ("workload.duration_s=16", "faults.0.at_s=3", "faults.0.for_s=1"),
     "postgresql/list-append-read-committed": ("workload.duration_s=7", "faults.0.at_s=2"),
+    "rabbitmq/kill-leader-quorum": (
+        *("target.nodes=1", "workload.rate_per_s=20", "workload.duration_s=12"),
+        *("faults.0.at_s=2", "faults.0.for_s=2"),
+    ),
     "redis/restart-quickly": (),
 }
-"""How `make test` shortens the plans that it runs; other files show the rest in less time.
-None of RabbitMQ: beside other tests its servers take two minutes to boot, and loads are starved;
-nor of Galera, whose three servers copy each other's data in a minute that starves others' loads."""
+"""How `make test` shortens the plans that it runs; other files show the rest in less time. Galera
+and RabbitMQ have one server: three copy each other's data in a minute, or boot in two beside other
+tests, and starve others' loads."""
+MAY_STARVE = {"rabbitmq/kill-leader-quorum"}
+"""Servers that take a processor to boot again, under the load: where this machine could not make it
+then, everything else has to be as expected. What is found is found then too, so only a plan that
+finds nothing has to say so."""
 FOLDERS = (
     *("faults", "versions", "zookeeper", "etcd", "groups", "transactions", "track-record"),
     *("claims", "galera", "nats", "postgresql", "rabbitmq", "redis"),
@@ -107,7 +116,10 @@ def test_a_plan_has_the_verdict_that_it_expects(path: Path, tmp_path: Path) -> N
     assert proven
     assert all(proven), result["faults"]
     if (expect := load_plan(path).expect) is not None:
-        assert result["verdict"] == expect, result["reason"]
+        if not FULL and named(path) in MAY_STARVE and result["doubts"] == ["starved"]:
+            assert counts["acknowledged"] > 0 == counts["lost"] == counts["missing"]
+        else:
+            assert result["verdict"] == expect, result["reason"]
     _check_cells(path.stem, result)
     if path.stem in SWAPPED:
         (order,) = (each for each in result["checks"] if each["name"] == "order")
