@@ -9,8 +9,10 @@
 A campaign that FOLDER has is resumed, and its finished runs are not repeated. Published is one row
 for each run, and further runs of a cell, as its campaign file describes it, are added to those that
 are published: so twenty repetitions may come from several machines and days. The page and its
-sentences are made of these rows alone. `tables` has the cells of campaigns whose runs were not
-kept; the page has them until more runs are published.
+sentences are made of these rows alone.
+
+A cell is what its campaign file and the base plan beside it make of it: published runs of another
+one are left out. What a schedule's own file and ackloss' defaults were is not compared.
 """
 
 from __future__ import annotations
@@ -20,11 +22,12 @@ import math
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import matplotlib as mpl
+import orjson
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import Colormap, LinearSegmentedColormap
@@ -41,6 +44,7 @@ from analysis.statistics.intervals import (
     chosen_by_outcome,
 )
 from analysis.wording import counted
+from harness.campaigns.plan import Choice, Document, with_choices
 from scripts.published import counts, interval, shown
 
 ROOT: Final = Path(__file__).parents[1]
@@ -97,6 +101,27 @@ PUBLISHED: Final = {
     "lost).",
 }
 """What others have published. Their faults, loads and versions are not ours."""
+HERE: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
+    "galera": (("flush-2", "power-loss-all"), ("flush-0", "power-loss-all")),
+    "nats": (
+        *(("2.12.1", "power-loss-all"), ("2.12.1", "lag-power-loss")),
+        ("sync-always", "lag-power-loss"),
+    ),
+    "rabbitmq": (("default", "isolate-leader"), ("default", "rolling-kill")),
+    "redis": (("default", "isolate-leader"),),
+}
+"""The cells that are most like what others have published."""
+ADVISED: Final = {
+    "kafka": "min-isr-2",
+    "galera": "flush-0",
+    "nats": "sync-always",
+    "postgresql": "synchronous",
+    "rabbitmq": "quorum",
+    "redis": "strictest",
+    "valkey": "strictest",
+}
+"""What documentation advises where it is not the default: so that writes survive; of Galera, which
+has them on all servers, for speed."""
 
 
 def run(files: list[Path], out: Path, *, repetitions: int | None, workers: int) -> bool:
@@ -146,30 +171,41 @@ def publish(out: Path) -> None:
     """Add the runs of the campaigns in a folder to those that are published of the same cells."""
     (RESULTS / "runs").mkdir(parents=True, exist_ok=True)
     for folder in sorted(path.parent for path in out.glob("*/journal.jsonl")):
-        file, published = (RESULTS / f"runs/{folder.name}.{kind}" for kind in ("toml", "csv"))
-        as_it_ran, runs = (folder / "campaign.toml").read_bytes(), runs_of(folder)
+        kinds = {"campaign.toml": "toml", "base.json": "plan.json"}
+        files = [RESULTS / f"runs/{folder.name}.{kind}" for kind in kinds.values()]
+        as_it_ran, runs = [(folder / name).read_bytes() for name in kinds], runs_of(folder)
+        published = RESULTS / f"runs/{folder.name}.csv"
         if published.exists():
-            earlier = pd.read_csv(published)
-            runs = together(unchanged(earlier, file.read_bytes(), as_it_ran), runs)
-        file.write_bytes(as_it_ran)
+            before = [file.read_bytes() for file in files]
+            runs = together(unchanged(pd.read_csv(published), before, as_it_ran), runs)
+        for file, text in zip(files, as_it_ran, strict=True):
+            file.write_bytes(text)
         runs.to_csv(published, index=False)
 
 
 _NOT_OF_A_CELL: Final = frozenset({"about", "axes", "exclude", "policy", "repetitions"})
 """`--only` excludes cells, and changes none."""
+_NOT_OF_A_RUN: Final = frozenset({"about", "expect", "name"})
 
 
-def unchanged(runs: pd.DataFrame, before: bytes, now: bytes) -> pd.DataFrame:
-    """Those of the runs whose cell is the same in both campaign files."""
-    files = [tomllib.loads(text.decode("utf-8")) for text in (before, now)]
+def unchanged(runs: pd.DataFrame, before: Sequence[bytes], now: Sequence[bytes]) -> pd.DataFrame:
+    """Those of the runs whose cell is the same in both campaigns: of each its file and its base
+    plan."""
+    both = [(tomllib.loads(file.decode()), orjson.loads(plan)) for file, plan in (before, now)]
 
-    def cell(campaign: Mapping[str, Any], settings: str, schedule: str) -> list[Any]:
+    def cell(campaign: Mapping[str, Any], base: Document, **labels: str) -> Any:
+        choices = {axis: campaign["axes"][axis]["choices"].get(labels[axis]) for axis in labels}
+        if None in choices.values():
+            return None
+        chosen = {axis: Choice.model_validate(choices[axis]) for axis in choices}
+        document = with_choices(base, chosen)
         rest = {key: campaign[key] for key in campaign if key not in _NOT_OF_A_CELL}
-        chosen = (campaign["axes"]["settings"], settings), (campaign["axes"]["schedule"], schedule)
-        return [rest, *(axis["choices"].get(choice) for axis, choice in chosen)]
+        shared = [chosen[axis].share for axis in chosen]
+        return rest, shared, {k: v for k, v in document.items() if k not in _NOT_OF_A_RUN}
 
     keys = zip(runs["settings"], runs["schedule"], strict=True)
-    return runs[[cell(files[0], *key) == cell(files[1], *key) for key in keys]]
+    found = [[cell(*each, settings=a, schedule=b) for each in both] for a, b in keys]
+    return runs[[old == new for old, new in found]]
 
 
 def together(earlier: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
@@ -317,10 +353,80 @@ def _tile(panel: Axes, column: int, place: int, row: Mapping[Any, Any], reds: Co
     panel.text(column, place, text, ha="center", va="center", color=ink, weight=weight, fontsize=8)
 
 
-def published() -> list[str]:
-    """What others have published, as a list."""
-    known = (f"- **{NAMES[system]}**: {words}" for system, words in PUBLISHED.items())
+def published(tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    """What others have published, as a list, each beside what came out here."""
+    known = (
+        f"- **{NAMES[system]}**: {words}{_here(system, tables[system]) if system in tables else ''}"
+        for system, words in PUBLISHED.items()
+    )
     return ["## What others have published", "", *known, ""]
+
+
+def _here(system: str, cells: pd.DataFrame) -> str:
+    """The cells that are most like it; without any, what the first settings lose, and how often a
+    write that was not acknowledged was there."""
+    rows = cells.set_index(["key.settings", "key.schedule"]).to_dict("index")
+    if like := [cell for cell in HERE.get(system, ()) if cell in rows]:
+        each = (f"`{a}` under `{b}` {_in_words(rows[a, b])}" for a, b in like)
+        return f" Here: {'; '.join(each)}."
+    first = choices(cells)[0]
+    own = cells[cells["key.settings"] == first]
+    found = _share(own["unacknowledged_success_rate.median"].max())
+    return (
+        f" Here: with `{first}` {_loses(cells, first)}; unacknowledged success up to {found} in "
+        "the median run."
+    )
+
+
+def beside(tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    """A table with the default of each system, and what its documentation advises."""
+    lines = [
+        "## Default beside advised",
+        "",
+        "Advised is what a system's documentation advises so that acknowledged writes survive; of "
+        "Redis and Valkey all that it names, of Galera what it advises for speed. A loss in any "
+        "run counts. *Wrong*: under so many further schedules nothing was lost, and another "
+        "promise was broken. The rest is of the median conclusive run of a schedule: the most, "
+        "and the range of the longest time without an acknowledgement.",
+        "",
+        "| system | settings | writes lost under | share lost | no acknowledgement for | "
+        "unacknowledged success | duplicates |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for system, cells in tables.items():
+        for settings in dict.fromkeys((choices(cells)[0], ADVISED.get(system, choices(cells)[0]))):
+            own = cells[cells["key.settings"] == settings]
+            if len(own):
+                lines.append(f"| {NAMES.get(system, system)} | {_beside(system, settings, own)} |")
+    return [*lines, ""]
+
+
+def _beside(system: str, settings: str, own: pd.DataFrame) -> str:
+    advised = ADVISED.get(system, DEFAULT) == settings
+    met = own[(own["conclusive"] > 0) | _seen(own)]
+    counted_ = own[own["conclusive"] > 0]
+    lost, gap = counted_["loss_rate.median"], counted_["longest_gap_s.median"].dropna()
+    most = _share(lost.max())
+    if lost.max() > 0:
+        most += f" (`{counted_.loc[lost.idxmax(), 'key.schedule']}`)"
+    twice = counted_["duplicates.median"].max()
+    under = f"{int(_seen(own).sum())} of {counted(len(met), 'schedule')}"
+    if wrong := int(((own["wrong"] > 0) & ~_seen(own)).sum()):
+        under += f", {wrong} *wrong*"
+    return " | ".join(
+        (
+            f"`{settings}`{', advised' if advised else ''}",
+            under,
+            most,
+            f"{gap.min():.2g} to {gap.max():.2g} s" if len(gap) else "-",
+            _share(counted_["unacknowledged_success_rate.median"].max()),
+            "-" if pd.isna(twice) else f"{twice:,.0f}",
+        )
+    )
+
+
+def _share(share: float) -> str:
+    return "-" if pd.isna(share) else f"{100 * share:.3g} %"
 
 
 def choices(cells: pd.DataFrame) -> list[str]:
@@ -476,7 +582,8 @@ def written(known: dict[str, pd.DataFrame]) -> str:
     """The page as the published tables have it."""
     runs = pd.read_csv(RUNS, dtype={"version": str}) if RUNS.exists() else None
     own = [] if runs is None else runs_in_words(runs)
-    text = page(known) + "\n" * bool(known) + "\n".join([*own, *published()])
+    summary = "\n".join([*beside(known), ""]) if known else ""
+    text = summary + page(known) + "\n" * bool(known) + "\n".join([*own, *published(known)])
     whole = PAGE.read_text(encoding="utf-8")
     for begin, new in ((ANSWER, f"{answer(known)}\n"), (BEGIN, f"\n{text}\n")):
         before, _, rest = whole.partition(begin)

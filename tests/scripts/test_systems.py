@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pandas as pd
@@ -149,7 +150,44 @@ def test_a_matrix_has_shares_with_the_end_of_the_interval_that_decides() -> None
         "| `broken` | none + **1/2** others | 0/10 | - |",
     ):
         assert row in page
-    assert any("of 1,998 acknowledged writes 872" in line for line in systems.published())
+
+
+def test_what_others_have_published_is_beside_the_cells_that_are_most_like_it() -> None:
+    """Where none is, beside what the default loses."""
+    nats = CELLS.replace({"safest": "sync-always", "lag-kill": "lag-power-loss"})
+    said = systems.published({"redis": CELLS, "nats": nats, "etcd": CELLS[2:3]})
+    lines = {line.split("**")[1]: line for line in said if line.startswith("- ")}
+    redis = "(56 % lost). Here: `default` under `isolate-leader` **9/10** (55–100 %), 80 % lost."
+    assert lines["Redis with Sentinel"].endswith(redis)
+    assert lines["NATS JetStream"].endswith(
+        " Here: `sync-always` under `lag-power-loss` **1/10** (0–45 %), 80 % lost."
+    )
+    assert lines["etcd"].endswith(
+        "Here: with `default` nothing was lost in 10 conclusive runs under 1 schedule; "
+        "unacknowledged success up to 0.1 % in the median run."
+    )
+    assert "Here" not in lines["RabbitMQ"]
+
+
+def test_the_default_is_beside_what_is_advised() -> None:
+    """One that the default already is has one row. A loss counts in any run; medians are of runs
+    that count."""
+    redis = CELLS.replace({"safest": "strictest"})
+    redis.loc[redis["key.schedule"] == "kill-all", "longest_gap_s.median"] = 12.0
+    redis.loc[redis["key.settings"] == "strictest", "duplicates.median"] = 3.0
+    lost_elsewhere = row("default", "kill-all", 0, 0, inconclusive=2, inconclusive_lossy=1)
+    etcd = pd.DataFrame([row("default", "lag-kill", 0, 4), lost_elsewhere])
+    etcd.loc[1, ["loss_rate.median", "longest_gap_s.median"]] = [0.9, 99.0]
+    etcd["wrong"] = [2, 0]
+    rows = [line for line in systems.beside({"redis": redis, "etcd": etcd}) if "| `" in line]
+    assert rows == [
+        "| Redis with Sentinel | `default` | 2 of 3 schedules | 80 % (`isolate-leader`) | "
+        "4.3 to 12 s | 0.1 % | - |",
+        "| Redis with Sentinel | `strictest`, advised | 1 of 3 schedules | 80 % (`lag-kill`) | "
+        "4.3 to 12 s | 0.1 % | 3 |",
+        "| etcd | `default`, advised | 1 of 2 schedules, 1 *wrong* | 0 % | 4.3 to 4.3 s | 0.1 % "
+        "| - |",
+    ]
 
 
 def test_losses_in_runs_that_do_not_count_have_the_bounds_over_all() -> None:
@@ -215,20 +253,48 @@ def test_cells_are_counted_over_the_runs_of_several_days_each_once() -> None:
     assert cells["loss_rate.median"].to_dict() == {"lag-kill": 0.5, "kill-all": 0.0}
 
 
+FILE = """
+plan = "a.toml"
+about = "{about}"
+axes.settings.choices = {{ default = {{}}, safe.set = {{ "target.a" = 1 }} }}
+axes.schedule.choices = {{ lag-kill.set = {{ faults = [] }}, kill-all.set = {{ load.s = {s} }} }}
+"""
+PLAN = {"name": "a", "about": "", "expect": "valid", "load": {"s": 9}, "faults": ["own"]}
+RUNS = pd.DataFrame([ended("1", "lag-kill", "loss"), ended("2", "kill-all", "none")])
+
+
+def unchanged(before: str, now: str, *, plan: dict[str, Any] = PLAN) -> list[str]:
+    """The runs that stay where the campaign file, or its base plan, is another one now."""
+    campaigns = [
+        (text.encode(), json.dumps(p).encode()) for text, p in ((before, PLAN), (now, plan))
+    ]
+    return [*systems.unchanged(RUNS, *campaigns)["run_id"]]
+
+
 def test_runs_of_a_cell_that_has_changed_since_are_not_added() -> None:
     """Once all runs were left out when a campaign file changed for some of its cells."""
-    text = """
-    plan = "a.toml"
-    about = "{about}"
-    axes.settings.choices = {{ default = {{}}, safe.set = {{ a = 1 }} }}
-    axes.schedule.choices = {{ lag-kill.set = {{ b = 1 }}, kill-all.set = {{ b = {b} }} }}
-    """
-    before, now = (text.format(about=b, b=b).encode() for b in (1, 2))
-    runs = pd.DataFrame([ended("1", "lag-kill", "loss"), ended("2", "kill-all", "none")])
-    assert systems.unchanged(runs, before, before)["run_id"].tolist() == ["1", "2"]
-    assert systems.unchanged(runs, before, now)["run_id"].tolist() == ["1"]
-    for more in (b"repetitions = 30", b'exclude = [{ schedule = ["lag-kill"] }]'):
-        as_many = systems.unchanged(runs, before, before + b"    " + more)
-        assert as_many["run_id"].tolist() == ["1", "2"], more
-    other_plan = before.replace(b"a.toml", b"b.toml")
-    assert systems.unchanged(runs, before, other_plan).empty
+    before, now = (FILE.format(about=s, s=s) for s in (1, 2))
+    assert unchanged(before, before) == ["1", "2"]
+    assert unchanged(before, now) == ["1"]
+    for more in ("repetitions = 30", 'exclude = [{ schedule = ["lag-kill"] }]'):
+        assert unchanged(before, before + more) == ["1", "2"], more
+    assert not unchanged(before, before.replace("a.toml", "b.toml"))
+    assert unchanged(before, before.replace("kill-all", "kill-some")) == ["1"]
+
+
+def test_runs_of_another_base_plan_are_not_added_unless_their_cells_are_the_same() -> None:
+    """Once they were, since a campaign file only names its plan."""
+    text = FILE.format(about="", s=1)
+    for words in ({"about": "more"}, {"expect": "invalid"}, {"name": "b"}):
+        assert unchanged(text, text, plan={**PLAN, **words}) == ["1", "2"], words
+    assert unchanged(text, text, plan={**PLAN, "faults": ["others"]}) == ["1"]
+    assert unchanged(text, text, plan={**PLAN, "load": {"s": 8}}) == ["2"]
+    assert not unchanged(text, text, plan={**PLAN, "target": {"nodes": 5}})
+
+
+def test_each_published_campaign_is_with_its_base_plan() -> None:
+    """Its runs could not be compared with later ones."""
+    runs = systems.RESULTS / "runs"
+    names = {path.stem for path in runs.glob("*.csv")}
+    assert names == {path.stem for path in runs.glob("*.toml")}
+    assert names == {path.name.removesuffix(".plan.json") for path in runs.glob("*.plan.json")}
