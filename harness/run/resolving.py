@@ -499,9 +499,8 @@ def resolve(
     cells: tuple[CellPlan, ...] = (only_cell(plan),)
     steps: tuple[ResolvedStep, ...] = ()
     with mistakes.noted():
-        named = workload_of(plan)
-        _check_model(target, named)
-        workload = named
+        _check_model(target, plan.workload.name)
+        workload = workload_of(plan)
     if workload is not None:
         checks = plan.checks or [Check.model_validate(each) for each in workload.checks]
         plan = plan.model_copy(update={"checks": checks})
@@ -564,13 +563,14 @@ def _check_cluster(target: Target[Any], provider: Provider) -> None:
     )
 
 
-def _check_model(target: Target[Any], workload: Workload) -> None:
-    """Refuse a workload whose operations the target does not serve."""
-    if workload.model not in target.models:
-        workloads = registry.plugins("workloads")
+def _check_model(target: Target[Any], name: str) -> None:
+    """Refuse a workload whose operations the target does not serve, whatever its options are."""
+    workloads = registry.plugins("workloads")
+    is_known = name in workloads and registry.why_unusable("workloads", name) is None
+    if is_known and workloads[name].model not in target.models:
         runs = [n for n in registry.usable("workloads") if workloads[n].model in target.models]
         raise PlanError(
-            f"{workload.plugin} makes operations of the model {workload.model!r}, which "
+            f"{name} makes operations of the model {workloads[name].model!r}, which "
             f"{target.plugin} does not serve",
             key="workload.name",
             hint=f"{target.plugin} runs: {', '.join(runs) or 'none'}",

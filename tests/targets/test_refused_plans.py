@@ -42,6 +42,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("rabbitmq", *setting("x")),
     ("rabbitmq", {"target": {"version": "3.13.0"}}, "target.version"),
     ("redis", *setting("dir")),
+    ("redis", {"workload": {"name": "queue", "options": {"read_share": 0}}}, "workload.name"),
     ("redis", {"target": {"version": "7.2"}}, "target.version"),
     ("redis", {"workload": {"name": "set", "wait_replicas": 3}}, "workload.wait_replicas"),
     ("redis", {"target": {"min_replicas_to_write": 3}}, "target.min_replicas_to_write"),
