@@ -57,6 +57,7 @@ WORKLOADS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "delivery": ("consume", {"process_ms": 4, "session_s": 0.6}),
     "kafka": ("transactions", {"pause_ms": 15}),
     "queue": ("queue", {"dequeue_share": 0.3}),
+    "list-append": ("list-append", {}),
 }
 """By check: the workload that it judges, and its options where the plan has another workload."""
 
@@ -67,6 +68,7 @@ CHECKS: Final[Mapping[str, object]] = {
     "delivery": "delivery",
     "kafka": "kafka",
     "queue": {"name": "queue", "once": True},
+    "list-append": "list-append",
 }
 
 LONGER: Final[Mapping[tuple[str, str], Mapping[str, Any]]] = {
@@ -87,6 +89,7 @@ UNFIT: Final[Mapping[tuple[str, str], str]] = {
     (LOOSE_CAS, "delivery"): NO_CAS,
     (LOOSE_CAS, "kafka"): NO_CAS,
     (LOOSE_CAS, "queue"): NO_CAS,
+    (LOOSE_CAS, "list-append"): NO_CAS,
     (STALE_READS, "queue"): "a dequeue changes the queue, so only the leader answers it",
     (FORGETFUL, "kafka"): "the truncated entry may be a transaction marker; the final reads then "
     "never reach the end of the log, and the run is `unknown`",
@@ -98,19 +101,19 @@ UNFIT: Final[Mapping[tuple[str, str], str]] = {
         (defect, check): "its workload has no consumers"
         for defect in DEFECTS
         if defect in GROUP_DEFECTS
-        for check in ("loss", "register", "set", "kafka", "queue")
+        for check in ("loss", "register", "set", "kafka", "queue", "list-append")
     },
     **{
-        (defect, check): "its workload has no transactions"
+        (defect, check): "its workload has no transactions on logs"
         for defect in DEFECTS
         if defect in TRANSACTION_DEFECTS
-        for check in ("loss", "register", "set", "delivery", "queue")
+        for check in ("loss", "register", "set", "delivery", "queue", "list-append")
     },
     **{
         (defect, check): "its workload has no queue"
         for defect in DEFECTS
         if defect in QUEUE_DEFECTS
-        for check in ("loss", "register", "set", "delivery", "kafka")
+        for check in ("loss", "register", "set", "delivery", "kafka", "list-append")
     },
 }
 """Why a check cannot see a defect at all."""
@@ -120,9 +123,8 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "`tests/e2e/test_any_client.py`",
     "failover": "it measures, and finds what is late where a plan says `within_s`. On Kafka: "
     "`plans/failover.toml`",
-    "list-append": "no plan has transactions on lists; `tests/e2e/test_elle_in_memory.py` switches "
-    "some defects on. On etcd: `plans/etcd/list-append.toml` (valid)",
-    "rw-register": "as list-append",
+    "rw-register": "registers do not show the order of their versions, so it finds less than "
+    "`list-append`; `tests/e2e/test_elle_in_memory.py` switches some defects on",
     "locks": "no locks here. `stale-locks.toml` (invalid), `locks.toml` (valid)",
     "order": "it compares the order of a producer's appends and acknowledgements",
     "quorum": "no metadata log here. On Kafka: `plans/claims/c12-new-disk-static.toml` (invalid), "
