@@ -514,6 +514,8 @@ HEIGHT: Final = 150
 RADIUS: Final = 46
 _OUTSIDE: Final = 19
 """From a dot to its name."""
+_LETTER: Final = 7.5
+"""The width of a letter of a name, at most about."""
 _MOST: Final = 12
 """Nodes that a circle holds; of more only those that the fault is about are drawn."""
 _STOPPED: Final = {"process": "down", "power": "down", "pause": "paused"}
@@ -547,6 +549,17 @@ class Reach:
     dots: Sequence[Dot]
     links: Sequence[Link]
     words: str
+
+    @property
+    def spare(self) -> float:
+        """How much wider than WIDTH the picture is on either side, for long names."""
+        sizes = (_LETTER * len(f"{dot.name} {dot.state}".strip()) for dot in self.dots)
+        parts = {"middle": 0.5, "start": 1.0, "end": 1.0}
+        ends = [
+            abs(dot.label_x - WIDTH / 2) + parts[dot.anchor] * size
+            for dot, size in zip(self.dots, sizes, strict=True)
+        ]
+        return max(0.0, max(ends) - WIDTH / 2)
 
 
 def reaches(journal: Path, nodes: Sequence[str]) -> dict[str, Reach]:

@@ -83,8 +83,10 @@ _CYCLES: Final = (
     ("G2-item", "cycles with reads of overwritten versions, two of them in a row"),
 )
 _WITH: Final = {"": "", "-process": ", and the order of processes", "-realtime": ", and real time"}
+_EACH_ONCE: Final = frozenset({"incompatible-order", "G1b", "internal"})
+"""Those that a read has at most once: they have a share of all reads."""
 _WRONG: Final = tuple(
-    Count(name, name, meaning)
+    Count(name, name, meaning, among=("reads",) if name in _EACH_ONCE else ())
     for name, meaning in (
         *_ALONE,
         *((kind + level, of + _WITH[level]) for level, _ in LEVELS for kind, of in _CYCLES),
@@ -160,7 +162,7 @@ class _Elle(OneShard[Judged]):
                 **numbers,
             },
             findings=judged.table,
-            counter_examples=counter_examples(_NAMED, errors),
+            counter_examples=counter_examples(_NAMED, {"reads": judged.reads, **errors}),
             doubts=tuple(self._doubts(judged)),
             all_well=f"{judged.acknowledged:,} committed transactions contradict "
             f"{self.consistency.replace('-', ' ')} nowhere",

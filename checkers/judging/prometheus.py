@@ -44,6 +44,8 @@ _ARITHMETIC: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
 }
 _AGGREGATIONS: Final = ("sum", "max", "min", "avg", "count")
 _DEFAULT_S: Final = 15.0
+_ZERO: Final = re.compile(r"None|0+[a-z]*")
+"""As many rules have it: `for: 0m` waits no longer than one without it."""
 
 Value = Vector | float
 Evaluation = Callable[[Look], Value]
@@ -66,8 +68,9 @@ def own_rules(file: Path) -> list[Rule]:
             f"cannot be read: {' '.join(str(error).split())}", file=str(file)
         ) from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
+        what = f"a key {error} is missing" if isinstance(error, KeyError) else error
         raise PlanError(
-            f"is not a file of Prometheus' alarm rules: {error!r}",
+            f"is not a file of Prometheus' alarm rules: {what}",
             file=str(file),
             hint="groups: [{name: ..., rules: [{alert: ..., expr: ..., for: 10s}]}]",
         ) from error
@@ -82,8 +85,10 @@ def _rule(group: Mapping[str, Any], rule: Mapping[str, Any], file: Path) -> Rule
     expression, ranges = " ".join(str(rule["expr"]).split()), [0.0]
 
     def seconds(key: str, given: Mapping[str, Any], default: float) -> float:
-        text = given.get(key)
-        return default if text is None else promql_parser.parse_duration(str(text)).total_seconds()
+        text = str(given.get(key, ""))
+        if not text or _ZERO.fullmatch(text):
+            return default
+        return promql_parser.parse_duration(text).total_seconds()
 
     try:
         if "alert" not in rule:

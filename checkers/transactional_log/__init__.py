@@ -528,7 +528,7 @@ class TransactionalLog(OneShard[Judged]):
                 texts=run.facts.texts,
                 tolerated=tolerated.__contains__,
             ),
-            counter_examples=counter_examples(_WRONG, errors),
+            counter_examples=counter_examples(_WRONG, {**judged.counts._asdict(), **errors}),
             doubts=(*self._doubts(judged), *_open(open_, run), *_disputed(judged)),
             all_well=f"all {judged.counts.acknowledged:,} acknowledged values were polled",
             details=_details(judged, run, tolerated),

@@ -30,9 +30,11 @@ PAINTED = """() => {
 CLIPPED = """() => [...document.querySelectorAll(
     'h1, h2, h3, p, li, dt, dd, th, td, summary, svg text')]
     .filter((each) => {
-        const box = each.getBoundingClientRect(), room = each.closest('.scroll, main');
+        const box = each.getBoundingClientRect();
+        const room = each.closest('.reach svg, .scroll, main').getBoundingClientRect();
         const hidden = !box.width || each.closest('.counter-example .scroll, .unseen, .skip');
-        return !hidden && (box.right > room.getBoundingClientRect().right + 1 || box.left < 0);
+        const left = each.closest('.reach svg') ? room.left - 1 : 0;
+        return !hidden && (box.right > room.right + 1 || box.left < left);
     }).map((each) => each.textContent.trim().slice(0, 60))"""
 """What a reader would have to guess, or scroll to: text beyond the page's edge, or that of its
 table. A drawing of a counter-example alone may be wider than a phone."""

@@ -42,6 +42,16 @@ def test_what_was_cut_is_drawn(
     assert found.words == words
 
 
+def test_long_names_have_room(tmp_path: Path) -> None:
+    def spare(name: str) -> float:
+        found = picture(tmp_path / "faults", ("net", {"node": name, "peers": PEERS}))
+        assert found is not None
+        return found.spare
+
+    assert spare("b2") == 0
+    assert spare("zookeeper-of-group-2") > 50
+
+
 def test_both_ways_cut_by_two_acts_are_one_cut(tmp_path: Path) -> None:
     halves: Sequence[tuple[str, dict[str, Any]]] = [
         ("net", {"node": "b2", "peers": PEERS[:1], "direction": way}) for way in ("in", "out")

@@ -127,6 +127,17 @@ def test_for_and_interval(tmp_path: Path) -> None:
     assert judged(tmp_path, "m > 2", **{"for": "25s"}).chance == 0
 
 
+@pytest.mark.parametrize("zero", ["0m", "0s", "0", 0])
+def test_a_wait_of_nothing_is_none(tmp_path: Path, zero: object) -> None:
+    file = tmp_path / "rules.yaml"
+    file.write_text(
+        f"groups: [{{name: g, interval: {zero}, rules: [{{alert: A, expr: m > 2, for: {zero}}}]}}]"
+    )
+    [rule] = own_rules(file)
+    assert (rule.for_s, rule.scrape_s) == (0, 15)
+    assert judged(tmp_path, "m > 2", **{"for": "1s"}).fired_s is not None
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -42,6 +42,8 @@ def test_a_run_that_lost_a_write(tmp_path: Path) -> None:
     assert [each.name for each in result.counter_examples] == [
         *("lost-write", "torn-transaction", "unseen", "int-poll-skip")
     ]
+    of = f"of {result.counts['attempted']} ("
+    assert of in result.counter_examples[0].sentence, "its share of what was sent"
     assert result.findings is not None
     rows = (
         result.findings.read_all()
