@@ -11,15 +11,17 @@ from functools import cached_property
 from itertools import groupby, islice
 from typing import Final
 
+from analysis.panels import TONES
 from harness.history.documents import CONCLUSIVE, RunResult, read_result
 from harness.history.explanations import Chain, chains_of
 from harness.history.run_folder import RunDir
 from harness.protocols import NOT_EXAMINED, UNEXPLAINED, Fact, Prevention
+from harness.protocols.explanations import Stretch
 from reports import formatting
 
 _LINES_AT_MOST: Final = 12
-_OPEN_AT_MOST: Final = 3
-"""The number of partitions whose chains are unfolded."""
+_OPEN_AT_MOST: Final = 1
+"""The number of partitions whose chains are unfolded: a run has as many lines as one."""
 _CHARACTERS_AT_MOST: Final = 600
 _KINDS: Final = (
     *("elected", "disk", "deleted", "truncated", "acknowledged", "in sync", "held by"),
@@ -40,16 +42,6 @@ class Step:
     quoted: str = ""
     kind: str = "lost"
     defect: bool = False
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A part of a log between two positions: what has stayed, what was removed, what came after."""
-
-    kind: str
-    first: int
-    behind: int
-    epoch: int | None
 
 
 @dataclass(frozen=True)
@@ -87,20 +79,22 @@ class Story:
         return [step for step in self._all if id(step) not in shown]
 
     @cached_property
-    def bars(self) -> list[Bar]:
-        """The log by position: what stayed, and what each event removed."""
-        cuts = [chain for chain in self.chains if chain.kept is not None and chain.last is not None]
-        cuts = [
-            chain for chain in cuts if (chain.kept or 0) <= (chain.last or 0)
-        ]  # or a deleted head
-        if not cuts:
-            return []
-        kept = min(chain.kept or 0 for chain in cuts)
-        last = max(chain.last or 0 for chain in cuts)
-        epochs = {chain.epoch for chain in cuts}
-        epoch = epochs.pop() if len(epochs) == 1 else None
-        stayed = [Bar("kept", 0, kept, epoch)] if kept else []
-        return [*stayed, Bar("removed", kept, last + 1, epoch)]
+    def logs(self) -> dict[str, list[Stretch]]:
+        """What each node's log had before it was cut, the longest that an event of these tells of,
+        and what is left at the end."""
+        found: dict[str, list[Stretch]] = {}
+        for chain in self.chains:
+            for of, each in groupby(chain.logs, key=lambda stretch: stretch.of):
+                longest = [list(each), found.pop(of, [])]
+                found[of] = max(longest, key=lambda log: log[-1].behind if log else 0)
+        return found
+
+    @property
+    def tones(self) -> dict[int | None, str]:
+        """The colour of each epoch."""
+        epochs = {each.epoch for log in self.logs.values() for each in log} - {None}
+        known = {each: TONES[at % len(TONES)] for at, each in enumerate(sorted(epochs, key=str))}
+        return {**known, None: "muted"}
 
 
 @dataclass(frozen=True)

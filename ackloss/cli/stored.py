@@ -20,6 +20,7 @@ from harness.machine.files import scratch
 
 if TYPE_CHECKING:
     from checkers.judging.many_runs import Stored
+    from harness.history.documents import RunResult
     from harness.history.explanations import Chain
     from harness.history.run_folder import RunDir
 
@@ -306,12 +307,14 @@ def explain(out: Output, run: Path, value: int | None, rules: Path | None) -> No
         known = next((each for each in outcomes if each), f"no write of this run has {value}")
         raise HistoryError(known, file=str(run), hint="lost.csv lists those that are")
     _refuse_unexplained(rundir, bool(found))
-    results = [read_result(folder) for folder in rundir.cells() if value is None]
+    every = [read_result(folder) for folder in rundir.cells()]
+    results = every if value is None else []
     others = [asdict(each) for result in results for each in result.not_lost]
     lost = [_document(rundir, *each) for each in found]
     out.document({"schema": 1, "chains": lost, "not_lost": others})
     if out.json:
         return
+    _print_gaps(out, every)
     for folder, chain in found:
         _print(out, "" if folder.path == rundir.path else f"{folder.path.name}: ", chain)
     if value is None and all(chain.kind != "lost" for _, chain in found):
@@ -327,6 +330,12 @@ def explain(out: Output, run: Path, value: int | None, rules: Path | None) -> No
                 out.say(f"  not copied: {why}", style="yellow")
 
 
+def _print_gaps(out: Output, results: Sequence[RunResult]) -> None:
+    """What of the evidence is not what the run wrote: another run's, say."""
+    for gap in dict.fromkeys(gap for result in results for gap in result.gaps):
+        out.say(f"the folder differs from what the run wrote: {gap}", style="yellow")
+
+
 def _print_alarms(out: Output, rundir: RunDir, rules: Path) -> None:
     """What becomes of a user's own rules in a run, or in each of its cells."""
     from dataclasses import asdict
@@ -336,6 +345,7 @@ def _print_alarms(out: Output, rundir: RunDir, rules: Path) -> None:
     from checkers.judging.alarms import alarm, first_loss_s
     from checkers.judging.prometheus import own_rules
     from harness.errors import HistoryError
+    from harness.history.documents import read_result
     from harness.history.metrics import read_metrics
     from reports.alarms import summary
 
@@ -358,6 +368,7 @@ def _print_alarms(out: Output, rundir: RunDir, rules: Path) -> None:
         documents += [{"cell": cell, **asdict(each)} for each in found]
         if out.json:
             continue
+        _print_gaps(out, [read_result(folder)])
         out.say(
             f"{cell + ': ' if cell else ''}{summary(found, lost=lost_s is not None)}", style="bold"
         )

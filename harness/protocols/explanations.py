@@ -112,6 +112,18 @@ class Waits(NamedTuple):
     prevents: Mapping[str, Remedy] = MappingProxyType({})
 
 
+@dataclass(frozen=True)
+class Stretch:
+    """A part of a log, `of` some node at some time, from the position `first` to before `behind`:
+    written in this epoch (`None`: not known), and `removed` then or not."""
+
+    of: str
+    first: int
+    behind: int
+    epoch: int | None = None
+    removed: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class LossEvent:
     """One event that lost acknowledged writes, for one cause.
@@ -124,6 +136,7 @@ class LossEvent:
     epoch       of the leader that acknowledged them; `dropped_by`: of the one that dropped them
     held_by     how many of them each node had that was up and could have led
     facts       the chain of events, in order
+    logs        what each node's log had before some of it was removed, and what is left at the end
     survivors   how many of them such a node still had, where known
     """
 
@@ -138,6 +151,7 @@ class LossEvent:
     held_by: Mapping[str, int] = field(default_factory=dict)
     facts: tuple[Fact, ...] = ()
     preventions: tuple[Prevention, ...] = ()
+    logs: tuple[Stretch, ...] = ()
     survivors: int | None = None
 
 

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -26,7 +27,15 @@ import pyarrow.parquet as pq
 from harness.history.autopsy import disk_cause, fault_facts
 from harness.history.run_folder import RunDir
 from harness.protocols import UNEXPLAINED, Explanation, Fact, Prevention
-from harness.protocols.explanations import BY_DEPOSED, DEPOSED, DISK, POWER, UNDISTURBED, WIPED
+from harness.protocols.explanations import (
+    BY_DEPOSED,
+    DEPOSED,
+    DISK,
+    POWER,
+    UNDISTURBED,
+    WIPED,
+    Stretch,
+)
 from targets.kafka.configuration import OFFSETS_TOPIC
 from targets.kafka.definitions import ALL, acks_of, min_insync_replicas
 from targets.kafka.evidence import Event, Evidence, State, Write, evidence_of
@@ -101,7 +110,7 @@ def explain(folder: Path, lost: pa.Table) -> list[Explanation]:
     writes = sorted(_writes(lost), key=lambda write: write.acknowledged_s)
     evidence = evidence_of(rundir, writes)
     exact = "state" not in lost.column_names
-    autopsy = Autopsy(evidence, _acks(rundir), _log_starts(rundir), exact=exact)
+    autopsy = Autopsy(evidence, _acks(rundir), *_log_bounds(rundir), exact=exact)
     groups: dict[Loss, list[Write]] = {}
     for write in writes:
         groups.setdefault(autopsy.loss(write), []).append(write)
@@ -152,26 +161,28 @@ def _acks(rundir: RunDir) -> str | None:
     return acks_of(requested.get("acks", effective.get("acks", ALL)))
 
 
-def _log_starts(rundir: RunDir) -> dict[int, int]:
-    """Where each partition's log began when it was read at the end."""
-    if not rundir.ends.is_file():
-        return {}
-    table = pq.ParquetFile(rundir.ends).read(columns=["partition", "log_start_offset"])
-    starts: dict[int, int] = {}
-    for row in table.to_pylist():
-        start = row["log_start_offset"] or 0
-        starts[row["partition"]] = max(start, starts.get(row["partition"], 0))
-    return starts
+def _log_bounds(rundir: RunDir) -> tuple[dict[int, int], dict[int, int]]:
+    """Where each partition's log began, and ended, when it was read at the end."""
+    starts, ends = dict[int, int](), dict[int, int]()
+    if rundir.ends.is_file():
+        columns = ["partition", "log_start_offset", "position"]
+        for row in pq.ParquetFile(rundir.ends).read(columns=columns).to_pylist():
+            of = row["partition"]
+            starts[of] = max(row["log_start_offset"] or 0, starts.get(of, 0))
+            ends[of] = max(row["position"] or 0, ends.get(of, 0))
+    return starts, ends
 
 
 @dataclass(frozen=True)
 class Autopsy:
-    """The evidence of a run's lost writes. `acks`: with which they were sent; `log_starts`: where
-    each partition began at the end; `exact`: the time of each acknowledgement is known."""
+    """The evidence of a run's lost writes. `acks`: with which they were sent; `log_starts` and
+    `log_ends`: where each partition began and ended at the end; `exact`: the time of each
+    acknowledgement is known."""
 
     evidence: Evidence
     acks: str | None
     log_starts: Mapping[int, int]
+    log_ends: Mapping[int, int]
     exact: bool = True
 
     @cached_property
@@ -432,6 +443,7 @@ class Autopsy:
             held_by=survivors,
             facts=tuple(facts),
             preventions=tuple(self._preventions(loss, writes)),
+            logs=tuple(self._logs(loss, writes)),
             survivors=max(survivors.values(), default=0) if elected else None,
         )
 
@@ -562,20 +574,65 @@ class Autopsy:
         }
         return {node: count for node, count in had.items() if count}
 
-    def _cuts(self, loss: Loss, begun_s: float, last: int) -> Iterator[Fact]:
-        """What replicas did that had the writes: once each."""
-        seen: set[str] = set()
+    def _first_cuts(self, loss: Loss, begun_s: float, last: int) -> list[Event]:
+        """How each replica first lost what is behind these writes."""
+        found: dict[str, Event] = {}
         for each in self.evidence.events:
             late = each.at_s is not None and each.at_s > begun_s
-            if each.partition != loss.partition or each.offset > last or not late:
-                continue
-            if each.kind == "cut" and each.node not in seen:
+            is_cut = each.kind in ("cut", "loaded") and each.offset <= last
+            if each.partition == loss.partition and is_cut and late:
+                found.setdefault(each.node, each)
+        return [*found.values()]
+
+    def _cuts(self, loss: Loss, begun_s: float, last: int) -> Iterator[Fact]:
+        """What replicas did that had the writes: once each."""
+        for each in self._first_cuts(loss, begun_s, last):
+            if each.kind == "cut":
                 yield _fact("truncated", each, f"{each.node} cut its log at {each.offset:,}")
-                seen.add(each.node)
-            elif each.kind == "loaded" and each.node not in seen:
+            else:
                 text = f"{each.node} started with a log that ended at {each.offset:,}"
                 yield _fact("disk", each, text)
-                seen.add(each.node)
+
+    def _logs(self, loss: Loss, writes: Sequence[Write]) -> Iterator[Stretch]:
+        """What each replica's log had before it was cut, where that is known, and what it has at
+        the end. A replica that follows logs where its log ends; the leader had all of them."""
+        partition, last = loss.partition, max(write.offset for write in writes)
+        begun_s = min(write.acknowledged_s for write in writes)
+        deposed = None if loss.epoch is None else self.leader(partition, loss.epoch)
+        for cut in self._first_cuts(loss, begun_s, last) if loss.dropped_by is not None else ():
+            behind = last + 1 if cut.node == deposed else 0
+            for each in self.evidence.of("follows", partition):
+                at_once = abs((each.at_s or 0.0) - (cut.at_s or 0.0)) <= _AT_ONCE_S
+                if each.node == cut.node and at_once:
+                    behind = max(behind, each.offset)
+            if cut.offset < behind:
+                of, epoch = f"{cut.node} before", loss.epoch or 0
+                yield from self._stretches(of, partition, epoch, behind, (cut.offset, behind))
+        states = [each for each in self.evidence.states if each.partition == partition]
+        of = ", ".join(sorted(states[-1].in_sync)) if states else "the log"
+        end, start = self.log_ends.get(partition, 0), self.log_starts.get(partition, 0)
+        newest = max(self.begins.get(partition, {}), default=0)
+        yield from self._stretches(f"{of} at the end", partition, newest, end, (0, start))
+
+    def _stretches(
+        self, of: str, partition: int, newest: int, end: int, removed: tuple[int, int]
+    ) -> Iterator[Stretch]:
+        """A log that ends there, as leaders up to the newest epoch left it to those that followed;
+        between two offsets it was removed. Of several epochs that nobody logs none is known."""
+        starts: list[tuple[int, int | None]] = [(0, None)]
+        begins = self.begins.get(partition, {})
+        for epoch, begun in sorted(begins.items()):
+            if epoch <= newest:
+                starts = [each for each in starts if each[0] < begun.offset]
+                is_known = begun.is_logged or len(begins) == 1
+                starts.append((begun.offset, epoch if is_known else None))
+        low, high = removed
+        for (first, known), (behind, _) in pairwise([*starts, (end, None)]):
+            below, above = min(behind, end, low), max(first, high)
+            inside = max(first, low), min(behind, end, high)
+            for a, b in ((first, below), inside, (above, min(behind, end))):
+                if a < b:
+                    yield Stretch(of, a, b, known, removed=(a, b) == inside)
 
     def _deletions(self, partition: int) -> Iterator[Fact]:
         start = self.log_starts.get(partition, 0)

@@ -1,22 +1,56 @@
-"""The picture of a log that was cut, beside why its writes were lost."""
+"""Why writes were lost, as a page shows it: logs by offset, and few lines."""
 
 from __future__ import annotations
 
+import re
+
 from harness.history.explanations import Chain
-from reports.why import Bar, Story
+from harness.protocols import Fact, Prevention
+from harness.protocols.explanations import Stretch
+from reports.html import _environment
+from reports.why import Story, Why
 
 
-def story(kept: int, last: int) -> Story:
-    chain = Chain(cause="c", sentence="s", writes=9, partition=0, first=1, last=last, kept=kept)
-    return Story(0, (chain,), {})
+def story(*logs: tuple[Stretch, ...], partition: int = 0, facts: int = 0) -> Story:
+    chain = {"cause": "c", "sentence": "s", "writes": 9, "partition": partition}
+    every = tuple(Fact(kind="fault", text=f"t{at}", source="s", at_s=at) for at in range(facts))
+    change = (Prevention(key="topic.k", value="2", writes=9, because="b"),)
+    chains = tuple(Chain(**chain, logs=each, facts=every, preventions=change) for each in logs)
+    return Story(partition, chains, {})
 
 
-def test_a_log_that_was_cut_is_drawn_with_what_it_lost() -> None:
-    assert story(kept=83, last=1_136).bars == [
-        Bar("kept", 0, 83, None),
-        Bar("removed", 83, 1_137, None),
-    ]
+def section(*stories: Story) -> str:
+    return str(_environment().get_template("why.html.j2").module.section(Why(stories), None))
 
 
-def test_a_log_whose_head_was_deleted_is_not_drawn_as_cut() -> None:
-    assert story(kept=1_610, last=1_607).bars == []
+SHORT = (Stretch("b1 before", 0, 83, 0), Stretch("b1 before", 83, 900, 0, removed=True))
+LONG = (Stretch("b1 before", 0, 83, 0), Stretch("b1 before", 83, 1_136, 0, removed=True))
+LEFT = (Stretch("b1, b2 at the end", 0, 83, 0), Stretch("b1, b2 at the end", 83, 300, 1))
+
+
+def test_each_log_is_drawn_once_the_longest_of_each_node() -> None:
+    found = story((*LONG, *LEFT), (*SHORT, *LEFT))
+    assert found.logs == {"b1 before": [*LONG], "b1, b2 at the end": [*LEFT]}
+    assert len(set(found.tones.values())) == 3, "two epochs, and what is of none"
+
+
+def test_bars_have_the_colour_of_their_epoch_and_what_was_removed_is_hatched() -> None:
+    html = section(story((*LONG, *LEFT)))
+    bars = re.findall(r'<rect class="k-(\w+)" x="([\d.]+)" y="0" width="([\d.]+)"', html)
+    assert [tone for tone, *_ in bars] == ["survived", "survived", "survived", "leads"]
+    assert [round(float(width) * 1.136) for *_, width in bars] == [83, 1_053, 83, 217]
+    assert html.count('<rect class="f-removed"') == 1
+    assert "b1 before: offsets 0 to 82 of epoch 0, 83 to 1,135 of epoch 0 removed" in html
+
+
+def test_what_no_log_is_known_of_is_not_drawn() -> None:
+    assert "<svg" not in section(story(()))
+
+
+def test_a_run_of_many_partitions_has_twelve_lines_and_what_to_set() -> None:
+    html = section(*(story((), partition=each, facts=20) for each in range(3)))
+    shown = html.partition("<details")[0]
+    assert shown.count('<li class="') == 12
+    assert re.findall(r"Partition \d", shown) == ["Partition 0"], "one partition is open"
+    assert "2 more partitions" in html
+    assert "--set 'topic.k=2'</code></pre>" in html

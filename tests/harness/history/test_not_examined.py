@@ -67,7 +67,9 @@ def test_what_those_without_a_cause_are(
     )
     # The cause of these is a defect, which needs a look as well.
     assert any(chain.bad for chain in shown.chains) is (which != "not_examined")
-    assert said in ackloss("explain", rundir.path).stdout
+    explained = ackloss("explain", rundir.path).stdout
+    assert said in explained
+    assert ("the folder differs from what the run wrote" in explained) is (change is not untouched)
     page = ackloss("report", rundir.path)
     assert page.exit_code == 0
     html = rundir.report.read_text()

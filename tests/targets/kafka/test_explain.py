@@ -134,6 +134,32 @@ def test_when_a_transaction_acknowledged_a_write_is_known_to_its_begin_and_end(
     assert sorted(minimum) == [4, 5, 19, 25]
 
 
+LOGS = {
+    "unclean-4.4": """b1 before 0-388 of 0, b1 before 388-2395 of 0 removed,
+        b1, b2, b3 at the end 0-388 of 0, b1, b2, b3 at the end 388-1399 of 1""",
+    "zookeeper-0.8": """b1 before 0-80 of None, b1 before 80-507 of None removed,
+        b1, b2, b3 at the end 0-80 of None, b1, b2, b3 at the end 80-116 of 1""",
+    "moved-0.10": """b1 before 0-11716 of None, b1 before 11716-11754 of None removed,
+        b1, b2, b3 at the end 0-11717 of None, b1, b2, b3 at the end 11717-15964 of None""",
+    "retention-4.4": """the log at the end 0-1490 of 0 removed,
+        the log at the end 1490-2400 of 0""",
+    "never-stored-4.4": "the log at the end 0-3 of 0",
+}
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_what_each_log_had_is_known_by_offset_and_epoch(name: str, tmp_path: Path) -> None:
+    """Epochs that nobody logs are none; what is cut at its end has lost nothing."""
+    found = explained(case_of(name), tmp_path)[0].logs
+    words = (f"{s.of} {s.first}-{s.behind} of {s.epoch}{' removed' * s.removed}" for s in found)
+    assert ", ".join(words) == " ".join(LOGS[name].split())
+
+
+def test_a_log_that_is_cut_where_it_ends_has_lost_nothing(tmp_path: Path) -> None:
+    found = explained(case_of("uncommitted-3.8"), tmp_path)
+    assert {s.of for each in found for s in each.logs} == {"b2 before", "b1, b2, b3 at the end"}
+
+
 @pytest.mark.parametrize("name", ["unclean-4.4", "zookeeper-2.8", "acks1-4.4"])
 def test_what_a_group_did_not_get_has_the_same_causes(name: str, tmp_path: Path) -> None:
     """Of a real run, had a group read its log: lost is what nobody processed."""
