@@ -463,7 +463,7 @@ def _row(run: Run, outcome: Outcome, cluster: str | None) -> RunRow:
         "not_examined": why.not_examined,
         "survivable": why.survivable,
         "survivable_rate": why.survivable_rate,
-        "alarmed": sum(a.fires for a in result.alarms) if result and result.alarms else None,
+        "alarmed": result.alarmed if result else None,
         "measures": {} if result is None else _measures(result),
     }
 

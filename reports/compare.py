@@ -382,6 +382,8 @@ def _outcome(one: RunView) -> Groups:
     }
     if not one.counts_losses:
         first = {"verdict": one.verdict}
+    if one.alarms:
+        first["alarms"] = one.alarms
     numbers = _numbers(one.result)
     available = {
         "longest gap": formatting.seconds(seen.longest_gap_s),

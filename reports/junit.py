@@ -224,6 +224,9 @@ class Junit:
             )
         if why := why_lost(conclusive).why_in_words:
             summary += f"\nwhy lost: {why}"
+        alarmed = [each.alarmed for each in conclusive if each.alarms and each.counts.lost]
+        if alarmed:
+            summary += f"\nno alarm rule fires in {alarmed.count(0)} of {len(alarmed)} that lost"
         if is_broken:
             xml.result(case, "failure", f"breaks the policy: {summary}", type="policy")
         elif reason := self._impossible.get(name):

@@ -381,6 +381,8 @@ def _print_cells(out: Output, result: RunResult) -> None:
 
 def _print_losses(out: Output, result: RunResult) -> None:
     """Print the counts and rates of the loss check."""
+    from analysis.primary import why_lost
+    from reports.alarms import summary
     from reports.formatting import loss_rate, lost, rate
 
     counts = result.counts
@@ -393,6 +395,10 @@ def _print_losses(out: Output, result: RunResult) -> None:
     rates = {name: rate(getattr(result.rates, name)) for name in _RATES}
     rates["loss"] = loss_rate(result)
     out.say("  " + "  ".join(f"{name.replace('_', ' ')} rate {rates[name]}" for name in _RATES))
+    if why := why_lost([result]).why_in_words:
+        out.say(f"  why lost: {why} (`ackloss explain`)")
+    if result.alarms and counts.lost:
+        out.say(f"  alarms: {summary(result.alarms, lost=True)}")
 
 
 def print_verdict(out: Output, result: Mapping[str, Any]) -> None:

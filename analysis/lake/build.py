@@ -468,7 +468,7 @@ def _measured(outcome: Outcome | None, folder: RunDir) -> Row:
         **{name: value for name, value in counts.items() if name in counted},
         **{delta.rate(name): value for name, value in asdict(rates).items()},
         "causes": _map(result.causes) if result else None,
-        **{name: getattr(result, name, None) for name in _WHY},
+        **{name: getattr(result, name, None) for name in (*_WHY, "alarmed")},
         **{delta.seen(name): value for name, value in asdict(saw).items()},
     }
 

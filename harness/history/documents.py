@@ -401,6 +401,11 @@ class RunResult(_Judged):
     alarms: tuple[Alarm, ...] = ()
     no_alarms: str | None = None
 
+    @property
+    def alarmed(self) -> int | None:
+        """How many published rules fire; `None` where none was evaluated."""
+        return sum(each.fires for each in self.alarms) if self.alarms else None
+
     def __repr__(self) -> str:
         return f"<RunResult {self.run_id}: {self.plan}, {self.verdict}: {self.reason}>"
 

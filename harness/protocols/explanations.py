@@ -42,6 +42,7 @@ class Fact:
     text    one sentence without a final full stop
     source  what states it, in a word or two: `log of b2`, `history`
     place   where in the run's folder: `nodes/b2/server.log:1204`; empty where it is a sum
+    record  what stands there, where it is no line of text
     """
 
     kind: FactKind
@@ -50,6 +51,7 @@ class Fact:
     at_s: float | None = None
     node: str | None = None
     place: str = ""
+    record: str = ""
 
     def __lt__(self, other: Fact) -> bool:
         return (self.at_s or 0.0) < (other.at_s or 0.0)

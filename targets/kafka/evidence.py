@@ -112,6 +112,7 @@ class State:
     node: str = ""
     place: str = ""
     source: str = ""
+    record: str = ""
     since_s: float | None = None
 
     @property
@@ -264,6 +265,7 @@ def _of_metadata(
             node=node,
             place=f"nodes/{node}/{KEPT_AS}:{each.offset}",
             source=f"metadata offset {each.offset:,}",
+            record=each.in_words,
         )
         yield state
 

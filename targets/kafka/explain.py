@@ -696,10 +696,18 @@ def _replicas(plan: Mapping[str, Any]) -> int:
 
 
 def _fact(kind: Any, of: State | Event, text: str) -> Fact:
-    source = f"log of {of.node}"
+    source, record = f"log of {of.node}", ""
     if isinstance(of, State):
-        source = of.source or (source if of.place else f"seen at {of.node}")
-    return Fact(kind=kind, at_s=of.at_s, node=of.node, text=text, source=source, place=of.place)
+        source, record = of.source or (source if of.place else f"seen at {of.node}"), of.record
+    return Fact(
+        kind=kind,
+        at_s=of.at_s,
+        node=of.node,
+        text=text,
+        source=source,
+        place=of.place,
+        record=record,
+    )
 
 
 def _set(nodes: Sequence[str | None]) -> str:

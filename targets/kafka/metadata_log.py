@@ -41,6 +41,12 @@ class Assigned(NamedTuple):
     last_known: tuple[int, ...] = ()
     unclean: bool = False
 
+    @property
+    def in_words(self) -> str:
+        """The state after the record."""
+        known = self._asdict() | {"unclean": str(self.unclean).lower()}
+        return ", ".join(f"{name} {value}" for name, value in known.items())
+
 
 def assigned(logs: Mapping[str, bytes], topic: str) -> tuple[str, list[Assigned]]:
     """A node with the longest committed log, of these logs by node, and the states of the topic's

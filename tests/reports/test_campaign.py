@@ -407,6 +407,8 @@ def test_what_was_lost_without_an_alarm_is_a_matrix(tmp_path: Path) -> None:
     assert off_cell["silent_alarms"] == {}
     with (folder.tables / "runs.csv").open(newline="") as file:
         assert [row["alarmed"] for row in csv.DictReader(file)] == ["1", "0", "0", "", "0"]
+    Junit(folder, folder.campaign()).write()
+    assert "no alarm rule fires in 1 of 2 that lost" in folder.junit.read_text()
 
 
 def test_the_page_of_36_cells_is_well_below_a_megabyte(

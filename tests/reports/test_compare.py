@@ -49,6 +49,8 @@ def test_the_causes_of_both_are_side_by_side(runs: dict[str, RunDir], tmp_path: 
     result = json.loads((tmp_path / "a" / "result.json").read_text())
     causes = {"unclean-election": 840}
     result |= {"causes": causes, "unexplained": 2, "survivable": 30}
+    alarm = {"rule": "r", "source": "s", "fired_s": 9.0, "chance": 1.0, "before_first_loss_s": -2}
+    result["alarms"] = [alarm, {"rule": "never", "source": "s", "chance": 0.0}]
     (tmp_path / "a" / "result.json").write_text(json.dumps(result))
     _, document = compared(RunDir(tmp_path / "a"), runs["safe"], tmp_path / "compare.html")
     why = {d["key"]: (d["a"], d["b"]) for d in document["differences"] if d["group"] == "why lost"}
@@ -57,6 +59,8 @@ def test_the_causes_of_both_are_side_by_side(runs: dict[str, RunDir], tmp_path: 
         "unexplained": ("2", None),
         "would have survived with the longest log": ("30", None),
     }
+    said = {d["key"]: (d["a"], d["b"]) for d in document["differences"]}["alarms"]
+    assert said == ("0 of 2 rules before the first loss, 1 after, 1 never", None)
 
 
 def test_losses_of_an_unknown_run_are_unknown(runs: dict[str, RunDir], tmp_path: Path) -> None:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+import shutil
+from pathlib import Path
+
+import pytest
 
 from harness.history.explanations import Chain
+from harness.history.run_folder import RunDir
 from harness.protocols import Fact, Prevention
 from harness.protocols.explanations import Stretch
 from reports.html import _environment
+from reports.page import write_report
 from reports.why import Story, Why
 
 
@@ -54,3 +60,25 @@ def test_a_run_of_many_partitions_has_twelve_lines_and_what_to_set() -> None:
     assert re.findall(r"Partition \d", shown) == ["Partition 0"], "one partition is open"
     assert "2 more partitions" in html
     assert "--set 'topic.k=2'</code></pre>" in html
+
+
+def test_a_record_that_states_a_fact_unfolds() -> None:
+    fact = Fact(
+        kind="elected", text="t", source="metadata offset 3", place="m:3", record="leader 2"
+    )
+    of = {"cause": "c", "sentence": "s", "writes": 9, "partition": 0}
+    html = section(Story(0, (Chain(**of, facts=(fact,)),), {}))
+    assert "<summary>metadata offset 3</summary><code><bdi>m:3: leader 2" in html
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_alarms_stand_beside_the_loss(runs: dict[str, RunDir], tmp_path: Path) -> None:
+    for name, shown in (("unclean", True), ("safe", False)):
+        run = RunDir(Path(shutil.copytree(runs[name].path, tmp_path / name)))
+        result = run.read_json(run.result)
+        result["alarms"] = [{"rule": "r", "source": "s", "chance": 0.0}]
+        run.write_json(run.result, result)
+        write_report(run)
+        rates = run.report.read_text().partition('id="rates"')[2].partition("</dl>")[0]
+        said = "alarms: 0 of 1 rules before the first loss, 0 after, 1 never" in rates
+        assert said is shown

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ackloss.cli.output import Output, _print_losses
 from analysis.wording import about
+from harness.history.documents import Alarm, Counts, RunResult
 from tests.fixtures.command_line import ackloss
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
@@ -34,6 +36,23 @@ def test_a_quiet_command_prints_its_result_and_nothing_else(tmp_path: Path) -> N
     (line,) = ackloss("check", folder, "-q").stdout.splitlines()
     assert line.startswith(f"{folder.name}  VALID")
     assert ackloss("report", folder, "-q").stdout == f"{folder}/report.html\n"
+
+
+@pytest.mark.parametrize("lost", [5, 0])
+def test_a_loss_says_why_and_whether_an_alarm_fired(
+    lost: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = RunResult(
+        verdict="invalid" if lost else "valid",
+        counts=Counts(acknowledged=9, lost=lost),
+        causes={"deleted": lost} if lost else {},
+        unexplained=0,
+        alarms=(Alarm(rule="r", source="s", chance=0.0),),
+    )
+    _print_losses(Output(), result)
+    said = capsys.readouterr().out
+    assert ("why lost: 5 deleted" in said) is bool(lost)
+    assert ("alarms: 0 of 1 rules before the first loss, 0 after, 1 never" in said) is bool(lost)
 
 
 def test_a_quiet_command_leaves_out_remarks() -> None:

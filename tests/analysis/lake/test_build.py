@@ -64,15 +64,16 @@ def test_a_row_says_what_the_run_says_and_no_more(tmp_path: Path) -> None:
 
 def test_why_writes_were_lost_is_in_both_tables_and_null_where_nobody_asked(tmp_path: Path) -> None:
     why = {"causes": {"deleted": 98}, "unexplained": 2, "survivable": 5}
+    why["alarms"] = [{"rule": each, "source": "s", "chance": 1.0} for each in ("a", "b")]
     runs = {ON: [lossy() | why], OFF: [lossy(7)]}
     lake = lake_of(tmp_path / "lake", campaign(tmp_path / "c", runs))
     for table in (RUNS, CELLS):
         rows = lake.read(table).set_index("cell")
         asked, earlier = rows.loc[ON], rows.loc[OFF]
         assert dict(asked["causes"]) == {"deleted": 98}
-        assert (asked["unexplained"], asked["survivable"]) == (2, 5)
+        assert (asked["unexplained"], asked["survivable"], asked["alarmed"]) == (2, 5, 2)
         assert dict(earlier["causes"]) == {}
-        assert earlier[["unexplained", "survivable"]].isna().all()
+        assert earlier[["unexplained", "survivable", "alarmed"]].isna().all()
 
 
 def test_a_count_that_was_not_made_is_null_and_not_0(tmp_path: Path) -> None:

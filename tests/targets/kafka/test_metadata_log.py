@@ -184,6 +184,8 @@ def test_losses_are_explained_by_it_and_without_it_by_logs(name: str, tmp_path: 
     assert counted(by_metadata) == counted(by_logs) == CASES[name]
     sources = {fact.source for each in by_metadata for fact in each.facts if fact.kind == "elected"}
     assert any(source.startswith("metadata offset ") for source in sources)
+    elections = [f for e in by_metadata for f in e.facts if f.place.startswith("nodes/c1/metadata")]
+    assert all(f"offset {fact.place.split(':')[1]}, " in fact.record for fact in elections)
     for file in files:
         file.write_bytes(b"damaged" * 20)
     assert counted(explained(case, tmp_path)) == counted(by_logs)
