@@ -264,6 +264,27 @@ def test_an_acknowledgement_below_the_minimum_is_a_defect(tmp_path: Path) -> Non
         assert counted(explained(case, folder)) == wanted
 
 
+def test_a_last_known_leader_without_an_isr_has_its_cause(tmp_path: Path) -> None:
+    """This run, had its ISR been empty when b2 was elected as the last known leader (KIP-966)."""
+    case = case_of("unclean-4.4")
+
+    def later(found: re.Match[str]) -> str:
+        return f"partitionEpoch: {int(found[1]) + 1} -> {int(found[2]) + 1}"
+
+    for name in ("c1/server.log", "c2/server.log", "c3/server.log"):
+        lines = case["logs"][name]
+        at = next(place for place, line in enumerate(lines) if "UNCLEAN" in line)
+        emptied = lines[at].replace("UNCLEAN ", "").partition("isr: ")[0]
+        emptied += "isr: [1] -> [], lastKnownElr: [] -> [2], partitionEpoch: 1 -> 2 (org.apache)"
+        rest = [re.sub(r"partitionEpoch: (\d+) -> (\d+)", later, line) for line in lines[at:]]
+        case["logs"][name] = [*lines[:at], emptied, *rest]
+    found = explained(case, tmp_path)
+    assert counted(found) == {"last-known-leader": 50, "last-known-leader-deposed": 31}
+    assert "b2 was elected uncleanly in epoch 1; the ISR was empty" in {
+        fact.text for fact in found[0].facts
+    }
+
+
 def test_without_logs_nothing_is_guessed(tmp_path: Path) -> None:
     case = case_of("unclean-4.4")
     case["logs"] = {}
