@@ -267,7 +267,7 @@ def _step(fact: Fact, quoted: Mapping[str, str]) -> Step:
         text=fact.text,
         source=fact.source,
         place=fact.place,
-        quoted=quoted.get(fact.place) or fact.record,
+        quoted=quoted.get(fact.place) or fact.record[:_CHARACTERS_AT_MOST],
         kind=fact.kind,
     )
 

@@ -134,7 +134,12 @@ def fault_facts(faults: Sequence[FaultWindow], begun_s: float, ended_s: float) -
         if fault.from_s is not None and begun_s - 5 <= fault.from_s <= ended_s + 5:
             text = f"the fault {fault.id} ({fault.nemesis}) met {', '.join(fault.nodes)}"
             yield Fact(
-                kind="fault", at_s=fault.from_s, text=text, source="journal", place="faults.jsonl"
+                kind="fault",
+                at_s=fault.from_s,
+                text=text,
+                source="journal",
+                place="faults.jsonl",
+                record="; ".join(fault.evidence),
             )
 
 

@@ -13,6 +13,7 @@ offset by then, and which a later one cut off.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -76,6 +77,7 @@ CAUSES: Final[Mapping[str, str]] = {
     "sync, and the next leader never had them. That is a defect of Kafka, or of this evidence",
 }
 
+_DUE_TO: Final = re.compile(r" due to ([^:(]+)")
 _JUST_AFTER_S: Final = 0.5
 """A broker logs its new role shortly after it has loaded its log."""
 _MAKES_S: Final = 3.0
@@ -642,8 +644,12 @@ class Autopsy:
         for each in self.evidence.events:
             if each.partition == partition and each.kind in ("log start", "deletes"):
                 if (each.node, each.kind) not in seen:
-                    said = each.text.replace("TOPIC", self.evidence.plan["topic"]["name"])
-                    yield _fact("deleted", each, f"{each.node}: {said[:200]}")
+                    did = "deleted a segment"
+                    if each.kind == "log start":
+                        did = f"moved its log's start to {each.offset:,}"
+                    why = _DUE_TO.search(each.text)
+                    reason = f", due to {why[1].strip()}" if why else ""
+                    yield _fact("deleted", each, f"{each.node} {did}{reason}")
                 seen.add((each.node, each.kind))
 
     def _preventions(self, loss: Loss, writes: Sequence[Write]) -> Iterator[Prevention]:

@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.history import ENDS, MEMBERS, OBSERVATIONS, READS
+from harness.history.autopsy import fault_facts
 from harness.history.explanations import lost_rows
-from harness.protocols import UNEXPLAINED, Explanation
+from harness.protocols import UNEXPLAINED, Explanation, FaultWindow
 from targets.kafka import Kafka
 from targets.kafka.explain import CAUSES, explain
 from tests.checkers.delivery.hand_made import Made, Record, Write, whole_group
@@ -303,6 +304,22 @@ def test_a_write_without_a_position_is_unexplained(tmp_path: Path) -> None:
     case = case_of("power-4.4")
     case["lost"]["offset"][0] = None
     assert counted(explained(case, tmp_path)) == {"disk-power": 31, UNEXPLAINED: 1}
+
+
+def test_what_deleted_writes_is_said_in_words_with_its_reason(tmp_path: Path) -> None:
+    (each,) = explained(case_of("retention-4.4"), tmp_path)
+    said = {fact.text for fact in each.facts}
+    assert "b3 moved its log's start to 833, due to leader offset increment" in said
+    assert "b2 deleted a segment, due to log start offset 833 breach" in said
+
+
+def test_a_fault_has_its_proof(tmp_path: Path) -> None:
+    of: dict[str, Any] = {"id": "cut", "nemesis": "partition", "nodes": ["b1"], "why": ""}
+    seen = ["b1 heard nothing", "2 packets were dropped"]
+    window = FaultWindow(**of, from_s=5.0, to_s=9.0, met=None, proven=True, evidence=seen)
+    (fact,) = fault_facts([window], 6.0, 7.0)
+    assert fact.record == "b1 heard nothing; 2 packets were dropped"
+    assert not list(fault_facts([window], 60.0, 70.0))
 
 
 def test_what_is_below_the_log_start_was_deleted(tmp_path: Path) -> None:
