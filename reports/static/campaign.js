@@ -139,7 +139,7 @@
         const cells = COLUMNS.map((column) => {
           const content = column.show(run);
           const shown = typeof content === "string" && column.kind !== "n" ? element("bdi", {}, content) : content;
-          return element("td", { class: column.kind || "" }, shown);
+          return element("td", { class: column.kind || "", "data-label": column.name }, shown);
         });
         return element("tr", {}, ...cells);
       }),
@@ -169,7 +169,7 @@
   place.replaceChildren(
     element("div", { class: "picks no-print" }, cellLabel, cellPick, classLabel, classPick, element("label", { for: "pick-text" }, "contains"), textPick, reset),
     status,
-    element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Runs" }, element("table", { class: "runs" }, element("thead", {}, element("tr", {}, ...heads)), body)),
+    element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Runs" }, element("table", { class: "blocks wide runs" }, element("thead", {}, element("tr", {}, ...heads)), body)),
     element("div", { class: "picks no-print" }, previous, next),
   );
   draw();

@@ -32,12 +32,13 @@ CLIPPED = """() => [...document.querySelectorAll(
     .filter((each) => {
         const box = each.getBoundingClientRect();
         const room = each.closest('.reach svg, .scroll, main').getBoundingClientRect();
-        const hidden = !box.width || each.closest('.counter-example .scroll, .unseen, .skip');
+        const hidden = !box.width || each.closest('.counter-example .scroll, .unseen, .skip')
+            || (innerWidth < 640 && each.closest('.matrix'));
         const left = each.closest('.reach svg') ? room.left - 1 : 0;
         return !hidden && (box.right > room.right + 1 || box.left < left);
     }).map((each) => each.textContent.trim().slice(0, 60))"""
 """What a reader would have to guess, or scroll to: text beyond the page's edge, or that of its
-table. A drawing of a counter-example alone may be wider than a phone."""
+table. A drawing of a counter-example, and a matrix of cells, alone may be wider than a phone."""
 
 UNFOLDED = "() => document.querySelectorAll('details').forEach((each) => { each.open = true; })"
 
