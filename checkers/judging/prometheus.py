@@ -68,7 +68,8 @@ def own_rules(file: Path) -> list[Rule]:
             f"cannot be read: {' '.join(str(error).split())}", file=str(file)
         ) from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        what = f"a key {error} is missing" if isinstance(error, KeyError) else error
+        what = str(error) if isinstance(error, ValueError) else "it has another form"
+        what = f"a key {error} is missing" if isinstance(error, KeyError) else what
         raise PlanError(
             f"is not a file of Prometheus' alarm rules: {what}",
             file=str(file),

@@ -156,3 +156,5 @@ def test_what_is_no_file_of_rules(tmp_path: Path, text: str) -> None:
     with pytest.raises(PlanError) as raised:
         own_rules(file)
     assert raised.value.file == str(file)
+    assert "object" not in raised.value.what
+    assert "Error" not in raised.value.what
