@@ -139,7 +139,7 @@ def fault_facts(faults: Sequence[FaultWindow], begun_s: float, ended_s: float) -
                 text=text,
                 source="journal",
                 place="faults.jsonl",
-                record="; ".join(fault.evidence),
+                record="; ".join(dict.fromkeys(fault.evidence)),
             )
 
 
