@@ -92,9 +92,10 @@ class Story:
     @property
     def tones(self) -> dict[int | None, str]:
         """The colour of each epoch."""
-        epochs = {each.epoch for log in self.logs.values() for each in log} - {None}
-        known = {each: TONES[at % len(TONES)] for at, each in enumerate(sorted(epochs, key=str))}
-        return {**known, None: "muted"}
+        epochs = {each.epoch for log in self.logs.values() for each in log}
+        named = sorted(each for each in epochs if each is not None)
+        known = {each: TONES[at % len(TONES)] for at, each in enumerate(named)}
+        return {**known, None: "muted"} if None in epochs else {**known}
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,14 @@ LEFT = (Stretch("b1, b2 at the end", 0, 83, 0), Stretch("b1, b2 at the end", 83,
 def test_each_log_is_drawn_once_the_longest_of_each_node() -> None:
     found = story((*LONG, *LEFT), (*SHORT, *LEFT))
     assert found.logs == {"b1 before": [*LONG], "b1, b2 at the end": [*LEFT]}
-    assert len(set(found.tones.values())) == 3, "two epochs, and what is of none"
+    assert found.tones == {0: "survived", 1: "leads"}
+
+
+def test_epochs_are_in_their_order_and_what_is_of_none_is_named() -> None:
+    log = tuple(Stretch("b1", at, at + 1, epoch) for at, epoch in enumerate((None, 10, 2)))
+    assert [*story(log).tones] == [2, 10, None]
+    assert "epoch not known" in section(story(log))
+    assert "not known" not in section(story(LONG))
 
 
 def test_bars_have_the_colour_of_their_epoch_and_what_was_removed_is_hatched() -> None:
