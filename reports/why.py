@@ -94,8 +94,10 @@ class Story:
         """The colour of each epoch."""
         epochs = {each.epoch for log in self.logs.values() for each in log}
         named = sorted(each for each in epochs if each is not None)
-        known = {each: TONES[at % len(TONES)] for at, each in enumerate(named)}
-        return {**known, None: "muted"} if None in epochs else {**known}
+        tones: dict[int | None, str] = {
+            each: TONES[at % len(TONES)] for at, each in enumerate(named)
+        }
+        return tones | ({None: "muted"} if None in epochs else {})
 
 
 @dataclass(frozen=True)
