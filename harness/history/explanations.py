@@ -109,14 +109,17 @@ def explained(rundir: RunDir, results: Collection[CheckResult]) -> Explained:
 
 def _phantoms(target: Target[Any], rundir: RunDir, delivered: pa.Table) -> Iterator[Explanation]:
     """Why the log lacks what was delivered: as it would a write that was there by then."""
-    rows = delivered.to_pandas().sort_values("time_ns").drop_duplicates("value")
-    times = rows["time_ns"].astype("int64")
+    first: dict[int, dict[str, Any]] = {}
+    for row in delivered.sort_by("time_ns").to_pylist():
+        first.setdefault(row["value"], row)
+    times = [row["time_ns"] for row in first.values()]
     there = pa.table(
         {
-            **{name: rows[name].astype("int64") for name in ("value", "partition", "offset")},
+            "value": pa.array(first, pa.int64()),
+            **{n: pa.array([r[n] for r in first.values()]) for n in ("partition", "offset")},
             "invoke_ns": times,
             "complete_ns": times,
-            "state": ["delivered"] * len(rows),
+            "state": ["delivered"] * len(first),
         }
     )
     others, asked = _asked(target, rundir, there)
