@@ -274,11 +274,12 @@ name = "set"
         if status["wsrep_cluster_status"] != "Primary":
             return Report(leader=None, epoch=0)
         first = status["wsrep_incoming_addresses"].partition(",")[0].partition(":")[0]
+        epoch = _signed(status["wsrep_cluster_conf_id"])
         is_synced = status["wsrep_local_state_comment"] == "Synced"
         return Report(
-            leader=first or None,
-            epoch=int(status["wsrep_cluster_conf_id"]),
-            position=int(status["wsrep_last_committed"]) if is_synced else -1,
+            leader=first or None if epoch >= 0 else None,
+            epoch=max(epoch, 0),
+            position=_signed(status["wsrep_last_committed"]) if is_synced else -1,
         )
 
     def waits(self, plan: Mapping[str, Any]) -> Waits:
@@ -306,6 +307,13 @@ _WRITTEN: Final = Remedy(
     *(Galera.synced[0], "1", "only processes were killed"),
     "each would have been written to a disk when it was acknowledged",
 )
+
+
+def _signed(number: str) -> int:
+    """What is not known yet is -1, of which the status has the 64 bits without a sign."""
+    return -1 if int(number) == 2**64 - 1 else int(number)
+
+
 _METRICS: Final = (
     *("wsrep_ready", "wsrep_cluster_status", "wsrep_cluster_size", "wsrep_cluster_conf_id"),
     *("wsrep_local_state", "wsrep_local_recv_queue", "wsrep_last_committed"),

@@ -153,6 +153,8 @@ def test_the_first_member_of_the_primary_component_is_the_leader(server: FakeMar
     assert reported(server, wsrep_local_state_comment="Joined") == Report("198.18.0.12", 3, -1)
     alone = {"wsrep_cluster_status": "non-Primary", "wsrep_cluster_conf_id": f"{2**64 - 1}"}
     assert reported(server, **alone) == Report(None, 0)
+    assert reported(server, wsrep_last_committed=f"{2**64 - 1}") == Report("198.18.0.12", 3, -1)
+    assert reported(server, wsrep_cluster_conf_id=f"{2**64 - 1}") == Report(None, 0, 90)
     assert Galera().report(NOTHING, timeout_s=0.2) is None
 
 
