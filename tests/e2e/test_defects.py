@@ -127,7 +127,7 @@ def test_the_page_counts_both_ways_and_names_what_cannot_be_seen() -> None:
     both = "9/10 (1 unknown); 0/10"
     assert f"| stale-reads | - | {both} | {both} | {both} | - | - |" in page
     assert f"| non-atomic-cas | - | {both} | - | - | - | - |" in page
-    checks = "`loss`, `set`, `delivery`, `kafka`, `queue`"
+    checks = "`loss`, `set`, `delivery`, `kafka`, `queue`, `list-append`"
     assert f"- {checks}: its workload has no compare-and-set." in page
 
 
