@@ -444,11 +444,11 @@ def test_every_operation_that_was_taken_is_completed_once_and_the_load_goes_on(
 ) -> None:
     plan = plan_for(
         {"id": "one", "at_s": 0.5, "for_s": 0.5},
-        {"id": "at-once", "at_s": 2.5, "clients": "all", "replaced": "at-once", "for_s": 0.1},
-        {"id": "all", "at_s": 4.5, "clients": "all", "for_s": 1},
+        {"id": "at-once", "after_s": 3, "clients": "all", "replaced": "at-once", "for_s": 0.1},
+        {"id": "all", "after_s": 3, "clients": "all", "for_s": 1},
         producer={"linger.ms": 100, "enable.idempotence": idempotent},
         rate_per_s=rate_per_s,
-        duration_s=14,  # on a busy machine new clients have needed 4 s
+        duration_s=17,  # on a busy machine new clients have needed 4 s
         processes=600,
     )
     report, rows, _ = run_load(library, brokers, tmp_path, plan)
