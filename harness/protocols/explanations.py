@@ -42,7 +42,7 @@ class Fact:
     text    one sentence without a final full stop
     source  what states it, in a word or two: `log of b2`, `history`
     place   where in the run's folder: `nodes/b2/server.log:1204`; empty where it is a sum
-    record  what stands there, where it is no line of text
+    record  what stands there, where it is not a line of text
     """
 
     kind: FactKind

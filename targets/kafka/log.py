@@ -1,4 +1,4 @@
-"""Kafka as a log that clients write to and readers read to the end, whoever started the cluster.
+"""Kafka as a log that clients write to and readers read to the end, on any cluster.
 
 Kafka's words in plans: selectors of its nodes, and conditions that a step can wait for.
 

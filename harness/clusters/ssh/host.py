@@ -23,9 +23,8 @@ from harness.errors import EnvironmentFailure, HarnessFailure
 from harness.machine.files import packed, unpacked
 from harness.protocols import NODE_DATA, Completed, Node, OwnConnection, ProcessState
 
-_IN_NODE: Final = (
-    4  # of 8 channels; the others: the host's, the lease's, one for files, one for SFTP
-)
+# Of 8 channels; the other four are the host's, the lease's, the one for files, and that for SFTP.
+_IN_NODE: Final = 4
 _SFTP_SERVER: Final = "/usr/lib/openssh/sftp-server"
 _SFTP_S: Final = 5.0
 _TRANSFER_S: Final = 60.0
