@@ -238,9 +238,11 @@ class RabbitClient(KeyValueClient):
                     count += 1
                     yield method, properties, int(body)
                 elif self._messages() == count:
-                    break
+                    return
                 elif time.monotonic() > deadline:
                     raise TimeoutError(f"{count} elements came, which are not all")
+        # pika ends the loop as if it were done: a server does so where its queue changes its leader
+        raise ConnectionError(f"the server ended the delivery after {count} elements")
 
     def _messages(self) -> int | None:
         return messages_of(self._address, self._queue, timeout_s=self._limit_s)
@@ -253,6 +255,7 @@ class RabbitClient(KeyValueClient):
 # The management API.
 
 _QUEUES: Final = "/api/queues/%2F"
+_SERVERS: Final = "/api/nodes?columns=running,partitions"
 _LOGIN: Final = {"Authorization": f"Basic {b64encode(b'guest:guest').decode()}"}
 
 
@@ -273,13 +276,19 @@ def asked(address: str, path: str, *, timeout_s: float) -> Any:
 
 def messages_of(address: str, queue: str, *, timeout_s: float) -> int | None:
     """How many messages a queue contains, out with clients or not, as of some seconds ago.
-    `None`: it does not say, or the cluster is partitioned, and each part has its own mirrors."""
+    `None`: it does not say, or it does not reach every server, and each part of a cluster has its
+    own mirrors."""
     found = asked(address, f"{_QUEUES}/{queue}?columns=messages,type", timeout_s=timeout_s)
-    nodes = asked(address, "/api/nodes?columns=partitions", timeout_s=timeout_s)
+    nodes = asked(address, _SERVERS, timeout_s=timeout_s)
     if found is None or nodes is None:
         return None
-    split = any(each.get("partitions") for each in nodes)
-    return None if split and found.get("type") == "classic" else found.get("messages")
+    alone = found.get("type") == "classic" and not _is_whole(nodes)
+    return None if alone else found.get("messages")
+
+
+def _is_whole(nodes: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether all servers run, as one of them knows them, and each reports that nothing is cut."""
+    return all(each.get("running") and each.get("partitions") == [] for each in nodes)
 
 
 def _erlang_name(address: str) -> str:
@@ -486,13 +495,22 @@ name = "queue"
         return [view(plan) for plan in plans]
 
     def to_restart(self, cluster: Cluster, plan: RabbitPlan) -> Sequence[str]:
-        """With `ignore`, servers stay apart until an operator restarts all but those of one part,
-        here the largest. https://www.rabbitmq.com/docs/partitions#recovering"""
+        """A server that has ended by itself: the package's unit starts it again. Then all but those
+        of the largest part, where servers have stayed apart: always with `ignore`, and with the
+        others after a pause. https://www.rabbitmq.com/docs/partitions#recovering"""
+        if ended := [n for n, node in cluster.nodes.items() if not node.process().running]:
+            return ended
         names = {_erlang_name(node.address): node.name for node in cluster.nodes.values()}
-        found = (_partitions(node, timeout_s=4) for node in cluster.nodes.values())
-        parts = [set(names) - {*others} for others in found if others is not None]
-        if plan.target.partition_handling != "ignore" or len(parts) < len(names):
+        found = [_partitions(node, timeout_s=4) for node in cluster.nodes.values()]
+        if None in found:
             return ()
+        # Of two servers that are apart, one alone may report it.
+        apart = {
+            frozenset((one, other))
+            for one, others in zip(names, found, strict=True)
+            for other in others or ()
+        }
+        parts = [{other for other in names if {one, other} not in apart} for one in names]
         return [name for each, name in names.items() if each not in max(parts, key=len)]
 
     def happened(self, lines: Iterable[Line]) -> Iterator[Happened]:
@@ -549,9 +567,5 @@ def _partitions(node: Node, *, timeout_s: float) -> list[str] | None:
 
 def _is_joined(node: Node, servers: int) -> bool:
     """Whether a server runs with all others, and nothing between them is cut."""
-    found = asked(node.address, "/api/nodes?columns=running,partitions", timeout_s=4)
-    return (
-        found is not None
-        and sum(each.get("running", False) for each in found) == servers
-        and not any(each.get("partitions") for each in found)
-    )
+    found = asked(node.address, _SERVERS, timeout_s=4)
+    return found is not None and len(found) == servers and _is_whole(found)

@@ -433,7 +433,10 @@ class _Run:
             cell.record.update(in_sync=[asdict(each) for each in noted])
 
     def _heal_by_hand(self, faults: Faults) -> bool:
-        """Restart the nodes that the target names: journalled, without a step and so no fault."""
+        """Restart the nodes that the target names, unless a fault is still there. It is journalled,
+        without a step and so no fault."""
+        if faults.active:
+            return False
         names = self.resolved.target.to_restart(self.cluster, self.cells[0].resolved.plan)
         if not names or self.how.interrupts.stop.is_set():
             return False

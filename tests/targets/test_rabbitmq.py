@@ -18,7 +18,17 @@ from pika.exceptions import AMQPConnectionError, NackError, StreamLostError, Unr
 from harness.history.autopsy import Promotions, Write
 from harness.history.run_folder import RunDir
 from harness.plan import parse_plan
-from harness.protocols import FAIL, INFO, OK, UNEXPLAINED, Completion, Invoke, Line, invoke
+from harness.protocols import (
+    FAIL,
+    INFO,
+    OK,
+    UNEXPLAINED,
+    Completion,
+    Invoke,
+    Line,
+    ProcessState,
+    invoke,
+)
 from harness.run.resolving import resolve
 from harness.servers import Log, NotSent, Server
 from targets import rabbitmq
@@ -44,12 +54,13 @@ def plan_of(**sections: Any) -> RabbitPlan:
 
 class Broker:
     """A queue, or a stream, and the one connection to it. `fails`: what the next request raises
-    once it is done; `silent`: the next delivery does not arrive, nor the next acknowledgement."""
+    once it is done; `silent`: the next delivery does not arrive, nor the next acknowledgement;
+    `cancels`: it ends a consumer after its first element, and pika its loop as if all were here."""
 
     def __init__(self) -> None:
         self.stored, self.out = deque[bytes](), list[bytes]()
         self.fails: Exception | None = None
-        self.refuses = self.silent = self.is_stream = False
+        self.refuses = self.silent = self.is_stream = self.cancels = False
         self.elsewhere = self.published = self.prefetch = 0
         self.queues = set[str]()
 
@@ -113,6 +124,8 @@ class Broker:
                 self.out.append(self.stored.popleft())
             headers = SimpleNamespace(headers={"x-stream-offset": offset})
             yield SimpleNamespace(delivery_tag=offset + 1), headers, body
+            if self.cancels:
+                return
         while True:
             yield None, None, None
 
@@ -209,6 +222,14 @@ def test_a_drain_that_got_less_than_there_is_has_failed_and_removed_nothing(
     assert outcome(invoke("drain")) == (OK, None, (1,))
 
 
+def test_a_drain_that_the_server_ends_has_failed_and_removed_nothing(broker: Broker) -> None:
+    called(invoke("enqueue", 1), invoke("enqueue", 2))
+    broker.cancels = True
+    assert outcome(invoke("drain")) == (FAIL, "NotDelivered", None)
+    broker.cancels = False
+    assert outcome(invoke("drain")) == (OK, None, (1, 2))
+
+
 def test_a_stream_is_read_to_as_much_as_there_is_or_not_at_all(broker: Broker) -> None:
     broker.is_stream = True
     called(*(invoke("append", value, 0) for value in (5, 7)))
@@ -216,6 +237,9 @@ def test_a_stream_is_read_to_as_much_as_there_is_or_not_at_all(broker: Broker) -
     assert RabbitMQ().read_log(node, 0, plan, timeout_s=9) == Log(0, 2, [(0, 5), (1, 7)])
     broker.elsewhere = 1
     with pytest.raises(TimeoutError):
+        RabbitMQ().read_log(node, 0, plan, timeout_s=9)
+    broker.elsewhere, broker.cancels = 0, True
+    with pytest.raises(ConnectionError):
         RabbitMQ().read_log(node, 0, plan, timeout_s=9)
 
 
@@ -276,11 +300,11 @@ def test_who_leads_and_is_in_sync_is_what_a_server_knows_of_the_queue(
         ("ignore", {"n1": ["n2", "n3"], "n2": ["n1", "n3"], "n3": ["n1", "n2"]}, ["n2", "n3"]),
         ("ignore", {"n1": [], "n2": [], "n3": []}, []),
         ("ignore", {"n1": ["n2", "n3"], "n2": None, "n3": ["n1"]}, []),
-        ("autoheal", {"n1": ["n2", "n3"], "n2": ["n1"], "n3": ["n1"]}, []),
-        ("pause_minority", {"n1": ["n2", "n3"], "n2": ["n1"], "n3": ["n1"]}, []),
+        ("autoheal", {"n1": ["n2", "n3"], "n2": ["n1"], "n3": ["n1"]}, ["n1"]),
+        ("pause_minority", {"n1": ["n2", "n3"], "n2": ["n1"], "n3": []}, ["n1"]),
     ],
 )
-def test_all_but_the_largest_part_is_restarted_where_nothing_else_heals_it(
+def test_all_but_the_largest_part_is_restarted_unless_a_server_has_ended(
     monkeypatch: pytest.MonkeyPatch,
     handling: str,
     seen: dict[str, list[str] | None],
@@ -290,12 +314,20 @@ def test_all_but_the_largest_part_is_restarted_where_nothing_else_heals_it(
         others = seen[next(name for name, each in NAMES.items() if each == address)]
         return None if others is None else {"partitions": [ERLANG[each] for each in others]}
 
+    running = dict.fromkeys(seen, True)
+
+    class Server(DryRunNode):
+        def process(self) -> ProcessState:
+            return ProcessState(running=running[self.name])
+
     class Cluster:
-        nodes: ClassVar = {n: DryRunNode(n, frozenset(), NAMES[n]) for n in seen}
+        nodes: ClassVar = {n: Server(n, frozenset(), NAMES[n]) for n in seen}
 
     monkeypatch.setattr(rabbitmq, "asked", asked)
     plan = plan_of(target={"system": "rabbitmq", "partition_handling": handling})
     assert [*RabbitMQ().to_restart(Cluster(), plan)] == restarted  # type: ignore[arg-type]
+    running["n2"] = False
+    assert [*RabbitMQ().to_restart(Cluster(), plan)] == ["n2"]  # type: ignore[arg-type]
 
 
 def test_settings_are_in_the_files_and_names_are_addresses() -> None:
@@ -367,13 +399,16 @@ def test_a_stream_takes_appends() -> None:
 
 def test_parts_of_a_cluster_do_not_say_how_much_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     queue = {"messages": 7, "type": "classic"}
-    answers: dict[str, Any] = {"nodes": [{"partitions": []}] * 3, "queues": queue}
+    whole = {"running": True, "partitions": []}
+    answers: dict[str, Any] = {"nodes": [whole] * 3, "queues": queue}
     monkeypatch.setattr(
         rabbitmq, "asked", lambda _, path, timeout_s: answers[re.split("[/?]", path)[2]]
     )
     assert messages_of("198.18.0.11", "ackloss", timeout_s=1) == 7
-    answers["nodes"] = [{"partitions": []}, {"partitions": ["rabbit@198.18.0.11"]}]
-    assert messages_of("198.18.0.11", "ackloss", timeout_s=1) is None
+    apart = {"running": True, "partitions": ["rabbit@198.18.0.11"]}
+    for other in (apart, {"running": False, "partitions": []}, {"running": True}, {}):
+        answers["nodes"] = [whole, other, whole]
+        assert messages_of("198.18.0.11", "ackloss", timeout_s=1) is None
     queue["type"] = "quorum"
     assert messages_of("198.18.0.11", "ackloss", timeout_s=1) == 7
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from harness.faults.injection import Faults
+from harness.faults.injection import Act, Faults
 from harness.faults.journal import Journal, entries, open_acts, windows
+from harness.faults.records import ProcessRecord
 from harness.levers.process import ProcessLever
 from harness.run import runner
 from tests.fixtures.dry_run import DryRunNode
@@ -83,3 +84,12 @@ def test_it_is_restarted_only_where_it_does_not_recover_by_itself(
         (warning,) = warnings
         assert "was healed by hand" in warning
         assert warning.endswith(f"by restarting {', '.join(names)}")
+
+
+def test_nothing_is_restarted_while_a_fault_is_there(tmp_path: Path) -> None:
+    nodes = {"n1": Mortal("n1", frozenset(), "n1")}
+    faults = Faults({"process": ProcessLever(nodes)}, Journal(tmp_path / "faults.jsonl", lambda: 0))
+    faults.inject("kill", "kill", [Act("process", ProcessRecord(node="n1", signal="TERM", pid=1))])
+    assert not runner._Run._heal_by_hand(SimpleNamespace(), faults)  # type: ignore[arg-type]
+    assert "TERM" in nodes["n1"].commands
+    assert "start" not in nodes["n1"].commands
