@@ -464,7 +464,7 @@ class Autopsy:
             value = str(enough).lower()
             yield Prevention(key=self.waits.others[0], value=value, writes=len(writes), because=why)
         if loss.cause == POWER:
-            else_ = "each would have been on the disks of a majority when it was acknowledged"
+            else_ = "each would have been on the disk of every server that confirmed it"
             yield from self._synced(writes, "only the power of servers was cut", else_)
 
     def _synced(self, writes: Sequence[Write], because: str, else_: str) -> Iterator[Prevention]:
