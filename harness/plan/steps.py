@@ -214,7 +214,8 @@ class FaultStep(OpenSection):
     """One step of the schedule. Steps begin in order; faults may overlap.
 
     A step begins at `at_s`, or when `when` holds (waited for, at most `within_s`), and `after_s`
-    later. It applies a nemesis, or heals earlier steps. Other keys are the nemesis' own options.
+    later; where `nodes` finds no node then, it waits for one, at most `within_s`. It applies a
+    nemesis, or heals earlier steps. Other keys are the nemesis' own options.
     """
 
     id: Slug = Field(description="The name of this step, unique in the plan.")

@@ -203,7 +203,10 @@ class Schedule:
             acts = nemesis.client_acts(names_met(nemesis, self.plan), draw)
             names = [act.record.node for act in acts]
         else:
-            names = self._select(step.nodes, draw)
+            names, draw = self._selected(step)
+        if not names and self.stop.is_set():
+            self._skip(step, met, "the workload had ended")
+            return
         self._met[step.id] = tuple(names)
         self._since = self._now(names)
         self.faults.journal.write(
@@ -239,6 +242,16 @@ class Schedule:
             self.faults.journal.write(
                 "skip", fault=step.id, nemesis=step.nemesis, met=met, why=why.lstrip(": ")
             )
+
+    def _selected(self, step: FaultStep) -> tuple[list[str], random.Random]:
+        """The nodes of its selector, and what goes on drawing. Where it finds none, those that it
+        finds within `within_s`: nobody may lead now, or no node have answered of late."""
+        until_ns = self.clock.now_ns() + int(step.within_s * 1e9)
+        while True:
+            draw = random.Random(f"{self.plan.seed}/{step.id}")
+            names = self._select(step.nodes, draw)
+            if names or self.clock.now_ns() >= until_ns or self._pause():
+                return names, draw
 
     def _select(self, text: str, draw: random.Random) -> list[str]:
         choice = Choice(

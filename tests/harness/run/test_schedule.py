@@ -235,9 +235,21 @@ def test_a_step_waits_for_the_first_answer_of_the_cluster(stage: Stage) -> None:
     assert (pull[0], pull[3]) == (4, "b1")
     silent = stage(kill("k", nodes="leader", at_s=2), kill("all", nodes="all", at_s=3), begun_s=99)
     assert {(round(at_s, 1), node) for at_s, _, _, node in silent.run()} >= {
-        (5.0, name) for name in NAMES
+        (20.0, name) for name in NAMES
     }
     assert silent.lines("step")[0]["nodes"] == []
+
+
+def test_a_step_that_finds_no_node_waits_for_one(stage: Stage) -> None:
+    led = stage(kill("k", nodes="leader", at_s=4, within_s=9), leaderless_s=(3, 12))
+    (pull, *_) = led.run()
+    assert (pull[0], pull[3]) == (pytest.approx(12, abs=TICK_S), "b1")
+    late = stage(kill("k", nodes="leader", at_s=4, within_s=7), leaderless_s=(3, 12))
+    assert late.run() == []
+    assert [step["nodes"] for step in late.lines("step")] == [[]]
+    ended = stage(kill("k", nodes="leader", at_s=4, within_s=9), leaderless_s=(3, 12), ends_s=6)
+    assert ended.run() == []
+    assert [line["why"] for line in ended.lines("step", "skip")] == ["the workload had ended"]
 
 
 def at(pulls: Sequence[tuple[float, str, str, str]], what: str, fault: str) -> float:
