@@ -133,12 +133,9 @@ class EtcdClient(KeyValueClient):
         found = self._range(key=self._name(key))
         return int(_decoded(found[0]["value"])) if found else None
 
-    def _put(self, key: str, value: int) -> int:
+    def write(self, key: str, value: int) -> int:
         done = self._post("put", {"key": self._name(key), "value": _encoded(value)})
         return int(done["header"]["revision"])
-
-    def write(self, key: str, value: int) -> int:
-        return self._put(key, value)
 
     def _look(self, key: str) -> tuple[int, int]:
         (found,) = self._range(key=self._name(key)) or [{}]
@@ -173,7 +170,7 @@ class EtcdClient(KeyValueClient):
         return bool(answer.get("succeeded"))
 
     def add(self, value: int) -> int:
-        return self._put(f"set/{value}", value)
+        return self.write(f"set/{value}", value)
 
     def read_all(self) -> Iterable[int]:
         found = self._range(key=self._name("set/"), range_end=self._name("set0"))  # after "set/"
