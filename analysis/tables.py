@@ -17,6 +17,7 @@ import io
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -120,8 +121,8 @@ Rows = Sequence[Mapping[str, Any]]
 def write_tables(tables: Mapping[str, Rows], folder: Path) -> None:
     """Write each table as FOLDER/NAME.csv and .parquet. Raises EnvironmentFailure."""
     for name, rows in tables.items():
-        table = frame(rows)
-        for kind, content in ((".csv", _csv), (".parquet", _parquet)):
+        table, parquet = frame(rows), partial(pq.write_table, compression="zstd")
+        for kind, content in ((".csv", _csv), (".parquet", parquet)):
             write_atomically(folder / f"{name}{kind}", _bytes(table, content))
 
 
@@ -149,10 +150,6 @@ def _bytes(table: pa.Table, write: Callable[[pa.Table, Any], None]) -> bytes:
     stream = io.BytesIO()
     write(table, stream)
     return stream.getvalue()
-
-
-def _parquet(table: pa.Table, stream: Any) -> None:
-    pq.write_table(table, stream, compression="zstd")
 
 
 def _csv(table: pa.Table, stream: Any) -> None:

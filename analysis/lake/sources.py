@@ -54,11 +54,6 @@ class Copied:
     folder: CampaignDir
     names: tuple[str, ...]
 
-    @property
-    def place(self) -> str:
-        """The place that the user knows."""
-        return self.archive.place()
-
     def begin(self) -> None:
         """Copy what says which runs there are; an empty file stands for each other one."""
         first = {name for name in self.names if name.endswith(_RUN.result.name)}
@@ -222,7 +217,7 @@ class LoadedCampaign:
         """An outcome whose error names the place that the user knows."""
         if self.copied is None or not isinstance(outcome, FailedRun) or outcome.error is None:
             return outcome
-        known = outcome.error.replace(str(self.folder.path), self.copied.place)
+        known = outcome.error.replace(str(self.folder.path), self.copied.archive.place())
         return replace(outcome, error=known)
 
     @property
@@ -317,7 +312,7 @@ def archived(archive: Folder, *, ops: bool) -> Iterator[Copied]:
         try:
             yield copy
         except AcklossError as error:
-            copied, place = str(folder.path), copy.place
+            copied, place = str(folder.path), archive.place()
             error.what = error.what.replace(copied, place)
             error.file = error.file and error.file.replace(copied, place)
             error.hint = error.hint and error.hint.replace(copied, place)

@@ -334,9 +334,11 @@ class Loss(Checker[Slice, Found]):
             lacking=replicas.lacking(tally.acknowledged),
             order=_order(run) if screen is not None and screen.possible else None,
         )
-        if len(odd):  # of most runs nothing is
-            for each in _closer(run, shard, readers, places, tally, odd):
-                found.add(facts, each)
+        # Group by group: a run that lost millions takes the memory of a group, and as many passes
+        # over its rows. Of most runs nothing is odd.
+        for begin in range(0, len(odd), AT_ONCE):
+            some = odd[begin : begin + AT_ONCE]
+            found.add(facts, _of_group(run, shard, readers, places, tally, some))
         return found
 
     def merge(self, run: Run, parts: Sequence[Found]) -> CheckResult:
@@ -397,15 +399,6 @@ def _order(run: Run) -> CheckResult:
 def _numbering(places: Numbering, shard: Slice) -> Numbering:
     """Numbers for a shard's values, from those for their places."""
     return places if shard.of == 1 else OfSlice(places, shard)
-
-
-def _closer(
-    run: Run, shard: Slice, readers: Readers, places: Numbering, tally: Tally, odd: Ints
-) -> Iterator[Odd]:
-    """All that a run's rows say of a shard's odd values, whose numbers these are, group by group:
-    so a run that lost millions takes the memory of a group, and as many passes over its rows."""
-    for begin in range(0, len(odd), AT_ONCE):
-        yield _of_group(run, shard, readers, places, tally, odd[begin : begin + AT_ONCE])
 
 
 def _of_group(

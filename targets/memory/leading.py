@@ -178,7 +178,7 @@ class Controller:
             self.node.send(source, ("state", number, state))
             return
         joining = [name for name in isr if name not in state.isr]
-        fit = all(self._alive(name) and not self.sessions[name].blank[number] for name in joining)
+        fit = all(self._fit(name, number) for name in joining)
         accepted = tuple(isr) if fit else state.isr
         self._decide(number, state._replace(isr=accepted, version=version + 1))
 
