@@ -157,11 +157,7 @@ def _compact(drawn: bytes) -> bytes:
     name of the font at every letter. (The scale of an outline is left as it is.)"""
     small = _SPACES.sub(b" ", _COMMENTS.sub(b"", drawn))
     small = _LETTERS.sub(rb'\1 x="\2"/>', _GLYPHS.sub(b"g", small)).replace(b"> <", b">\n<")
-    return _LONG_NUMBERS.sub(_rounded, small)
-
-
-def _rounded(number: re.Match[bytes]) -> bytes:
-    return b"%g" % round(float(number[0]), 1)
+    return _LONG_NUMBERS.sub(lambda each: b"%g" % round(float(each[0]), 1), small)
 
 
 def _saved(figure: Figure, kind: str, **options: Any) -> bytes:

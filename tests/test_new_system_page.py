@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "how-to" / "new-system.md"
 TARGET = ROOT / "targets" / "etcd.py"
-LINES_AT_MOST = 310
+LINES_AT_MOST = 300
 
 
 def lines(code: str) -> list[str]:
