@@ -114,11 +114,9 @@ class Numbering(Protocol):
 
     def numbers(self, key: Texts, value: Ints) -> Ints:
         """The number of each of these, all of which are known."""
-        ...
 
     def things(self, numbers: Ints) -> tuple[Texts, Ints]:
         """Keys and values that have these numbers."""
-        ...
 
 
 class Extent(Bounds):

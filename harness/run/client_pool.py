@@ -66,7 +66,6 @@ class RealClient(Protocol):
 
     def gone(self) -> bool:
         """Whether nothing of it is left."""
-        ...
 
 
 C = TypeVar("C", bound=RealClient)

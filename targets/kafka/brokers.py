@@ -34,7 +34,6 @@ class Ask(Protocol):
     def __call__(self, node: str, request: Any, *, timeout_s: float) -> Any:
         """The response of this node, to a request whose version is as high as the node's, and the
         request's `max_version`, allow. Raises NoAnswer."""
-        ...
 
 
 class NotReached(NoAnswer):

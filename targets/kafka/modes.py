@@ -25,41 +25,33 @@ class Mode(Protocol):
 
     def defaults(self, plan: KafkaPlan) -> dict[str, Any]:
         """What ackloss sets unless the plan does."""
-        ...
 
     def ingredients(
         self, plan: KafkaPlan, image: ImageRef, say: Callable[[str], None]
     ) -> Ingredients:
         """What nodes need besides the plan."""
-        ...
 
     def specs(
         self, plan: KafkaPlan, made: Ingredients, addresses: Mapping[str, str]
     ) -> list[NodeSpec]:
         """Every node with its files."""
-        ...
 
     def await_brokers(self, cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
         """Wait until every broker has joined."""
-        ...
 
     def create_topic(self, cluster: Cluster, plan: KafkaPlan, deadline: float) -> None:
         """Make the plan's topic."""
-        ...
 
     def forget(self, cluster: Cluster, topics: Sequence[str]) -> None:
         """Delete topics, so that the cluster can be used for another run."""
-        ...
 
     def observe_each(
         self, node: Node, plans: Sequence[KafkaPlan], *, timeout_s: float
     ) -> list[NodeView | None]:
         """One node's own view of the topics of several plans; null when it does not answer."""
-        ...
 
     def leadership(self, nodes: Mapping[str, Node], plan: KafkaPlan) -> Leadership:
         """Moves of leaders."""
-        ...
 
 
 def mode_of(plan: KafkaPlan) -> Mode:

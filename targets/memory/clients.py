@@ -196,11 +196,9 @@ class Begins(Protocol[Request]):
 
     def submit(self, process: int, request: Request, on_done: OnDone) -> None:
         """Begin what a process requests, which has nothing in progress."""
-        ...
 
     def abandon(self, process: int) -> None:
         """It is no longer waited for."""
-        ...
 
 
 class PolledRequests(Generic[Request]):

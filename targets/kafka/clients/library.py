@@ -82,11 +82,9 @@ class Library(Protocol):
 
     def settings(self, plan: KafkaPlan) -> dict[str, str]:
         """What its producers are started with, but for addresses."""
-        ...
 
     def software(self, plan: KafkaPlan) -> str:
         """Its name and version, as a result shows them."""
-        ...
 
     def client(self, cluster: Cluster, plan: KafkaPlan) -> Client:
         """Producers of the plan's `workload.clients`, shared by the workload's processes."""
