@@ -20,7 +20,7 @@ from harness.models import MODELS
 from harness.plan import FaultStep, Plan, plan_model
 from harness.protocols import Act, Nemesis, NodeOutline
 from harness.protocols.faults import ClientNemesis, names_met
-from harness.run.resolving import Here, ResolvedPlan, ResolvedStep, selecting
+from harness.run.resolving import PlannedCluster, ResolvedPlan, ResolvedStep, selecting
 from harness.wrong_values import dotted
 
 # What is allowed in a plan but probably not intended.
@@ -63,10 +63,10 @@ def _unhealed(resolved: ResolvedPlan) -> Iterator[str]:
 
 def _of_nemeses(resolved: ResolvedPlan) -> Iterator[str]:
     """What nemeses know of the nodes that they will meet."""
-    here = Here(resolved.plan, resolved.target, resolved.provider, resolved.cells)
-    for each in resolved.steps if here.knows_nodes else ():
+    planned = PlannedCluster(resolved.plan, resolved.target, resolved.provider, resolved.cells)
+    for each in resolved.steps if planned.knows_nodes else ():
         if isinstance(each.nemesis, Nemesis):
-            for sentence in here.warnings(each.step.nodes, each.nemesis):
+            for sentence in planned.warnings(each.step.nodes, each.nemesis):
                 yield f"{dotted(('faults', each.step.id))}: {sentence}"
 
 
@@ -230,8 +230,8 @@ def _acts(
     met: Mapping[str, tuple[str, ...]],
 ) -> tuple[list[Act], list[str]]:
     """What the step would do, and to which nodes."""
-    here = Here(resolved.plan, resolved.target, resolved.provider, resolved.cells)
-    select = selecting(outline, replace(next(here.choices()), earlier=met))
+    planned = PlannedCluster(resolved.plan, resolved.target, resolved.provider, resolved.cells)
+    select = selecting(outline, replace(next(planned.choices()), earlier=met))
     try:
         nodes = select(step.nodes)
         return list(nemesis.acts(nodes, select)), [node.name for node in nodes]

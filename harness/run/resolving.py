@@ -1,5 +1,9 @@
 """A plan with its plug-ins found and their options validated: everything that can be refused is
-refused here."""
+refused here, all mistakes at once. `resolve` goes this way:
+
+    target -> workload, checks -> client -> kind of cluster -> the target's own sections -> cells
+    -> faults: nemeses, and their selectors and levers, against the PlannedCluster -> ResolvedPlan
+"""
 
 from __future__ import annotations
 
@@ -75,14 +79,14 @@ def resolved_steps(
 ) -> tuple[ResolvedStep, ...]:
     """The scripted faults of a plan; those of its mix are checked too. Raises PlanError, with the
     key of what is wrong."""
-    here = Here(plan, target, provider, cells)
+    planned = PlannedCluster(plan, target, provider, cells)
     mistakes, steps = Mistakes(), []
     for place, family in enumerate(plan.mix.families if plan.mix else ()):
         with mistakes.noted():  # also one that this seed never draws
-            _nemesis(family.nemesis, family.nodes, family.options, here, f"mix.families.{place}")
+            _nemesis(family.nemesis, family.nodes, family.options, planned, f"mix.families.{place}")
     for step in plan.faults:
         with mistakes.noted():
-            steps.append(_resolve_step(here, dotted(("faults", step.id)), step))
+            steps.append(_resolve_step(planned, dotted(("faults", step.id)), step))
         with mistakes.noted():
             _check_permanent(steps, step)
     mistakes.refuse()
@@ -91,7 +95,7 @@ def resolved_steps(
 
 
 @dataclass(frozen=True)
-class Here:
+class PlannedCluster:
     """The cluster that a plan would start, against which its faults are checked.
 
     A selector depends on who leads when the fault begins. So it is tried in situations that differ
@@ -218,36 +222,38 @@ def selecting(outline: Sequence[NodeOutline], choice: Choice) -> Select:
     return select
 
 
-def _resolve_step(here: Here, where: str, step: FaultStep) -> ResolvedStep:
+def _resolve_step(planned: PlannedCluster, where: str, step: FaultStep) -> ResolvedStep:
     condition = None
     if step.when is not None:
-        condition = selectors.parse_condition(step.when, here.words, key=f"{where}.when")
-        partitions = max(cell.plan.partitions for cell in here.cells)
-        replicas = max(cell.plan.replicas for cell in here.cells)
+        condition = selectors.parse_condition(step.when, planned.words, key=f"{where}.when")
+        partitions = max(cell.plan.partitions for cell in planned.cells)
+        replicas = max(cell.plan.replicas for cell in planned.cells)
         if why := condition.why_never(partitions, replicas):  # in no cell
             raise PlanError(f"{condition.text!r} never holds: {why}", key=f"{where}.when")
     if step.nemesis is None:
         return ResolvedStep(step=step, condition=condition, nemesis=None)
-    nemesis = _nemesis(step.nemesis, step.nodes, step.options, here, where)
+    nemesis = _nemesis(step.nemesis, step.nodes, step.options, planned, where)
     if isinstance(nemesis, ClientNemesis):
-        _check_clients(here.plan, step, nemesis, here.target, where)
+        _check_clients(planned.plan, step, nemesis, planned.target, where)
     _check_limit(step, nemesis, where)
     return ResolvedStep(step=step, condition=condition, nemesis=nemesis)
 
 
-def _nemesis(name: str, nodes: str, options: Mapping[str, Any], here: Here, where: str) -> Nemesis:
+def _nemesis(
+    name: str, nodes: str, options: Mapping[str, Any], planned: PlannedCluster, where: str
+) -> Nemesis:
     """A nemesis with its options; all selectors are in the words of the target, and name what the
     cluster has."""
     nemesis: Nemesis = registry.make("nemeses", name, options, key=f"{where}.nemesis")
     if isinstance(nemesis, ClientNemesis):
         return nemesis  # it meets clients, whatever the default of `nodes`
-    _check_levers(name, nemesis, here, where)
-    here.check_selector(nodes, key=f"{where}.nodes")
+    _check_levers(name, nemesis, planned, where)
+    planned.check_selector(nodes, key=f"{where}.nodes")
     for key, text in nemesis.selectors.items():
-        here.check_selector(text, key=f"{where}.{key}")
-    _check_gateways(nodes, nemesis, here, where)
-    if here.knows_nodes:
-        here.check_effect(nodes, nemesis, where=where)
+        planned.check_selector(text, key=f"{where}.{key}")
+    _check_gateways(nodes, nemesis, planned, where)
+    if planned.knows_nodes:
+        planned.check_effect(nodes, nemesis, where=where)
     return nemesis
 
 
@@ -277,9 +283,9 @@ def _check_permanent(resolved: Sequence[ResolvedStep], step: FaultStep) -> None:
         )
 
 
-def _check_levers(name: str, nemesis: Nemesis, here: Here, where: str) -> None:
+def _check_levers(name: str, nemesis: Nemesis, planned: PlannedCluster, where: str) -> None:
     """The cluster offers every lever that the fault needs, or else the target has it."""
-    target, provider = here.target, here.provider
+    target, provider = planned.target, planned.provider
     offered = [*provider.levers, *sorted(target.own_levers)]
     if not provider.simulated:
         offered.append(ManualLever.name)
@@ -303,25 +309,25 @@ def _check_levers(name: str, nemesis: Nemesis, here: Here, where: str) -> None:
                 key=f"{where}.nemesis",
                 hint="leave it out",
             )
-        target.programs(here.plan)
+        target.programs(planned.plan)
 
 
-def _check_gateways(nodes: str, nemesis: Nemesis, here: Here, where: str) -> None:
+def _check_gateways(nodes: str, nemesis: Nemesis, planned: PlannedCluster, where: str) -> None:
     """No fault of the network may meet a node through whose host another one is reached."""
     kinds = {type(act.record) for act in nemesis.requires("any")}
     if not kinds & {NetRecord, ShapingRecord}:
         return
-    gateways = here.provider.gateways(Order(plan=here.plan, target=here.target))
+    gateways = planned.provider.gateways(Order(plan=planned.plan, target=planned.target))
     met_by = {"nodes": nodes}
     if NetRecord in kinds:
         met_by |= nemesis.selectors  # a form of a cut may put its rules at either end
     for key, text in met_by.items() if gateways else ():
-        if met := sorted(gateways & selectors.possible(text, here.roles)):
+        if met := sorted(gateways & selectors.possible(text, planned.roles)):
             raise PlanError(
                 f"{text!r} may be {met[0]}, whose host is the jump host of others: a fault of its "
                 f"network would cut us off from them",
                 key=f"{where}.{key}",
-                hint=f"name other nodes, or another jump host in {here.provider.inventory}",
+                hint=f"name other nodes, or another jump host in {planned.provider.inventory}",
             )
 
 
