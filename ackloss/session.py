@@ -26,6 +26,7 @@ from harness.errors import PlanError
 if TYPE_CHECKING:
     from ackloss.stored import Run
     from harness.history.documents import RunResult
+    from harness.history.remote_run import RemoteRun
     from harness.history.run_folder import RunDir
     from harness.run.interrupts import Interrupts
     from harness.run.own_settings import OwnSettings
@@ -118,7 +119,6 @@ class Session:
         """Run a resolved plan and judge it, with its page or without; its folder and the result.
         What dead runs left on this machine is removed first. Raises EnvironmentFailure when this
         machine lacks something, HarnessFailure when the cluster did not come up, Interrupted."""
-        from checkers.judging.many_runs import check_runs
         from harness.history.run_folder import new_run_id
         from harness.run.runner import RunOptions, Status, clean_before, require, run_plan
 
@@ -140,7 +140,7 @@ class Session:
             rundir = run_plan(resolved, how)
             with interrupts.repeatable(rundir):
                 status.enter("checking")
-                (result,) = check_runs([rundir], master=self.master, here=True)
+                (result,) = self.judge([rundir])
                 if page:
                     status.enter("writing the page")
                     begun_s = time.monotonic()
@@ -149,6 +149,12 @@ class Session:
                     rundir.write_json(rundir.result, result)
         interrupts.check()
         return rundir, result
+
+    def judge(self, runs: Sequence[RunDir | RemoteRun]) -> list[Document]:
+        """Judge stored runs as `check` does; the results that are written, in the order given."""
+        from checkers.judging.many_runs import check_runs
+
+        return check_runs(runs, master=self.master, here=True)
 
     def report(self, path: Path) -> Path:
         """Write the page of a stored run or campaign from its results; its path. What the page of a
@@ -233,12 +239,11 @@ def check(paths: Iterable[str | os.PathLike[str]], *, master: str | None = None)
 
     Raises HistoryError for the first run that cannot be judged, after judging all others.
     """
-    from checkers.judging.many_runs import check_runs
     from harness.campaigns.folder import stored_runs
     from harness.history.documents import result_of
 
     runs = [run for path in paths for run in stored_runs(os.fspath(path)).runs]
-    return [result_of(each) for each in check_runs(runs, master=master, here=True)]
+    return [result_of(each) for each in Session(master=master).judge(runs)]
 
 
 @contextmanager
