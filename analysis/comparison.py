@@ -407,22 +407,22 @@ def _conclusion(comparison: CampaignComparison) -> list[str]:
         )
     result = f"No cell is shown to have {finding.noun} more often than in the baseline"
     if worse := by_status.get(REGRESSION):
-        result = f"{_of(worse, cells, finding)} more often than in the baseline: {_names(worse)}"
+        result = f"{_of(worse, cells, finding)} more often than in the baseline: {'; '.join(worse)}"
     found.append(result)
     if better := by_status.get(IMPROVEMENT):
-        found.append(f"{_of(better, cells, finding)} less often: {_names(better)}")
+        found.append(f"{_of(better, cells, finding)} less often: {'; '.join(better)}")
     if doubtful := by_status.get(DOUBTFUL):
         found.append(
-            f"{unit.capitalize()}s that do not count leave a change in doubt: {_names(doubtful)}"
+            f"{unit.capitalize()}s that do not count leave a change in doubt: {'; '.join(doubtful)}"
         )
     if unjudged := by_status.get(NOT_JUDGED):
         found.append(
-            f"Nothing is known of {_names(unjudged)}: one of the two has no conclusive {unit}"
+            f"Nothing is known of {'; '.join(unjudged)}: one of the two has no conclusive {unit}"
         )
     if gone := comparison.only_old:
-        found.append(f"Only the baseline has {_names(gone)}: nothing to compare")
+        found.append(f"Only the baseline has {'; '.join(gone)}: nothing to compare")
     if new := comparison.only_new:
-        found.append(f"Only the current campaign has {_names(new)}: nothing to compare")
+        found.append(f"Only the current campaign has {'; '.join(new)}: nothing to compare")
     found += _new_classes(cells, finding, unit)
     found += _limits(by_status.get(NOT_SHOWN, []), cells, finding, unit)
     found.append(_causes(comparison))
@@ -444,7 +444,7 @@ def _new_classes(cells: Cells, finding: PrimaryFinding, unit: str) -> Iterable[s
     }
     for name, sentence in classes.items():
         if names := [cell.name for cell in cells if name in cell.new_classes]:
-            yield f"{sentence}: {_names(names)}"
+            yield f"{sentence}: {'; '.join(names)}"
 
 
 def _limits(
@@ -455,8 +455,8 @@ def _limits(
     few = [cell.name for cell in unshown if _too_few(cell)]
     if few:
         yield (
-            f"Too few {unit}s are conclusive in {_names(few)}: no difference could be significant, "
-            f"not even between no {unit} with {finding.noun} and only such {unit}s"
+            f"Too few {unit}s are conclusive in {'; '.join(few)}: no difference could be "
+            f"significant, not even between no {unit} with {finding.noun} and only such {unit}s"
         )
     rises = [
         cell.shown_high for cell in unshown if cell.name not in few and cell.shown_high is not None
@@ -540,10 +540,6 @@ def _p(p: float) -> str:
 
 def _corrected_for(cells: int) -> str:
     return f", corrected for {cells} cells" if cells > 1 else ""
-
-
-def _names(names: Iterable[str]) -> str:
-    return "; ".join(names)
 
 
 def compare_campaigns(
