@@ -495,15 +495,13 @@ name = "queue"
         return [view(plan) for plan in plans]
 
     def to_restart(self, cluster: Cluster, plan: RabbitPlan) -> Sequence[str]:
-        """A server that has ended by itself: the package's unit starts it again. Then all but those
-        of the largest part, where servers have stayed apart: always with `ignore`, and with the
-        others after a pause. https://www.rabbitmq.com/docs/partitions#recovering"""
-        if ended := [n for n, node in cluster.nodes.items() if not node.process().running]:
-            return ended
+        """Servers that do not answer, since they have ended or hang. Then all but those of the
+        largest part, where servers have stayed apart: always with `ignore`, and with the others
+        after a pause. https://www.rabbitmq.com/docs/partitions#recovering"""
         names = {_erlang_name(node.address): node.name for node in cluster.nodes.values()}
         found = [_partitions(node, timeout_s=4) for node in cluster.nodes.values()]
-        if None in found:
-            return ()
+        if silent := [n for n, others in zip(names.values(), found, strict=True) if others is None]:
+            return silent
         # Of two servers that are apart, one alone may report it.
         apart = {
             frozenset((one, other))
