@@ -111,7 +111,8 @@ def test_each_time_is_counted_from_the_fault_to_the_last_that_is_back(tmp_path: 
 def test_partitions_of_the_ballast_count_like_those_of_the_topic(tmp_path: Path) -> None:
     seen = [(9.0, node, p, "b1", 1) for node in ("b2", "b3") for p in range(5)]
     seen += [(11.0 + p, node, p, "b2", 2) for node in ("b2", "b3") for p in range(5)]
-    run = Fake(tmp_path, acks={0: steadily()}, led=[(9.0, "b2", 0, "b3", 1)], ballast=seen)
+    acks = {0: steadily(but_from=10, to=10.2)}  # twice as long as any before is no pause yet
+    run = Fake(tmp_path, acks=acks, led=[(9.0, "b2", 0, "b3", 1)], ballast=seen)
     found = of(said(run))
     assert (found["partitions"], found["met"], found["led_s"]) == (6, 5, 5.0)
     assert found["paused"] == 0

@@ -233,6 +233,16 @@ def test_what_is_missing_makes_it_unknown(
     assert any(words in each.sentence for each in result.doubts if each.name == DOUBTS.incomplete)
 
 
+def test_what_was_not_seen_is_said(tmp_path: Path) -> None:
+    doubts = judged(tmp_path, without_anything).doubts
+    assert [each.sentence for each in doubts if each.name == DOUBTS.vacuous] == [
+        "no epoch with a leader was seen",
+        "no vote was seen",
+        "no high watermark was stated",
+        "no two logs have an offset in common",
+    ]
+
+
 def test_a_damaged_document_is_a_doubt(tmp_path: Path) -> None:
     judged(tmp_path)
     run = RunDir(tmp_path / STORED.name)

@@ -70,6 +70,7 @@ def test_a_cell() -> None:
     assert share["estimate"] == 12 / 42
     assert (share["low"], share["high"]) == pytest.approx((0.1572, 0.4458), abs=1e-4)
     assert share["method"] == "Clopper-Pearson"
+    assert share["shown"] == 12 / 42
     assert share["in_words"] == "12 of 42: 28.6 % (15.7 % to 44.6 %)"
     assert (cell["conclusive"], cell["conclusive_lossy"]) == (42, 12)
     assert (cell["inconclusive"], cell["inconclusive_lossy"]) == (8, 0)
@@ -95,6 +96,12 @@ def test_a_lost_value_that_nobody_acknowledged_is_in_no_rate_of_the_acknowledged
     cell = cell_of({"acks": 1}, [outcome(document), outcome(document)])
     assert cell["pooled_loss_rate"]["estimate"] == pytest.approx(0.2)
     assert cell["lost_per_fault_s"]["estimate"] == pytest.approx(40)
+
+
+def test_a_share_is_printed_over_all_runs_where_the_outcome_chose_those_that_count() -> None:
+    share = cell_of({}, [run()] * 8 + [lossy(doubts=("unmet",))] * 2)["lossy_share"]
+    assert share["chosen_by_outcome"]
+    assert (share["estimate"], share["shown"]) == (0, 0.2)
 
 
 @pytest.mark.parametrize("outcomes", [[], [FAILED] * 3, [run("unknown", doubts=("starved",))] * 3])

@@ -118,6 +118,28 @@ def test_the_chain_names_the_commit_and_both_assignments() -> None:
     assert (found.first, found.last, found.values) == (0, 3, (0, 10, 20, 30))
 
 
+def chain(kind: str, *rows: Delivery) -> list[tuple[str, str]]:
+    """The facts of the only explanation, with the rows that they name."""
+    (found,) = explained(group(*rows), kind)
+    return [(fact.kind, fact.place.partition(":")[2]) for fact in found.facts]
+
+
+def test_the_chain_of_what_was_skipped_names_who_had_it_and_the_commit() -> None:
+    unexplained = [*SKIPPED["unexplained"], *given(30, 4, consumer=TWO)]
+    assert chain("skipped", *unexplained) == [
+        ("assigned", "3"),
+        ("processed", ""),
+        ("assigned", "12"),
+    ]
+    lost = SKIPPED["reset-commit-lost"]
+    assert chain("skipped", *lost) == [("assigned", "3"), ("commit", "6"), ("assigned", "8")]
+
+
+def test_the_greatest_of_the_commits_is_the_one_that_was_lost() -> None:
+    rows = [*READ, commit(15, 1), COMMITTED, *AGAIN]
+    assert ("commit", "13") in chain("reprocessed", *rows)
+
+
 def test_where_rows_are_missing_nothing_was_examined() -> None:
     for kind, rows in (("reprocessed", READ + AGAIN), ("skipped", SKIPPED["reset-uncommitted"])):
         made = group(*rows, gaps=Gaps(history=("deliveries/part-00000.parquet is missing",)))

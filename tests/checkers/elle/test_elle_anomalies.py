@@ -192,6 +192,21 @@ def test_a_history_of_elle_is_read_from_a_file(tmp_path: Path) -> None:
     assert result["checks"][0]["details"]["tolerated"] == ["G-single"]
 
 
+@pytest.mark.parametrize("read", ["[:r 1]", "[:r 1 nil]"])
+def test_a_read_without_a_value_is_of_an_empty_list(read: str, tmp_path: Path) -> None:
+    file = tmp_path / "empty.edn"
+    ops = ["[[:append 1 1]]"] * 2 + [f"[{read}]"] * 2
+    lines = [
+        f"{{:process 0, :type {kind}, :f :txn, :value {value}, :time {n}}}\n"
+        for n, (kind, value) in enumerate(zip([":invoke", ":ok"] * 2, ops, strict=True))
+    ]
+    file.write_text("".join(lines))
+    result = judge_history(file, {"list-append": checker_of("list-append", {})})
+    assert result["counter_examples"] == ["G-single-process"]
+    (shown,) = result["checks"][0]["details"]["examples"]
+    assert shown["stuck"] == shown["steps"][-1]["from"] == 1
+
+
 @pytest.mark.parametrize(
     ("value", "what"),
     [

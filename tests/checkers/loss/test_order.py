@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checkers.loss.order import Screen, Sent, swapped
+from checkers.loss.order import Screen, Sent, _findings, swapped
 from harness.protocols import Facts, Promises, Reads, Texts
 from tests.checkers.conftest import Judge
 from tests.fixtures.hand_made import E, Made, R, W
@@ -162,9 +162,12 @@ def test_every_pair_agrees(seed: int) -> None:
     none = np.zeros(rows, np.bool_)
     values = np.arange(rows)
     sent = Sent(rows, rows, values, producer, partition, np.array(positions), none)
-    late = {
-        a
-        for a, b in combinations(range(rows), 2)
-        if streams[a] == streams[b] and positions[b] < positions[a]
-    }
-    assert set(np.flatnonzero(swapped(sent)).tolist()) == late
+    late: dict[int, list[int]] = {}
+    for a, b in combinations(range(rows), 2):
+        if streams[a] == streams[b] and positions[b] < positions[a]:
+            late.setdefault(a, []).append(b)
+    assert np.flatnonzero(swapped(sent)).tolist() == list(late)
+    furthest = [min(each, key=lambda b: positions[b]) for each in late.values()]
+    found = _findings("x", sent)
+    assert found["value_sent_later"].to_pylist() == furthest
+    assert found["offset_of_later"].to_pylist() == [positions[b] for b in furthest]

@@ -77,6 +77,16 @@ def test_values_that_repeat_are_shown_in_a_window_that_starts_anyhow():
     assert (found.start, found.register, found.stuck) == (0, 0, 100)
 
 
+def test_the_initial_value_written_again_is_one_that_repeats():
+    noise = [w(at, 10 * at, 10 * at + 5) for at in range(3, 40)]
+    reads = [r(at, 10 * at + 6, 10 * at + 7) for at in range(3, 40)]
+    stale = Operations.of([*noise, *reads, r(20, 399, 400, process=5)])
+    for initial, any_start in ((3, True), (0, False)):
+        found = counter_example(stale, 0, initial=initial)
+        assert found is not None
+        assert found.any_start is any_start
+
+
 def test_a_window_keeps_what_may_have_happened_at_any_time():
     rest = [w(at % 2, 10 * at, 10 * at + 5, process=1) for at in range(1, 50)]
     reads = [r(at % 2, 10 * at + 6, 10 * at + 7, process=1) for at in range(1, 50)]

@@ -273,6 +273,7 @@ def test_findings_name_both_operations(tmp_path: Path) -> None:
         ({"0": 1}, "is not a list"),
         ([["poll", {"0": [[1]]}]], r"is not \[offset, value\]"),
         ([["send", "0", [-3, 1]]], "is not an offset"),
+        ([["send", "0", [2**62, 1]]], "is not an offset"),
         ([["send", "0", True]], "neither an integer nor a text"),
         ([["send", "0", 2**62]], "neither an integer nor a text"),
     ],

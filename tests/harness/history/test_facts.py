@@ -84,6 +84,14 @@ def test_a_reader_that_contradicts_itself_is_not_complete(
         assert reported.readers == readers
 
 
+def test_where_a_file_of_what_was_read_is_missing_no_reader_reached_the_end(tmp_path: Path) -> None:
+    rundir = Made(writes=[W(0)], reads=[R(0)]).build(tmp_path, "run")
+    rundir.parts(rundir.reads)[0].unlink()
+    (reported,) = facts_of(rundir).ends
+    assert (reported.complete, reported.whole) == (False, False)
+    assert (reported.readers, reported.verified) == ((), ())
+
+
 def test_a_replica_counts_once(tmp_path: Path) -> None:
     rundir = Made(writes=[W(0)], reads=[R(0)]).build(tmp_path, "run")
     rows = [{**row, "isr": ["b1", "b1", "b2"]} for row in pq.read_table(rundir.ends).to_pylist()]
