@@ -111,8 +111,7 @@ def test_each_time_is_counted_from_the_fault_to_the_last_that_is_back(tmp_path: 
 def test_partitions_of_the_ballast_count_like_those_of_the_topic(tmp_path: Path) -> None:
     seen = [(9.0, node, p, "b1", 1) for node in ("b2", "b3") for p in range(5)]
     seen += [(11.0 + p, node, p, "b2", 2) for node in ("b2", "b3") for p in range(5)]
-    acks = {0: steadily(but_from=10, to=10.2)}  # twice as long as any before is no pause yet
-    run = Fake(tmp_path, acks=acks, led=[(9.0, "b2", 0, "b3", 1)], ballast=seen)
+    run = Fake(tmp_path, acks={0: steadily()}, led=[(9.0, "b2", 0, "b3", 1)], ballast=seen)
     found = of(said(run))
     assert (found["partitions"], found["met"], found["led_s"]) == (6, 5, 5.0)
     assert found["paused"] == 0
@@ -134,7 +133,8 @@ def test_an_old_epoch_is_no_new_leader(tmp_path: Path) -> None:
 
 
 def test_writes_that_never_resume_are_counted(tmp_path: Path) -> None:
-    acks = {0: steadily(but_from=10, to=99), 2: steadily()}
+    twice = steadily(but_from=10, to=10.2)  # twice any gap before: no pause yet
+    acks = {0: steadily(but_from=10, to=99), 1: twice, 2: steadily()}
     found = of(said(Fake(tmp_path, acks=acks, led=BEFORE)))
     assert (found["paused"], found["unwritten"], found["written_s"]) == (1, 1, None)
 
