@@ -169,6 +169,8 @@ class Log:
         # The further copies of a value stand far behind the first.
         first = np.concatenate([[True], value[1:] != value[:-1]])
         offset = np.where(first, value // PARTITIONS, size + np.arange(len(value)))
+        behind = np.argsort(offset, kind="stable")  # as a reader gets them
+        value, offset = value[behind], offset[behind]
         text = np.zeros(len(value), np.int32)
         return pa.table(
             {

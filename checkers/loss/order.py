@@ -160,13 +160,14 @@ class Order(OneShard[Sent]):
 
 class Screen:
     """Whether a record may be swapped: in each stream, the records of one producer and partition as
-    one reader returned them, positions and places in the order of sending only grow. Where they do,
-    none is swapped; where one does not, it may be a second copy. First all writes, then all reads;
-    `possible`: what was seen so far."""
+    one reader returned them, positions only grow, and so do the places of first copies in the order
+    of sending. Where they do, none is swapped. First all writes, then all reads; `possible`: what
+    was seen so far."""
 
     def __init__(self, facts: Facts, size: int) -> None:
         self._facts, self._begun = facts, 0
         self._sent, self._producer = np.zeros(size, np.int32), np.zeros(size, np.uint16)
+        self._seen = np.zeros(size, np.uint8)  # a bit for each reader
         self._last = np.full((2, _STREAMS * _READERS), NULL)
         self._readers: dict[str, int] = {}
         self.possible = False
@@ -192,27 +193,37 @@ class Screen:
         reader = np.array([*known, 0], np.uint16)[rows.reader.codes if len(known) > 1 else [0]]
         for begin in range(0, len(numbers), _PIECE):
             piece = slice(begin, begin + _PIECE)
-            stream = self._producer.take(numbers[piece]) * np.uint16(partitions)
+            number, by = numbers[piece], reader[piece] if len(reader) > 1 else reader
+            stream = self._producer.take(number) * np.uint16(partitions)
             stream += partition[piece].astype(np.uint16)
-            stream = stream * np.uint16(_READERS) + (reader[piece] if len(reader) > 1 else reader)
-            sent = self._sent.take(numbers[piece]).astype(np.int64)
-            self._follow(stream, acknowledged[piece], sent, rows.offset[piece])
+            stream = stream * np.uint16(_READERS) + by
+            order = np.argsort(stream, kind="stable")
+            seen, bit = self._seen.take(number), np.left_shift(1, by).astype(np.uint8)
+            self._seen[number] = seen | bit
+            first = acknowledged[piece] & (seen & bit == 0)
+            sent = self._sent.take(number).astype(np.int64)
+            if not self._grows(0, order, stream, first, sent):  # a further copy may be in the piece
+                own = np.zeros(len(number), np.bool_)
+                own[np.unique(number * _READERS + by, return_index=True)[1]] = True
+                self.possible |= not self._grows(0, order, stream, first & own, sent)
+            taken = acknowledged[piece]
+            self.possible |= not self._grows(1, order, stream, taken, rows.offset[piece])
 
-    def _follow(self, stream: Any, acknowledged: Bools, *columns: Ints) -> None:
+    def _grows(self, which: int, order: Ints, stream: Any, taken: Bools, column: Ints) -> bool:
         """Whether these numbers grow within each stream, beyond the last ones of it."""
-        order = np.argsort(stream, kind="stable")
-        order = np.compress(acknowledged.take(order), order)
+        order = np.compress(taken.take(order), order)
         if not len(order):
-            return
-        stream = stream.take(order)
+            return True
+        stream, placed = stream.take(order), column.take(order)
         new = np.flatnonzero(stream[1:] != stream[:-1])
+        falls = placed[1:] < placed[:-1]
+        falls[new] = False
         first, last = np.append(0, new + 1), np.append(new, len(stream) - 1)
-        for before, column in zip(self._last, columns, strict=True):
-            placed = column.take(order)
-            falls = placed[1:] < placed[:-1]
-            falls[new] = False
-            self.possible |= bool(falls.any() or (placed[first] < before[stream[first]]).any())
-            before[stream[last]] = placed[last]
+        before = self._last[which]
+        if falls.any() or (placed[first] < before[stream[first]]).any():
+            return False
+        before[stream[last]] = placed[last]
+        return True
 
 
 _STREAMS, _READERS, _MOST = 2**14, 4, 2**31
