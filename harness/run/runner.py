@@ -146,6 +146,7 @@ _FRAME: Final = re.compile(r"\s*(at |\.\.\. \d+ more)")
 _LONGEST: Final = 300
 
 _BY_HAND: Final = "by-hand"
+_LOOKS, _AGAIN_S = 5, 3.0
 _AT_ONCE: Final = 4
 """Cells that are brought up, or read back, at the same time."""
 
@@ -426,19 +427,25 @@ class _Run:
         self.how.status.enter("waiting until fully replicated")
         settle_s, stop = self.resolved.plan.final.settle_s, self.how.interrupts.stop
         replicated = partial(wait_until_replicated, settle_s, observer, stop, clock)
-        if not replicated() and not (self._heal_by_hand(faults) and replicated()):
+        if not replicated() and not (self._heal_by_hand(faults, clock) and replicated()):
             self.record.warn(NOT_FULLY_REPLICATED)
         for number, cell in enumerate(self.cells if observer.observes else ()):
             noted = in_sync(observer.situation(number), cell.resolved.plan)
             cell.record.update(in_sync=[asdict(each) for each in noted])
 
-    def _heal_by_hand(self, faults: Faults) -> bool:
+    def _heal_by_hand(self, faults: Faults, clock: RunClock) -> bool:
         """Restart the nodes that the target names, unless a fault is still there. It is journalled,
-        without a step and so no fault."""
+        without a step and so no fault. A node that is only slow is not named twice."""
         if faults.active:
             return False
-        names = self.resolved.target.to_restart(self.cluster, self.cells[0].resolved.plan)
-        if not names or self.how.interrupts.stop.is_set():
+        name = partial(self.resolved.target.to_restart, self.cluster, self.cells[0].resolved.plan)
+        names, before = [*name()], list[str]()
+        for _ in range(_LOOKS):
+            if not names or names == before:
+                break
+            clock.wait(self.how.interrupts.stop, _AGAIN_S)
+            names, before = [*name()], names
+        if not names or names != before or self.how.interrupts.stop.is_set():
             return False
         pids = {name: self.cluster.nodes[name].pid() for name in names}
         records = [ProcessRecord(node=n, signal="TERM", pid=pid) for n, pid in pids.items()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,9 @@ from harness.faults.records import ProcessRecord
 from harness.levers.process import ProcessLever
 from harness.run import runner
 from tests.fixtures.dry_run import DryRunNode
+
+
+CLOCK: Any = SimpleNamespace(wait=lambda stop, seconds: None)
 
 
 class Mortal(DryRunNode):
@@ -63,11 +67,11 @@ def test_it_is_restarted_only_where_it_does_not_recover_by_itself(
             status=SimpleNamespace(enter=lambda _: None),
         ),
     )
-    run._heal_by_hand = lambda faults: runner._Run._heal_by_hand(run, faults)
+    run._heal_by_hand = partial(runner._Run._heal_by_hand, run)
     looks = iter([recovers, True])
     monkeypatch.setattr(runner, "wait_until_replicated", lambda *_: next(looks))
     faults = Faults({"process": ProcessLever(nodes)}, journal)
-    runner._Run._recover(run, SimpleNamespace(observes=False), None, faults)  # type: ignore[arg-type]
+    runner._Run._recover(run, SimpleNamespace(observes=False), CLOCK, faults)  # type: ignore[arg-type]
     restarted = [] if recovers else [*names]
     for name, node in nodes.items():
         done = [each for each in node.commands if each in ("TERM", "start")]
@@ -90,6 +94,34 @@ def test_nothing_is_restarted_while_a_fault_is_there(tmp_path: Path) -> None:
     nodes = {"n1": Mortal("n1", frozenset(), "n1")}
     faults = Faults({"process": ProcessLever(nodes)}, Journal(tmp_path / "faults.jsonl", lambda: 0))
     faults.inject("kill", "kill", [Act("process", ProcessRecord(node="n1", signal="TERM", pid=1))])
-    assert not runner._Run._heal_by_hand(SimpleNamespace(), faults)  # type: ignore[arg-type]
+    assert not runner._Run._heal_by_hand(SimpleNamespace(), faults, CLOCK)  # type: ignore[arg-type]
     assert "TERM" in nodes["n1"].commands
     assert "start" not in nodes["n1"].commands
+
+
+@pytest.mark.parametrize(
+    ("looks", "restarted"),
+    [
+        ([["n1"], ["n1"]], ["n1"]),
+        ([["n1"], []], []),
+        ([["n1"], ["n2", "n3"], ["n2", "n3"]], ["n2", "n3"]),
+        ([["n1"], ["n2"]] * 3, []),
+    ],
+)
+def test_what_is_named_once_was_perhaps_only_slow(
+    tmp_path: Path, looks: Sequence[list[str]], restarted: Sequence[str]
+) -> None:
+    nodes = {name: Mortal(name, frozenset(), name) for name in ("n1", "n2", "n3")}
+    each = iter(looks)
+    run = SimpleNamespace(
+        resolved=SimpleNamespace(target=SimpleNamespace(to_restart=lambda *_: next(each))),
+        cluster=SimpleNamespace(nodes=nodes),
+        cells=[SimpleNamespace(resolved=SimpleNamespace(plan=None))],
+        record=SimpleNamespace(warn=lambda _: None),
+        how=SimpleNamespace(interrupts=SimpleNamespace(stop=threading.Event())),
+    )
+    ticks = count()
+    journal = Journal(tmp_path / "faults.jsonl", lambda: next(ticks))
+    faults = Faults({"process": ProcessLever(nodes)}, journal)
+    assert runner._Run._heal_by_hand(run, faults, CLOCK) == bool(restarted)  # type: ignore[arg-type]
+    assert [name for name, node in nodes.items() if "TERM" in node.commands] == [*restarted]
