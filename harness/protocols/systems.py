@@ -147,6 +147,8 @@ class Target(ABC, Generic[PlanOf]):
     """The names of the models whose operations its clients serve (`harness.models`)."""
     up_within_s: ClassVar[float] = 180.0
     """How long its nodes may take to come up, on a busy machine."""
+    observed_every_s: ClassVar[float] = 0.2
+    """How long the observer waits after a node's answer: more, where a query costs it much."""
     starters: ClassVar[Mapping[str, str]] = {}
     """What `ackloss new` lets its user choose from: by name the rest of [target] and further
     sections of a plan, as TOML with comments, up to the first keys of [workload]."""

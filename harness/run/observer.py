@@ -131,7 +131,7 @@ class Observer:
                 self._look(node)
             except Exception as error:  # whatever a target's client raises: the node did not answer
                 self.failures[node.name] = what(error)
-            self.clock.wait(self._stop, _PERIOD_S)
+            self.clock.wait(self._stop, self.target.observed_every_s)
 
     def _watch_ballast(self, node: str, changes: BallastChanges) -> None:
         while not self._stop.is_set():
