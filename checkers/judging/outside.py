@@ -334,9 +334,10 @@ class _Operations:
                 return _Fields(key, result=NULL if given is None else _held(given, complain))
             return _Fields(key, elements=_listed(given, complain))
         if begun is not None:
-            if given is None or _is_keyword(given) or _is_same(given, invoked.given):
+            alike = type(given) is type(invoked.given)
+            if given is None or _is_keyword(given) or (alike and given == invoked.given):
                 return invoked
-            if type(given) is type(invoked.given):
+            if alike:
                 raise complain(
                     f"the value {given!r:.80} is not {invoked.given!r:.80}, which line "
                     f"{begun.line} invoked",
@@ -347,8 +348,9 @@ class _Operations:
                 raise complain("the value of a cas is [expected, new]", "value")
             expected = NULL if given[0] is None else _held(given[0], complain)
             return _Fields(key, given, _held(given[1], complain), expected)
-        held = _held if self._model == REGISTER.name else _integer
-        return _Fields(key, given, held(given, complain))
+        if self._model == REGISTER.name:
+            return _Fields(key, given, _held(given, complain))
+        return _Fields(key, given, integer(given, "value", complain))
 
     def _of_queue(self, op: dict[str, Any], begun: _Begun | None, complain: Complain) -> _Fields:
         """An element that is put in, or what came out. An element may be a text."""
@@ -554,14 +556,6 @@ def _json(value: Any) -> str:
 def _is_keyword(value: Any) -> bool:
     """Whether a text stands where a value should: why there is none."""
     return isinstance(value, str) and not _INTEGER.fullmatch(value)
-
-
-def _is_same(given: Any, invoked: Any) -> bool:
-    return type(given) is type(invoked) and bool(given == invoked)
-
-
-def _integer(value: Any, complain: Complain) -> int:
-    return integer(value, "value", complain)
 
 
 def _held(value: Any, complain: Complain) -> int:
