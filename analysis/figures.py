@@ -82,8 +82,11 @@ def draw(
         axes[3].set_xlim(line.scale.start_s, line.scale.end_s)
         for panel in axes:
             plain(panel, colours)
-        for panel in axes[1:]:
-            _shade(panel, line, colours)
+        for place, fault in enumerate(line.drawn_faults):
+            tint = colours[f"fault-{place % FAULT_TINTS + 1}"]
+            to_s = line.scale.end_s if fault.to_s is None else fault.to_s
+            for panel in axes[1:]:
+                panel.axvspan(fault.from_s or 0.0, to_s, color=tint, alpha=0.16, lw=0, zorder=0)
         _draw_faults(axes[0], line, colours)
         _draw_latency(axes[1], line, colours, labels or outcome_labels())
         _draw_rates(axes[2], line, colours)
@@ -92,13 +95,6 @@ def draw(
         if headline:
             _draw_title(figure, headline, sentence, height, colours)
     return figure
-
-
-def _shade(panel: Axes, line: Timeline, colours: Mapping[str, str]) -> None:
-    for place, fault in enumerate(line.drawn_faults):
-        to_s = line.scale.end_s if fault.to_s is None else fault.to_s
-        tint = colours[f"fault-{place % FAULT_TINTS + 1}"]
-        panel.axvspan(fault.from_s or 0.0, to_s, color=tint, alpha=0.16, lw=0, zorder=0)
 
 
 def _draw_faults(panel: Axes, line: Timeline, colours: Mapping[str, str]) -> None:

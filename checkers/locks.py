@@ -144,7 +144,10 @@ class _Open:
                 self.end(process, keys[row])
                 self.holds[process, keys[row]] = Span(began, place, process, confirmed=False)
             elif f[row] == "confirm" and ok and part.result[row] == 1:
-                self._confirm(process, keys[row], began)
+                if span := self.holds.get((process, keys[row])):  # held when this began
+                    self.held.confirmed += 1
+                    begin = span.begin if span.confirmed else span.end
+                    self.holds[process, keys[row]] = Span(begin, began, process)
             elif f[row] == "confirm":
                 self.end(process, keys[row])
 
@@ -152,10 +155,3 @@ class _Open:
         """It is no longer certain that the process holds a lock."""
         if span := self.holds.pop((process, key), None):
             self.held.spans.setdefault(key, []).append(span)
-
-    def _confirm(self, process: int, key: str, began: int) -> None:
-        """It held the lock when this confirmation began."""
-        if span := self.holds.get((process, key)):
-            self.held.confirmed += 1
-            begin = span.begin if span.confirmed else span.end
-            self.holds[process, key] = Span(begin, began, process)

@@ -195,9 +195,8 @@ def ratio_estimate(parts: Floats, wholes: Floats, *, none: str | None = None) ->
     total = float(wholes.sum())
     if not total:
         return Estimate(why=none or "there is nothing to divide by")
-    return _bootstrapped(
-        float(parts.sum()) / total, [parts, wholes], _ratio, nonzero=[parts], paired=True
-    )
+    ratio = float(parts.sum()) / total
+    return _bootstrapped(ratio, [parts, wholes], _ratio, nonzero=[parts], paired=True)
 
 
 def mean_difference(a: Floats, b: Floats, *, none: str | None = None) -> Estimate:

@@ -439,13 +439,15 @@ class _Run:
         if faults.active:
             return False
         name = partial(self.resolved.target.to_restart, self.cluster, self.cells[0].resolved.plan)
-        names, before = [*name()], list[str]()
+        before = list[str]()
         for _ in range(_LOOKS):
-            if not names or names == before:
+            if (names := [*name()]) == before:
                 break
+            before = names
             clock.wait(self.how.interrupts.stop, _AGAIN_S)
-            names, before = [*name()], names
-        if not names or names != before or self.how.interrupts.stop.is_set():
+        else:
+            return False
+        if not names or self.how.interrupts.stop.is_set():
             return False
         pids = {name: self.cluster.nodes[name].pid() for name in names}
         records = [ProcessRecord(node=n, signal="TERM", pid=pid) for n, pid in pids.items()]

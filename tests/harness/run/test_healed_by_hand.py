@@ -20,7 +20,6 @@ from harness.levers.process import ProcessLever
 from harness.run import runner
 from tests.fixtures.dry_run import DryRunNode
 
-
 CLOCK: Any = SimpleNamespace(wait=lambda stop, seconds: None)
 
 
@@ -103,7 +102,7 @@ def test_nothing_is_restarted_while_a_fault_is_there(tmp_path: Path) -> None:
     ("looks", "restarted"),
     [
         ([["n1"], ["n1"]], ["n1"]),
-        ([["n1"], []], []),
+        ([["n1"], [], []], []),
         ([["n1"], ["n2", "n3"], ["n2", "n3"]], ["n2", "n3"]),
         ([["n1"], ["n2"]] * 3, []),
     ],
