@@ -88,12 +88,12 @@ class Cells:
         found = {name for cell in cells for name in cell.counter_examples or ()}
         lost = counts_losses(self.result) and found <= {"lost"}
         if unknown == len(cells):
-            whether = "it lost acknowledged writes" if lost else "it is as it should be"
+            whether = "it lost acknowledged writes" if lost else "it broke a promise"
             return f"It is not known of any of {counted(unknown, 'cell')} whether {whether}"
         which = counted(len(cells), "cell")
         if unknown and not bad:
             which = counted(len(cells) - unknown, "conclusive cell")
-        what = "lost acknowledged writes" if lost else "are not as they should be"
+        what = "lost acknowledged writes" if lost else "broke a promise"
         more = f"; of {unknown} it is not known" if unknown else ""
         return f"{bad or 'None'} of {which} {what}{more}"
 

@@ -465,9 +465,10 @@ def _group(campaigns: Sequence[StoredCampaign]) -> Group:
     every = [cell for campaign in campaigns for cell in campaign.cells.values()]
     settings = settings_of(campaigns)
     labels = {at.version for row in settings for at in row.versions}
+    judged = (each for cell in every for each in cell.outcomes if isinstance(each, RunResult))
     return Group(
         campaigns=[each.campaign.id for each in campaigns],
-        finding=of_checks(sorted({name for cell in every for name in _checks(cell)})),
+        finding=of_checks(sorted({each.checks[0].name for each in judged if each.checks})),
         versions=sorted(labels, key=natural),
         settings=settings,
         trend=_trend(campaigns),
@@ -475,15 +476,6 @@ def _group(campaigns: Sequence[StoredCampaign]) -> Group:
             dict.fromkeys(cell.campaign for cell in every if cell.conditions.conditions is None)
         ),
     )
-
-
-def _checks(cell: StoredCell) -> set[str]:
-    """The first checks of its runs."""
-    return {
-        outcome.checks[0].name
-        for outcome in cell.outcomes
-        if isinstance(outcome, RunResult) and outcome.checks
-    }
 
 
 def _trend(campaigns: Sequence[StoredCampaign]) -> list[Trend]:

@@ -150,17 +150,13 @@ class Archive:
                     files.pop(self._name(folder.path / name), None)
             last = self._named(_results(rundir))
         self.place.send({name: files[name] for name in files.keys() - last.keys()})
-        if run in self._judged_later:
-            self._remove_findings(rundir)
+        if run in self._judged_later:  # remove the findings there that the run does not have here
+            for name in self.place.below(self._name(rundir.path)).files():
+                path = rundir.path / name
+                if path.parent.name == rundir.findings.name and not path.exists():
+                    self.place.remove(self._name(path))
         for name, path in last.items():
             self.place.send({name: path})
-
-    def _remove_findings(self, rundir: RunDir) -> None:
-        """Remove the findings at the URL that the run does not have here."""
-        for name in self.place.below(self._name(rundir.path)).files():
-            path = rundir.path / name
-            if path.parent.name == rundir.findings.name and not path.exists():
-                self.place.remove(self._name(path))
 
     def _named(self, paths: Iterable[Path]) -> dict[str, Path]:
         return {self._name(path): path for path in paths}

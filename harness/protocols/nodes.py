@@ -395,7 +395,7 @@ class NodeSpec:
     `ports` are the TCP ports on which it will listen. `beside` is the command of a second process
     with the same files and rights, which is not part of the system: it lives on when the first one
     dies, and is not paused with it. A command that `changes_user` begins as root, gives a folder to
-    another user and goes on as that one: it needs the rights for that where others have none.
+    another user and goes on as that one: it keeps the `capabilities` for that, others none.
     """
 
     name: str
@@ -410,6 +410,10 @@ class NodeSpec:
     ports: Sequence[int] = ()
     beside: Sequence[str] = ()
     changes_user: bool = False
+
+    @property
+    def capabilities(self) -> list[str]:
+        return ["chown", "setuid", "setgid"] if self.changes_user else []
 
 
 @dataclass(frozen=True, kw_only=True)

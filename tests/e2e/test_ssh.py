@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +21,7 @@ import pytest
 
 from harness.clusters.ssh.scripts import LEASE_S
 from harness.images.java import kept_jars
+from harness.registry import target_named
 from targets.kafka.versions import release_line
 from tests.fixtures import budget, machine
 from tests.fixtures.command_line import ackloss, ackloss_json
@@ -97,8 +99,7 @@ OWN_RULE = ["INPUT", "-p", "udp", "-m", "udp", "--dport", "7", "-j", "DROP"]
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
     """Six hosts that filter something themselves: a plan of four nodes takes the first four."""
     with ssh_hosts(tmp_path_factory.mktemp("hosts"), 6) as made:
-        for name in made.addresses:
-            made.on(name, "iptables", "-A", *OWN_RULE)
+        filter_something(made)
         yield made
 
 
@@ -114,6 +115,11 @@ def before(hosts: Hosts) -> Iterator[dict[str, object]]:
     assert all("-A INPUT -p udp" in " ".join(host["rules"]) for host in state.values())
     yield dict(state)
     assert states(hosts) == state
+
+
+def filter_something(hosts: Hosts) -> None:
+    for name in hosts.addresses:
+        hosts.on(name, "iptables", "-A", *OWN_RULE)
 
 
 def states(hosts: Hosts) -> dict[str, dict[str, list[str]]]:
@@ -181,6 +187,35 @@ def test_a_plan_finds_on_hosts_what_it_finds_in_containers(
     exit_code, output = run(tmp_path, plan, hosts.inventory())
     found = result(tmp_path)
     assert (exit_code, found["verdict"]) == (code, verdict), output
+    assert_proven(found)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "etcd/lag-kill",
+        "redis/isolate-leader",
+        "redis/isolate-leader-wait",
+        "postgresql/isolate-leader",
+        "postgresql/isolate-leader-synchronous",
+        "rabbitmq/kill-leader-quorum",
+        "galera/isolate-leader",
+    ],
+)
+def test_systems_on_hosts_lose_what_they_lose_in_containers(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, plan: str
+) -> None:
+    path = ROOT / "plans" / f"{plan}.toml"
+    expected = tomllib.loads(path.read_text())["expect"]
+    needed = target_named(plan.partition("/")[0]).source.needed.values()
+    with ssh_hosts(tmp_path_factory.mktemp("hosts"), 3, tuple(needed)) as made:
+        filter_something(made)
+        before = states(made)
+        exit_code, output = run(tmp_path, plan, made.inventory())
+        assert states(made) == before
+    found = result(tmp_path)
+    assert (exit_code, found["verdict"]) == (int(expected == "invalid"), expected), output
     assert_proven(found)
 
 

@@ -282,7 +282,6 @@ _INFRA_COMMAND = ["sh", "-c", ": > /etc/resolv.conf; while :; do sleep 86400 & w
 _START = 'echo $$ > "$0" && exec "$@"'
 
 _BESIDE_MB = 192
-_TO_CHANGE_USER = ["CHOWN", "SETUID", "SETGID"]
 
 
 @dataclass
@@ -404,7 +403,7 @@ class DockerCluster:
                 pid_mode=f"container:{infra}",
                 binds=[*volumes, *mounts],
                 cap_drop=["ALL"],
-                cap_add=_TO_CHANGE_USER if spec.changes_user else None,
+                cap_add=spec.capabilities,
                 security_opt=["no-new-privileges"],
                 mem_limit=_memory_limit(memory_mb, spec),
                 pids_limit=1024,

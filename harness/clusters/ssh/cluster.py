@@ -287,10 +287,14 @@ def take_down(hosts: Sequence[Host], run_id: str, *, hint: str) -> list[str]:
 def _scripts(spec: NodeSpec) -> dict[str, bytes]:
     """The scripts of a node, in the run's inventory on its host."""
     environment = [shlex.quote(f"{name}={value}") for name, value in spec.env.items()]
-    values = {"ENVIRONMENT": " ".join(environment), "ARGV": shlex.join(spec.argv)}
+    values = {
+        "ENVIRONMENT": " ".join(environment),
+        "ARGV": shlex.join(spec.argv),
+        "RIGHTS": scripts.rights(spec.capabilities),
+    }
     texts = {
         "hold.sh": scripts.text(scripts.HOLD),
-        "process.sh": scripts.text(scripts.PROCESS),
+        "process.sh": scripts.text(scripts.PROCESS, values),
         "command.sh": scripts.text(scripts.COMMAND, values),
     }
     return {name: text.encode() for name, text in texts.items()}

@@ -23,7 +23,7 @@ long as something of a fault is left. Until then the claim stands, and so the ru
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 CLAIM: Final = "/run/ackloss"
@@ -33,7 +33,6 @@ TAKEN: Final = 17
 """The exit code of `claim` on a host that another run has."""
 NOT_RUNNING: Final = 118
 """The exit code of a command beside a process that is not running."""
-_RIGHTS: Final = "--bounding-set=-all --inh-caps=-all --no-new-privs"
 LEASE_S: Final = 20
 QUEUES: Final = "[56][0-9a-f][0-9a-f][0-9a-f]:"
 """The handles of our queueing disciplines (`harness.levers.shaping`)."""
@@ -310,11 +309,18 @@ state)
 esac
 """
 
-# The process is root without any rights but those of a file's owner, as in a container.
+# The process is root without any rights but those of a file's owner, as in a container, and those
+# that its system needs to change its user.
 COMMAND: Final = """\
 cd /
 exec setpriv @RIGHTS@ env @ENVIRONMENT@ sh -c 'echo $$ >"$0" && exec "$@"' @CLAIM@/pid @ARGV@
 """
+
+
+def rights(capabilities: Sequence[str]) -> str:
+    """The options of setpriv by which a process keeps only these."""
+    bounds = ",".join(["-all", *(f"+{each}" for each in capabilities)])
+    return f"--bounding-set={bounds} --inh-caps=-all --no-new-privs"
 
 
 def text(script: str, values: Mapping[str, str] | None = None) -> str:
@@ -324,7 +330,6 @@ def text(script: str, values: Mapping[str, str] | None = None) -> str:
         "RUNS": RUNS,
         "UPLOADS": UPLOADS,
         "NOT_RUNNING": str(NOT_RUNNING),
-        "RIGHTS": _RIGHTS,
         "TAKEN": str(TAKEN),
         "LEASE": str(LEASE_S),
         "QUEUES": QUEUES,

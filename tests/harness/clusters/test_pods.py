@@ -65,6 +65,8 @@ def test_only_the_infrastructure_container_has_capabilities() -> None:
         assert container["labels"] == {LABEL: "1", RUN_LABEL: "run"}
     assert "NET_ADMIN" in infra["host_config"]["cap_add"]
     assert not target["host_config"]["cap_add"]
+    *_, target = started(changes_user=True)[0].containers.values()
+    assert target["host_config"]["cap_add"] == ["chown", "setuid", "setgid"]
     for namespace in ("network_mode", "pid_mode"):
         assert target["host_config"][namespace] == "container:ackloss-run-b1-infra"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.clusters.ssh import scripts
+from harness.protocols import NodeSpec
 
 TOOLS = {
     "iptables": """\
@@ -131,3 +133,17 @@ def test_a_host_whose_harness_is_gone_tries_again(host: HostOfRun) -> None:
         watch.kill()
     assert not host.claim.exists()
     assert (host.root / "rules").read_text() == ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up")
+@pytest.mark.parametrize(("changes_user", "kept"), [(False, ()), (True, (0, 6, 7))])
+def test_a_process_keeps_what_it_needs_to_change_its_user_and_no_more(
+    changes_user: bool, kept: tuple[int, ...]
+) -> None:
+    """CAP_CHOWN is 0, CAP_SETGID 6 and CAP_SETUID 7."""
+    spec = NodeSpec(name="n1", roles=frozenset(), argv=("sh",), changes_user=changes_user)
+    command = ["setpriv", *scripts.rights(spec.capabilities).split(), "cat", "/proc/self/status"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    status = dict(line.split(":", 1) for line in done.stdout.splitlines())
+    for each in ("CapBnd", "CapPrm", "CapEff"):
+        assert int(status[each], 16) == sum(1 << bit for bit in kept)
