@@ -38,6 +38,7 @@ def uploaded(host: Host, source: Path, run_id: str) -> str:
         return inside
     unpack = (
         'mkdir -p "$0" "$1.part" && tar -x --no-same-owner -C "$1.part" -f - && '
+        'chmod -R a+rX "$1.part" && '  # the system may change its user
         '{ mv -T "$1.part" "$2" 2>/dev/null || rm -rf "$1.part"; }'
     )
     command = shlex.join(["sh", "-c", unpack, UPLOADS, f"{kept}.{run_id}", kept])
