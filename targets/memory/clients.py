@@ -20,6 +20,7 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 from zlib import crc32
 
@@ -370,19 +371,25 @@ def _executed(
     held: dict[str, list[int]] = {}
     reads, registers = list[micro_ops.Read](), False
     before = [
-        [int(number) for number in text.split(",")]
+        _steps(text)
         for offset, text, _ in entries
         if own is None or own.position is None or offset < own.position
     ]
-    for transaction in (*before, steps):
-        for f, key, value in micro_ops.steps_of(transaction):
+    last = micro_ops.steps_of(steps)
+    for transaction in (*before, last):
+        for f, key, value in transaction:
             registers = registers or f == "w"
             if value is not None:
                 held.setdefault(key, []).append(value)
-            elif transaction is steps:
+            elif transaction is last:
                 read = held.get(key, ())
                 reads.append((*read[-1:], None)[0] if registers else list(read))
     return micro_ops.answered(steps, reads)
+
+
+@lru_cache(10_000)  # each transaction reads all entries before it
+def _steps(text: str) -> list[micro_ops.Step]:
+    return micro_ops.steps_of([int(number) for number in text.split(",")])
 
 
 def _or_none(number: Expected) -> int | None:
