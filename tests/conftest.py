@@ -24,6 +24,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 from pyspark import SparkContext
 
 from checkers.judging.spark import context
@@ -42,6 +43,8 @@ gc.disable()  # until all tests are collected: nothing of what is made meanwhile
 
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
+# What is drawn depends on no constants of the modules that a process happens to have imported.
+providers._get_local_constants = lambda: providers._local_constants
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -60,10 +63,10 @@ def spawned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def undrawn() -> Iterator[None]:
-    """Pages have empty pictures, unless they say `drawn`."""
+    """Pages have empty pictures."""
     from tests.fixtures import pictures  # imports what most tests do not need
 
-    with pictures.undrawn():
+    with pictures.unmade():
         yield
 
 
@@ -107,20 +110,16 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     grouped = IN_PARALLEL and session.config.getvalue("loadgroup")
     if grouped and (loose := [item.nodeid for item in session.items if "@" not in item.nodeid]):
         raise pytest.UsageError(f"xdist reads no groups: {loose[0]} has none in its id")
-    _leave_out_of_garbage_collection()
+    gc.freeze()  # thousands of tests, and all modules
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)  # when the fixtures of the file have ended
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """What is left is left out of garbage collection: each run of a plan collects."""
     if nextitem is not None and nextitem.path != item.path:
-        _leave_out_of_garbage_collection()
-
-
-def _leave_out_of_garbage_collection() -> None:
-    """What is there now: thousands of tests, and all modules. Each run of a plan collects."""
-    gc.enable()
-    gc.collect()
-    gc.freeze()
+        gc.collect()
+        gc.freeze()
 
 
 @contextmanager

@@ -112,7 +112,8 @@ class Requests:
         if flight is None or flight.seq != seq:
             return
         if self._host.now_ns() >= flight.deadline_ns:
-            self._give_up(process, flight)
+            type_ = "fail" if flight.command.f in READS or not flight.maybe else "info"
+            self._end(process, flight, Outcome(type_, None, None, flight.error))
             return
         flight.attempt += 1
         f, key, value, expected, partition = flight.command
@@ -122,8 +123,7 @@ class Requests:
         self._host.after(wait_ns, self._expired, process, seq, flight.attempt)
 
     def _expired(self, process: int, seq: int, attempt: int) -> None:
-        flight = self._current(process, seq, attempt)
-        if flight is not None:
+        if (flight := self._current(process, seq, attempt)) is not None:
             flight.maybe, flight.error = True, "no-answer"
             self._ask_another(process, flight)
             self._attempt(process, seq)
@@ -148,8 +148,7 @@ class Requests:
 
     def _unreachable(self, target: str, refused: Refused) -> None:
         _, _, process, seq, attempt, *_ = refused.message
-        flight = self._current(process, seq, attempt)
-        if flight is not None:
+        if (flight := self._current(process, seq, attempt)) is not None:
             flight.maybe = flight.maybe or refused.sent
             flight.error = "connection-reset" if refused.sent else "connection-refused"
             self._ask_another(process, flight)
@@ -169,11 +168,6 @@ class Requests:
         kind = _kind(process, flight.command)
         place = self._names.index(self._asks[kind])
         self._asks[kind] = self._names[(place + 1) % len(self._names)]
-
-    def _give_up(self, process: int, flight: _Flight) -> None:
-        harmless = flight.command.f in READS or not flight.maybe
-        outcome = Outcome("fail" if harmless else "info", None, None, flight.error)
-        self._end(process, flight, outcome)
 
     def _end(self, process: int, flight: _Flight, outcome: Outcome) -> None:
         del self._flights[process]
@@ -369,13 +363,12 @@ def _executed(
 ) -> tuple[int, ...]:
     """A transaction's steps with what they read after the entries before its own."""
     held: dict[str, list[int]] = {}
-    reads, registers = list[micro_ops.Read](), False
-    before = [
+    reads, registers, last = list[micro_ops.Read](), False, micro_ops.steps_of(steps)
+    before = (
         _steps(text)
         for offset, text, _ in entries
         if own is None or own.position is None or offset < own.position
-    ]
-    last = micro_ops.steps_of(steps)
+    )
     for transaction in (*before, last):
         for f, key, value in transaction:
             registers = registers or f == "w"
@@ -387,9 +380,8 @@ def _executed(
     return micro_ops.answered(steps, reads)
 
 
-@lru_cache(10_000)  # each transaction reads all entries before it
-def _steps(text: str) -> list[micro_ops.Step]:
-    return micro_ops.steps_of([int(number) for number in text.split(",")])
+# Each transaction reads all entries before it.
+_steps = lru_cache(10_000)(lambda text: micro_ops.steps_of([*map(int, text.split(","))]))
 
 
 def _or_none(number: Expected) -> int | None:

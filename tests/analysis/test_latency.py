@@ -28,6 +28,7 @@ from checkers.loss.findings import FINDINGS
 from harness.errors import HistoryError
 from harness.history import HISTORY
 from harness.history.run_folder import RunDir
+from tests.fixtures.budget import budget
 
 pytestmark = pytest.mark.slow
 
@@ -140,7 +141,7 @@ def test_a_lone_lost_write_among_a_million_is_shown() -> None:
     assert marks["outcome"].is_monotonic_increasing, "lost writes are drawn last, above all others"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=budget(20, 60), deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(1, 4000),

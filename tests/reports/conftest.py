@@ -39,6 +39,13 @@ DRAWN = ("unclean", "hostile", "group", "transactions")
 """Pages with their pictures; those of the others show nothing else than these."""
 
 
+@pytest.fixture(scope="module", name="undrawn")
+def without_pictures() -> Iterator[None]:
+    """Figures are made of whatever a page shows, and are not drawn, unless tests say `drawn`."""
+    with undrawn():
+        yield
+
+
 class Runs(dict[str, RunDir]):
     """One run for each kind, written with its page on first access."""
 

@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version as installed
 from operator import attrgetter
 from pathlib import Path
@@ -60,6 +61,8 @@ time would keep a core busy."""
 
 _PURGED_S: Final = 1.0
 _STARTING: Final = threading.Lock()
+# Once for each set of settings: a producer starts threads.
+_tried: Final = cache(lambda *given: bool(Producer({**dict(given), "log_level": 0})))
 
 
 class NotQueued(Exception):
@@ -348,7 +351,7 @@ def effective_settings(settings: Mapping[str, Any]) -> dict[str, str]:
 def check_producer_settings(settings: Mapping[str, Any]) -> None:
     """Raise PlanError for the first setting that is refused, given twice, or of a wrong value."""
     try:
-        Producer({**effective_settings(settings), "log_level": 0})
+        _tried(*effective_settings(settings).items())
     except KafkaException as error:
         refusal = error.args[0].str().strip().removeprefix("Failed to create producer: ")
         named = {canonical(name) for name in re.findall(r'["`]([a-z0-9._]+)["`]', refusal)}

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkers.judging import availability
 from checkers.judging.availability import Availability, Timeline
 from harness.protocols import FaultWindow, Writes
 from harness.protocols.runs import FAIL, INFO, INVOKED, OK
+from tests.fixtures.budget import budget
 from tests.fixtures.operation_rows import Write, writes
 
 
@@ -248,6 +249,7 @@ TIMES = (
 EACH = st.tuples(st.sampled_from([INVOKED, OK, OK, FAIL]), TIMES, TIMES)
 
 
+@settings(max_examples=budget(40, 100))
 @given(
     st.lists(st.lists(EACH, max_size=12), max_size=6),
     st.lists(st.tuples(TIMES, st.none() | TIMES), max_size=2),

@@ -352,7 +352,7 @@ def worlds(draw: st.DrawFn) -> World:
     return World(log, first[: draw(st.sampled_from([size, size, size, size - 1]))], writes)
 
 
-@settings(deadline=None, max_examples=examples(60))
+@settings(deadline=None, max_examples=examples(30))
 @given(worlds(), st.sampled_from([1, 2]), st.none() | st.integers(0, 40))
 def test_what_is_confirmed_is_true(world: World, shards: int, at: int | None) -> None:
     """Also where only some range or other was read again."""

@@ -17,7 +17,7 @@ from tests.fixtures.budget import examples
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = examples(60)
+EXAMPLES = examples(30)
 
 VALUES = [0, 1, 2, 3, 5, 8, 13, 999, -4, 2**40, 2**63 - 1, -(2**63)]
 POINTS = ("0", "0.5", "0.95", "0.99", "1")

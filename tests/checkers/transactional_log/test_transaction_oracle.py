@@ -15,7 +15,7 @@ from tests.fixtures.budget import examples
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = examples(60)
+EXAMPLES = examples(30)
 
 KINDS = (
     *("lost-write", "unseen", "unexpected", "inconsistent-offsets", "duplicate", "G1a"),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from harness.errors import HistoryError
 from harness.history.outside import operations, records
+from tests.fixtures.budget import budget
 
 pytestmark = pytest.mark.slow
 
@@ -49,7 +50,7 @@ values = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=budget(60, 200))
 @given(value=values)
 def test_the_library_reads_the_same(value: Any) -> None:
     text = edn_format.dumps([value])  # a vector around all is no value

@@ -95,7 +95,7 @@ def test_flat_out_a_full_queue_is_back_pressure_not_an_attempt(tmp_path: Path) -
 
 @settings(
     deadline=None,
-    max_examples=budget(15, 40),
+    max_examples=budget(8, 40),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
