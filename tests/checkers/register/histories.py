@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement, count, product
+from itertools import combinations_with_replacement, count, islice, product
 from random import Random
+from typing import Any
 
 from checkers.register.operations import CAS, FAIL, INFO, NEVER, OK, READ, WRITE, Operation
 from tests.fixtures.budget import examples
@@ -92,38 +93,45 @@ def _sums(places: int, total: int) -> Iterator[tuple[int, ...]]:
             yield (first, *rest)
 
 
-def overlapping(operations: int, domain: Domain) -> Iterator[History]:
-    """Every history of so many operations, each on its own process, once: operations with the
-    same interval are interchangeable."""
+def overlapping(operations: int, domain: Domain, share: int) -> Iterator[History]:
+    """Every history of so many operations, or one in so many, each on its own process, once:
+    operations with the same interval are interchangeable."""
     kinds = domain.kinds()
-    for used in intervals(operations):
-        choices = (combinations_with_replacement(kinds, many) for *_, many in used)
-        for chosen in product(*choices):
-            process = count()
-            yield tuple(
-                one._replace(invoke_ns=begin, complete_ns=end, process=next(process))
-                for (begin, end, _), group in zip(used, chosen, strict=True)
-                for one in group
-            )
+    every = (
+        (used, chosen)
+        for used in intervals(operations)
+        for chosen in product(*(combinations_with_replacement(kinds, many) for *_, many in used))
+    )
+    for used, chosen in islice(every, 0, None, share):
+        process = count()
+        yield tuple(
+            one._replace(invoke_ns=begin, complete_ns=end, process=next(process))
+            for (begin, end, _), group in zip(used, chosen, strict=True)
+            for one in group
+        )
 
 
-def by_process(operations: int, domain: Domain) -> Iterator[History]:
-    """Every history of so many operations that processes do one after the other, once: processes
-    that do the same are interchangeable."""
-    kinds = domain.kinds()
+def by_process(operations: int, domain: Domain, share: int) -> Iterator[History]:
+    """Every history of so many operations, or one in so many, that processes do one after the
+    other, once: processes that do the same are interchangeable."""
+    return (
+        tuple(
+            one._replace(process=process, invoke_ns=place, complete_ns=place)
+            for process, line in enumerate(line for group in chosen for line in group)
+            for place, one in enumerate(line)
+        )
+        for chosen in islice(_lines(operations, domain.kinds()), 0, None, share)
+    )
+
+
+def _lines(operations: int, kinds: list[Operation]) -> Iterator[Any]:
     for lengths in _partitions(operations, operations):
         groups = [(length, lengths.count(length)) for length in sorted(set(lengths))]
         choices = (
             combinations_with_replacement(list(product(kinds, repeat=length)), many)
             for length, many in groups
         )
-        for chosen in product(*choices):
-            lines = [line for group in chosen for line in group]
-            yield tuple(
-                one._replace(process=process, invoke_ns=place, complete_ns=place)
-                for process, line in enumerate(lines)
-                for place, one in enumerate(line)
-            )
+        yield from product(*choices)
 
 
 def _partitions(total: int, most: int) -> Iterator[list[int]]:

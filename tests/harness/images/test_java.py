@@ -40,6 +40,7 @@ def test_jars_are_fetched_with_their_dependencies_except_those_excluded(tmp_path
     assert names == ["slf4j-api-1.7.36.jar", "slf4j-reload4j-1.7.36.jar"]
 
 
+@pytest.mark.full  # test_bad_input.py has a version of Kafka
 @pytest.mark.docker
 def test_a_version_that_does_not_exist_is_a_plan_error(tmp_path: Path) -> None:
     absent = replace(SMALL, version="1.7.9999", jars=("org.slf4j:slf4j-api:1.7.9999",))

@@ -137,6 +137,7 @@ def test_an_image_without_kafka_is_refused() -> None:
     assert refused.value.key == "target.image"
 
 
+@pytest.mark.full  # test_bad_input.py has one
 def test_a_version_that_does_not_exist_is_a_mistake_of_the_plan() -> None:
     with pytest.raises(PlanError, match=r"kafka 4\.3\.999 does not exist") as refused:
         images.resolve(target(version="4.3.999"))
