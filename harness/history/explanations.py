@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +29,8 @@ from pydantic import TypeAdapter, ValidationError
 from harness.errors import HistoryError
 from harness.faults.journal import windows
 from harness.history.documents import LOST_KINDS, DoubleEntry, NotLost
-from harness.history.parquet_writer import numbers, packed, strings, values
+from harness.history.parquet_reader import integers, texts
+from harness.history.parquet_writer import numbers, one_batch, packed, sieve, strings, values
 from harness.history.rows import bounds_ns, stored_target
 from harness.history.run_folder import SCHEMA_VERSION, RunDir
 from harness.protocols import (
@@ -38,6 +40,8 @@ from harness.protocols import (
     CheckResult,
     Explanation,
     Fact,
+    FaultWindow,
+    Ints,
     Removed,
     Target,
 )
@@ -302,8 +306,9 @@ def double_entry(
     then. No verdict rests on it."""
     records = {record[2:] for record in removed.records}
     written = {each[-1] for each in records if each[-1] >= 0}
-    acknowledged = _having(rundir.parts(rundir.history), written, ("type", "ok"))
-    found = _having(rundir.parts(rundir.reads), written)
+    ended = _having(rundir.parts(rundir.history), written, "type").to_pylist()
+    acknowledged = {each["value"] for each in ended if each["type"] == "ok"}
+    found = {*_having(rundir.parts(rundir.reads), written)["value"].to_pylist()}
     gone = written.intersection(lost) | acknowledged.intersection(delivered) - found
     behind = _behind_the_end(rundir, acknowledged - gone - found)
     left = sorted(acknowledged - gone - found - behind)
@@ -327,18 +332,14 @@ def _behind_the_end(rundir: RunDir, values: set[int]) -> set[int]:
     if not values or not rundir.ends.is_file():
         return set()
     ends = pq.ParquetFile(rundir.ends).read(columns=["partition", "position"]).to_pylist()
-    reached = {each["partition"]: 0 for each in ends}
+    reached = Counter[int]()
     for each in ends:
         reached[each["partition"]] = max(reached[each["partition"]], each["position"] or 0)
-    columns = ("value", "type", "partition", "offset")
-    wanted = pa.array(sorted(values), pa.int64())
-    rows = _rows(
-        rundir.parts(rundir.history), columns, lambda rows: pc.is_in(rows["value"], wanted)
-    )
+    rows = _having(rundir.parts(rundir.history), values, "type", "partition", "offset")
     return {
         row["value"]
         for row in rows.to_pylist()
-        if row["type"] == "ok" and (row["offset"] or 0) >= reached.get(row["partition"], 0)
+        if row["type"] == "ok" and (row["offset"] or 0) >= reached[row["partition"]]
     }
 
 
@@ -349,39 +350,45 @@ def not_lost(rundir: RunDir, results: Collection[CheckResult]) -> list[NotLost]:
     """The writes of a run's log that were found without an acknowledgement, and those that were
     found more than once, if each is listed: how many ended alike, while the same faults were in
     force. Nothing is read where the checkers count none."""
-    duplicated, again = lost_rows(results, {"duplicate"}), values(np.empty(0, np.int64))
+    duplicated, again = lost_rows(results, {"duplicate"}), np.empty(0, np.int64)
     copies_counted = max((int(each.counts.get("duplicates") or 0) for each in results), default=0)
     if duplicated is not None and len(duplicated) == copies_counted:
-        again = pc.unique(duplicated["value"])
-    reads = rundir.parts(rundir.reads)
+        again = integers(one_batch(duplicated), "value")
+    parts, reads = rundir.parts(rundir.history), rundir.parts(rundir.reads)
     any_found = any(each.counts.get("unacknowledged_found") for each in results)
     if not reads or not (len(again) or any_found):
         return []
-    # Not pa.array: of a list, it imports pandas.
-    ended = _writes(rundir, lambda rows: pc.is_in(rows["type"], strings(["info", "fail"])))
-    doubtful = pa.concat_arrays([ended["value"].combine_chunks(), again])
-    columns = ("value", "leader_epoch")
-    copies = _rows(reads, columns, lambda rows: pc.is_in(rows["value"], doubtful))
-    found = pc.unique(copies["value"])
-    every = _writes(rundir, lambda rows: pc.is_in(rows["value"], found))
-    begins = pc.equal(every["type"], "invoke")
-    begun = every.filter(begins).select(["value", "time_ns"]).to_pydict()
-    began = dict(zip(begun["value"], begun["time_ns"], strict=True))
+    faults, copied = windows(rundir.faults), sieve(again)
+
+    def ends(rows: pa.RecordBatch) -> Ints:
+        kinds = texts(rows, "type")
+        chosen = kinds.isin(("info", "fail"))
+        chosen[copied(integers(rows, "value"))] = True
+        return np.flatnonzero(chosen & ~kinds.isin(("invoke",)))
+
+    ended = _rows(parts, ("value", "type", "error", "time_ns"), ends)
+    copies = _having(reads, np.append(integers(ended, "value"), again), "leader_epoch")
+    found = integers(copies, "value")
+    ended = ended.take(values(sieve(found)(integers(ended, "value"))))
+    # Without a fault none was met, whenever a write began.
+    every = _having(parts if faults else (), found, "type", "time_ns")
+    began = {e["value"]: e["time_ns"] for e in every.to_pylist() if e["type"] == "invoke"}
     epochs: dict[int, set[int | None]] = {}
-    for copy in copies.to_pylist():
+    for copy in copies.take(values(copied(found))).to_pylist():
         epochs.setdefault(copy["value"], set()).add(copy["leader_epoch"])
-    unacknowledged = ended.filter(pc.is_in(ended["value"], found))
-    twice = every.filter(pc.and_(pc.invert(begins), pc.is_in(every["value"], again)))
+    unsure = np.flatnonzero(texts(ended, "type").isin(("info", "fail")))
+    twice = copied(integers(ended, "value"))
     return [
-        *_alike(rundir, "unacknowledged", unacknowledged, began, {}),
-        *_alike(rundir, "duplicate", twice, began, epochs),
+        *_alike(faults, "unacknowledged", ended.take(values(unsure)), began, {}),
+        *_alike(faults, "duplicate", ended.take(values(twice)), began, epochs),
     ]
 
 
 def outcome_of(rundir: RunDir, value: int) -> str | None:
     """How a write ended that was not lost, and where the final read of a log found it: a sentence;
     `None` for a value that no write of the run had."""
-    writes = _writes(rundir, lambda rows: pc.equal(rows["value"], value)).to_pylist()
+    history = rundir.parts(rundir.history)
+    writes = _having(history, [value], "type", "error", "time_ns").to_pylist()
     if not writes:
         return None
     ended = [each for each in writes if each["type"] != "invoke"]
@@ -393,67 +400,63 @@ def outcome_of(rundir: RunDir, value: int) -> str | None:
     said = f"the write {value} is not among the lost ones: {how or 'never ended'}"
     if not (reads := rundir.parts(rundir.reads)):
         return said
-    columns = ("partition", "offset", "leader_epoch", "value")
-    copies = _rows(reads, columns, lambda rows: pc.equal(rows["value"], value)).to_pylist()
+    where = ("partition", "offset", "leader_epoch")
+    copies = _having(reads, [value], *where).to_pylist()
     found = ", ".join(
         f"partition {partition}, offset {offset:,}" + ("" if epoch is None else f", epoch {epoch}")
-        for partition, offset, epoch in dict.fromkeys(tuple(each.values())[:3] for each in copies)
+        for partition, offset, epoch in dict.fromkeys(tuple(c[n] for n in where) for c in copies)
     )
     return f"{said}; found at {found}" if found else f"{said}; not found"
 
 
-def _writes(rundir: RunDir, chosen: Callable[[pa.Table], Any]) -> pa.Table:
-    columns = ("value", "type", "error", "time_ns")
-    return _rows(rundir.parts(rundir.history), columns, chosen)
-
-
 def _rows(
-    parts: Sequence[Path], columns: Sequence[str], chosen: Callable[[pa.Table], Any]
-) -> pa.Table:
-    """The chosen rows that have a value, of files that are read one after the other."""
+    parts: Sequence[Path], columns: Sequence[str], chosen: Callable[[pa.RecordBatch], Ints]
+) -> pa.RecordBatch:
+    """The rows that have a value, at chosen places, of files that are read one after the other."""
     found = []
     for part in parts:
-        table = pq.ParquetFile(part).read(columns=[*columns])
-        texts = {"type", "error"}.intersection(columns)
-        for name in texts:
-            place = table.column_names.index(name)
-            table = table.set_column(place, name, table[name].cast(pa.string()))
-        found.append(table.filter(pc.and_(pc.is_valid(table["value"]), chosen(table))))
-    return pa.concat_tables(found)
+        table = pq.ParquetFile(part).read(columns=[*columns], use_threads=False)
+        if table["value"].null_count:
+            table = table.filter(pc.is_valid(table["value"]))
+        found += [rows.take(values(chosen(rows))) for rows in table.to_batches()]
+    nothing = pa.table({name: numbers(np.empty(0, np.int64)) for name in columns})
+    return one_batch(pa.Table.from_batches(found) if found else nothing)
+
+
+def _having(parts: Sequence[Path], wanted: Iterable[int], *columns: str) -> pa.RecordBatch:
+    """The rows with any of these values."""
+    near = sieve(np.fromiter(wanted, np.int64))
+    return _rows(parts, ("value", *columns), lambda rows: near(integers(rows, "value")))
 
 
 def _alike(
-    rundir: RunDir,
+    faults: Sequence[FaultWindow],
     kind: str,
-    ended: pa.Table,
+    ended: pa.RecordBatch,
     began: Mapping[int, int],
     epochs: Mapping[int, Collection[int | None]],
 ) -> Iterator[NotLost]:
     """Of writes that `ended` and `began` so, how many did alike; `epochs` of the leaders that wrote
     their copies."""
-    faults = windows(rundir.faults)
     first_ns, last_ns = bounds_ns(faults)
-    alike: Counter[tuple[str, str | None, tuple[str, ...], bool | None]] = Counter()
-    for each in ended.to_pylist():
-        begun_ns = began.get(each["value"], each["time_ns"])
-        met = (first_ns <= each["time_ns"]) & (last_ns >= begun_ns)
-        named = tuple(faults[place].id for place in np.flatnonzero(met).tolist())
-        of = epochs.get(each["value"], {None})
-        across = None if None in of else len(of) > 1
-        alike[each["type"], each["error"], named, across] += 1
-    for (type_, error, named, across), count in alike.most_common():
+    firsts, lasts = np.sort(first_ns), np.sort(last_ns)
+    written, time_ns = ended["value"].to_pylist(), ended["time_ns"].to_pylist()
+    begun_ns = [began.get(*each) for each in zip(written, time_ns, strict=True)]
+    # How many had begun when it ended, and had ended when it began, is which ones it met.
+    begun = np.searchsorted(firsts, np.array(time_ns, np.int64), "right").tolist()
+    over = np.searchsorted(lasts, np.array(begun_ns, np.int64)).tolist()
+
+    @cache
+    def met(begun: int, over: int) -> tuple[str, ...]:
+        of = np.searchsorted(firsts, first_ns) < begun
+        of &= np.searchsorted(lasts, last_ns) >= over
+        return tuple(faults[place].id for place in np.flatnonzero(of).tolist())
+
+    of = (epochs.get(value, {None}) for value in written)
+    across = (None if None in each else len(each) > 1 for each in of)
+    types, errors = ended["type"].to_pylist(), ended["error"].to_pylist()
+    alike = Counter(zip(types, errors, map(met, begun, over), across, strict=True))
+    for (type_, error, named, elsewhere), count in alike.most_common():
         yield NotLost(
-            kind=kind, writes=count, type=type_, error=error, faults=named, across_epochs=across
+            kind=kind, writes=count, type=type_, error=error, faults=named, across_epochs=elsewhere
         )
-
-
-def _having(parts: Sequence[Path], values: set[int], *which: tuple[str, str]) -> set[int]:
-    """Those of these values that rows have, in which these columns have these texts."""
-    found, wanted = set[int](), pa.array(sorted(values), pa.int64())
-    for part in parts if values else ():
-        table = pq.ParquetFile(part).read(columns=["value", *(name for name, _ in which)])
-        table = table.filter(pc.is_in(table["value"], wanted))
-        for name, text in which:
-            table = table.filter(pc.equal(table[name].cast(pa.string()), text))
-        found.update(table["value"].to_pylist())
-    return found

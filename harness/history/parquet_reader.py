@@ -222,12 +222,12 @@ OfHistory = TypeVar("OfHistory", Writes, Operations)
 Made = TypeVar("Made")
 
 
-def some(rows: Columns, chosen: Bools) -> Columns:
-    """The chosen rows."""
+def some(rows: Columns, chosen: Bools | Ints) -> Columns:
+    """The chosen rows; of those without lists also by their places."""
     return type(rows)._make(_some_of(column, chosen) for column in rows)
 
 
-def _some_of(column: Any, chosen: Bools) -> Any:
+def _some_of(column: Any, chosen: Bools | Ints) -> Any:
     if isinstance(column, Texts):
         return Texts(column.codes[chosen], column.names)
     if not isinstance(column, Lists):

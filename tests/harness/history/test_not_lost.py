@@ -34,6 +34,25 @@ def test_an_unacknowledged_write_that_was_found_names_its_end_and_the_faults_it_
     assert "under no fault" in later.in_words
 
 
+def test_exactly_the_faults_are_named_that_were_in_force_between_begin_and_end(
+    tmp_path: Path,
+) -> None:
+    """One from 5 to 9 ms and another from 8 to 12 ms."""
+    times = {"on": 8_000_000, "healed": 12_000_000}
+    another = [
+        {**each, "fault": "late"}
+        | ({"n": 2} if "n" in each else {})
+        | ({"time_ns": times[str(each["type"])]} if "time_ns" in each else {})
+        for each in CUT
+    ]
+    spans = [(2, 1), (6, 1), (8.5, 0.2), (10, 1), (4, 10), (13, 1)]
+    writes = [W(n, "i", at_ms=at, after_ms=after) for n, (at, after) in enumerate(spans)]
+    made = Made(writes=writes, reads=[R(n) for n in range(6)], journal=(*CUT, *another))
+    found = judge_run(made.build(tmp_path, "20260101-000000-000009"))["not_lost"]
+    met = {each["faults"]: each["writes"] for each in found}
+    assert met == {(): 2, ("cut",): 1, ("cut", "late"): 2, ("late",): 1}
+
+
 def test_a_duplicate_says_how_its_write_ended_and_that_one_leader_wrote_both(
     tmp_path: Path,
 ) -> None:

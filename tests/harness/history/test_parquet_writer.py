@@ -12,7 +12,7 @@ import pytest
 
 from harness.errors import EnvironmentFailure
 from harness.history import OBSERVATIONS, READS
-from harness.history.parquet_writer import ParquetWriter
+from harness.history.parquet_writer import ParquetWriter, sieve
 
 VIEW = (5, "b1", 0, "b2", 3, ["b1", "b2"], None, None)
 CONTROLLER = (6, "c1", None, None, None, None, "c2", 9)
@@ -124,3 +124,13 @@ def test_a_failing_body_is_not_hidden_by_a_bad_disk(tmp_path: Path) -> None:
     with pytest.raises(KeyError, match="the body's own"):
         body()
     assert writer.failure is not None
+
+
+@pytest.mark.parametrize("step", [1, 1000, 2**32])
+def test_a_sieve_finds_the_places_of_wanted_values_and_no_others(step: int) -> None:
+    rng = np.random.default_rng(4)
+    values = rng.integers(-(2**14), 2**14, 2**16) * step
+    wanted = rng.permutation(values)[:500]
+    for each in (wanted, wanted[:0], np.array([-(2**63), 2**63 - 1])):
+        expected = np.flatnonzero(np.isin(values, each)).tolist()
+        assert sieve(each)(values).tolist() == expected
