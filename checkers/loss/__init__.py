@@ -38,6 +38,7 @@ from checkers.loss.findings import (
     Odd,
     Tally,
     capped,
+    finder,
     findings_of,
     judge,
     kept,
@@ -56,7 +57,6 @@ from harness.protocols import (
     DONE,
     DOUBTS,
     NULL,
-    Bools,
     Checker,
     CheckResult,
     Count,
@@ -65,7 +65,6 @@ from harness.protocols import (
     PrimaryFinding,
     Run,
     Statement,
-    Texts,
 )
 from harness.protocols.checkers import LOST_WRITES, counted, percent
 from harness.protocols.runs import FAIL, INFO, INVOKED, OK, READ
@@ -297,14 +296,10 @@ class Loss(Checker[Slice, Found]):
     def check(self, run: Run, shard: Slice) -> Found:
         """Counts and findings of the values of one shard."""
         facts = run.facts
-        readers, places = (
-            Readers(facts),
-            numbered(lambda: (shard.things(*each) for each in run.things()), shard.extent),
-        )
-        verification = Verification.of(facts)
-        tally = Tally(
-            _numbering(places, shard), names=bool(verification.ends), often=readers.count_together
-        )
+        readers, verification = Readers(facts), Verification.of(facts)
+        places = numbered(lambda: (shard.things(*each) for each in run.things()), shard.extent)
+        numbering = places if shard.of == 1 else OfSlice(places, shard)
+        tally = Tally(numbering, names=bool(verification.ends), often=readers.count_together)
         screen = Screen(facts, places.size) if shard.of == 1 else None
         for writes in run.writes():
             begun = tally.write(shard.rows(writes))
@@ -325,29 +320,34 @@ class Loss(Checker[Slice, Found]):
                 screen.read(judged_rows, numbers, tally.acknowledged(numbers))
         odd = tally.odd()
         tally.close()
-        first = shard.number == 0
+        first, order = shard.number == 0, Order()
         found = Found(
             counts=Counter(_plain_counts(tally.plain(), sent=not facts.promises.acknowledges)),
             verified=verification.ended() if first else verification.holds,
             disagreements=tuple(readers.disagreements()) if first else (),
             begun_again=again,
             lacking=replicas.lacking(tally.acknowledged),
-            order=_order(run) if screen is not None and screen.possible else None,
+            order=order.judge(run, order.gather(run)) if screen and screen.possible else None,
         )
         # Group by group: a run that lost millions takes the memory of a group, and as many passes
         # over its rows. Of most runs nothing is odd.
         for begin in range(0, len(odd), AT_ONCE):
-            some = odd[begin : begin + AT_ONCE]
-            found.add(facts, _of_group(run, shard, readers, places, tally, some))
+            group = odd[begin : begin + AT_ONCE]
+            found.add(facts, _of_group(run, readers, numbering, group))
         return found
 
     def merge(self, run: Run, parts: Sequence[Found]) -> CheckResult:
         """The counts, findings and statements of all shards together."""
         facts = run.facts
-        _refuse_begun_again(facts, sum(part.begun_again for part in parts))
-        total = Counter[str]()
-        for part in parts:
-            total.update(part.counts)
+        if again := sum(part.begun_again for part in parts):
+            raise HistoryError(
+                f"{again:,} of its writes began with a value that another write has: which of them "
+                "is there, nobody can say",
+                file=str(facts.folder / "history") if facts.folder else facts.run_id,
+                key="value",
+                hint="let the workload give each write its own value",
+            )
+        total = sum((part.counts for part in parts), Counter[str]())
         order = parts[0].order if parts else None
         apart = ("swapped", "duplicate")
         known = {each.name: total[each.name] for each in self.counts if each.name not in apart}
@@ -355,17 +355,15 @@ class Loss(Checker[Slice, Found]):
         swapped = None if len(parts) > 1 else int(order.counts["swapped"] or 0) if order else 0
         found = Counts(**known, swapped=swapped)
         spans = spans_together(part.lost_spans for part in parts)
-        unconfirmed = Counter[str]()
         verified = all(part.verified for part in parts)
-        for part in parts:
-            unconfirmed.update(part.if_verified if verified else part.unconfirmed)
+        seen_by_one = (part.if_verified if verified else part.unconfirmed for part in parts)
         disagreements = [each for part in parts for each in part.disagreements]
         trusted = facts.promises.readers_are_replicas or not disagreements
         lacking = sum((part.lacking for part in parts), Counter[str]()) if disagreements else {}
         basis = Basis(
             counts=found,
             lacking=lacking,
-            unconfirmed=unconfirmed,
+            unconfirmed=sum(seen_by_one, Counter[str]()),
             disagreements=disagreements,
             once=facts.promises.once or self.idempotent_producer,
         )
@@ -391,42 +389,11 @@ class Loss(Checker[Slice, Found]):
         )
 
 
-def _order(run: Run) -> CheckResult:
-    order = Order()
-    return order.judge(run, order.gather(run))
-
-
-def _numbering(places: Numbering, shard: Slice) -> Numbering:
-    """Numbers for a shard's values, from those for their places."""
-    return places if shard.of == 1 else OfSlice(places, shard)
-
-
-def _of_group(
-    run: Run, shard: Slice, readers: Readers, places: Numbering, tally: Tally, group: Ints
-) -> Odd:
-    def inside(numbers: Ints) -> Bools:
-        chosen: Bools = tally.is_odd(numbers) & (numbers >= group[0]) & (numbers <= group[-1])
-        return chosen
-
-    def holds(key: Texts, value: Ints) -> bool:
-        return bool(inside(places.numbers(*shard.things(key, value))).any())
-
-    numbering = _numbering(places, shard)
-    writes = (shard.rows(rows) for rows in run.writes(holding=holds))
-    reads = (readers.judged(shard.rows(rows)) for rows in run.reads())
-    return odd_of(numbering, group, kept(writes, numbering, inside), kept(reads, numbering, inside))
-
-
-def _refuse_begun_again(facts: Facts, again: int) -> None:
-    """Raise HistoryError where writes began with a value that another write has."""
-    if again:
-        raise HistoryError(
-            f"{again:,} of its writes began with a value that another write has: which of them is "
-            "there, nobody can say",
-            file=str(facts.folder / "history") if facts.folder else facts.run_id,
-            key="value",
-            hint="let the workload give each write its own value",
-        )
+def _of_group(run: Run, readers: Readers, numbering: Numbering, group: Ints) -> Odd:
+    chosen = finder(numbering, group)
+    writes = run.writes(holding=lambda key, value: len(chosen(key, value)[0]) > 0)
+    reads = map(readers.judged, run.reads())
+    return odd_of(numbering, group, kept(writes, chosen), kept(reads, chosen))
 
 
 def _plain_counts(plain: Ints, *, sent: bool) -> dict[str, int]:

@@ -36,7 +36,7 @@ from checkers.loss.readers import confirmed
 from harness.history import parquet_reader
 from harness.history.documents import LOST_KINDS, LostSpan
 from harness.history.parquet_reader import some
-from harness.history.parquet_writer import numbers, places, texts, values
+from harness.history.parquet_writer import among, numbers, places, sieve, texts, values
 from harness.history.rows import NEVER, bounds_ns
 from harness.protocols import NULL, Bits, Bools, Facts, FaultWindow, Ints, Reads, Texts, Writes
 from harness.protocols.runs import FAIL, INFO, INVOKED, OK, READ
@@ -140,11 +140,6 @@ class Tally:
         counts[0] = 0
         return counts
 
-    def is_odd(self, numbers: Ints) -> Bools:
-        """Which of these numbers are those of anomalous values, once `odd` was requested."""
-        found: Bools = self._marks[numbers] & ODD != 0
-        return found
-
     def close(self) -> None:
         self._partition = Narrow(0, np.int8)
         self._offset = self._acknowledged_at = None
@@ -202,15 +197,29 @@ class Odd:
     copies: Ints
 
 
-def kept(
-    parts: Iterable[Part], numbering: Numbering, chosen: Callable[[Ints], Bools]
-) -> Iterator[tuple[Part, Ints]]:
+Finder = Callable[[Texts, Ints], tuple[Ints, Ints]]
+
+
+def finder(numbering: Numbering, numbers: Ints) -> Finder:
+    """A function of the places at which the values with these numbers, in order, stand in others,
+    and their numbers. (To number all of them takes ten times as long.)"""
+    near = sieve(numbering.things(numbers)[1])
+
+    def found(key: Texts, value: Ints) -> tuple[Ints, Ints]:
+        at = near(value)
+        each = numbering.numbers(_at(key, at), value[at])
+        of = among(each, numbers)
+        return at[of], each[of]
+
+    return found
+
+
+def kept(parts: Iterable[Part], chosen: Finder) -> Iterator[tuple[Part, Ints]]:
     """The rows of chosen values, with the numbers of these."""
     for part in parts:
-        numbers = numbering.numbers(part.key, part.value)
-        of = chosen(numbers)
-        if of.any():
-            yield some(part, of), numbers[of]
+        at, numbers = chosen(part.key, part.value)
+        if len(at):
+            yield some(part, at), numbers
 
 
 def odd_of(

@@ -174,12 +174,13 @@ class Screen:
 
     def write(self, process: Ints, numbers: Ints) -> None:
         """Take writes that began, in their order, whose values have these numbers."""
-        self._sent[numbers] = np.arange(self._begun, self._begun + len(numbers), dtype=np.int32)
-        self._begun += len(numbers)
+        begun, self._begun = self._begun, self._begun + len(numbers)
         producer = _producers(self._facts, process)
         streams = (int(producer.max(initial=0)) + 1) * self._facts.promises.partitions
-        self.possible |= streams > _STREAMS or self._begun > _MOST
-        self._producer[numbers] = producer.astype(np.uint16)
+        self.possible |= streams > _STREAMS or self._begun > min(_MOST, len(self._sent))
+        if not self.possible:
+            self._sent[numbers] = np.arange(begun, self._begun, dtype=np.int32)
+            self._producer[begun : self._begun] = producer  # in the order of sending
 
     def read(self, rows: Reads, numbers: Ints, acknowledged: Bools) -> None:
         """Take records that were read, whose values have these numbers."""
@@ -194,14 +195,14 @@ class Screen:
         for begin in range(0, len(numbers), _PIECE):
             piece = slice(begin, begin + _PIECE)
             number, by = numbers[piece], reader[piece] if len(reader) > 1 else reader
-            stream = self._producer.take(number) * np.uint16(partitions)
+            sent = self._sent.take(number)
+            stream = self._producer.take(sent) * np.uint16(partitions)
             stream += partition[piece].astype(np.uint16)
             stream = stream * np.uint16(_READERS) + by
             order = np.argsort(stream, kind="stable")
             seen, bit = self._seen.take(number), np.left_shift(1, by).astype(np.uint8)
             self._seen[number] = seen | bit
             first = acknowledged[piece] & (seen & bit == 0)
-            sent = self._sent.take(number).astype(np.int64)
             if not self._grows(0, order, stream, first, sent):  # a further copy may be in the piece
                 own = np.zeros(len(number), np.bool_)
                 own[np.unique(number * _READERS + by, return_index=True)[1]] = True
@@ -209,7 +210,7 @@ class Screen:
             taken = acknowledged[piece]
             self.possible |= not self._grows(1, order, stream, taken, rows.offset[piece])
 
-    def _grows(self, which: int, order: Ints, stream: Any, taken: Bools, column: Ints) -> bool:
+    def _grows(self, which: int, order: Ints, stream: Any, taken: Bools, column: Any) -> bool:
         """Whether these numbers grow within each stream, beyond the last ones of it."""
         order = np.compress(taken.take(order), order)
         if not len(order):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from checkers.judging.one_run import judge_run
-from checkers.loss.findings import Odd, Tally, kept, odd_of
+from checkers.loss.findings import Odd, Tally, finder, kept, odd_of
 from checkers.loss.numbering import InARow
 from harness.errors import HistoryError
 from harness.protocols import Reads, Writes
@@ -33,7 +33,7 @@ def sieved(written: list[Writes], found: list[Reads]) -> tuple[list[int], Odd]:
     for part in found:
         tally.read(part, tally.numbers(part))
     odd = tally.odd()
-    rows = (kept(each, numbering, tally.is_odd) for each in (written, found))
+    rows = (kept(each, finder(numbering, odd)) for each in (written, found))
     closer = odd_of(numbering, odd, *rows)
     return odd.tolist(), closer
 
