@@ -75,11 +75,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 @pytest.fixture(scope="session")
 def run_with_cells(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
-    """A run of four cells, judged, and its pages. Nobody may change it."""
+    """A run of four cells, judged, and its pages, one with pictures. Nobody may change it."""
     run = run_of_cells(tmp_path_factory.mktemp("cells"))
     judge_run(run)
-    with drawn():
+    with undrawn():
         write_report(run)
+    with drawn():
+        write_report(run.cell("unclean"))
     return run
 
 

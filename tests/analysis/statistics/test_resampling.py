@@ -19,6 +19,7 @@ from analysis.statistics.intervals import (
     spread,
 )
 from bench.coverage import of_means
+from tests.fixtures.budget import budget
 
 pytestmark = pytest.mark.slow
 
@@ -138,7 +139,10 @@ def test_an_interval_scales_with_its_numbers(values: np.ndarray) -> None:
 
 def test_coverage_of_means() -> None:
     """A few campaigns; docs/reference/statistics.md has all of them, in more sizes."""
-    rare, often = of_means(0.1, 20, campaigns=100), of_means(0.5, 50, campaigns=150)
+    rare, often = (
+        of_means(0.1, 20, campaigns=budget(60, 100)),
+        of_means(0.5, 50, campaigns=budget(60, 150)),
+    )
     assert rare["given"] < 0.01
     assert rare["bound"] >= 0.95
     assert often["given"] > 0.99

@@ -18,7 +18,7 @@ from tests.fixtures.budget import examples
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = examples(40)
+EXAMPLES = examples(20)
 SMALL = st.integers(0, 5)
 
 

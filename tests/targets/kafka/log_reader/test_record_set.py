@@ -142,7 +142,7 @@ BATCHES = st.sampled_from([0, 1, 2]).flatmap(
 )
 
 
-@settings(deadline=None, max_examples=budget(60, 300))
+@settings(deadline=None, max_examples=budget(30, 300))
 @given(st.lists(BATCHES, max_size=5), st.integers(0, 3))
 def test_every_format_and_codec_is_read_as_kafka_python_reads_it(
     batches: list[Batch], gap: int
