@@ -141,10 +141,9 @@ def run(files: list[Path], out: Path, *, repetitions: int | None, workers: int) 
 
 
 def runs_of(folder: Path) -> pd.DataFrame:
-    """One row for each finished run of a campaign, in the order of its cells, `default` first."""
+    """One row for each finished run of a campaign, in the order of its cells."""
     campaign = ackloss.load_campaign(folder)
     cells = campaign.cells().rename(columns=lambda name: name.removeprefix("key."))
-    cells = cells.sort_values("settings", key=lambda names: names != DEFAULT, kind="stable")
     cells = cells[["name", "settings", "schedule"]].rename(columns={"name": "cell"})
     runs = campaign.runs()
     return cells.merge(runs, on="cell").reindex(columns=list(COLUMNS))
@@ -178,6 +177,7 @@ def publish(out: Path) -> None:
         if published.exists():
             before = [file.read_bytes() for file in files]
             runs = together(unchanged(pd.read_csv(published), before, as_it_ran), runs)
+        runs = in_order(runs, tomllib.loads(as_it_ran[0].decode()))
         for file, text in zip(files, as_it_ran, strict=True):
             file.write_bytes(text)
         runs.to_csv(published, index=False)
@@ -206,6 +206,14 @@ def unchanged(runs: pd.DataFrame, before: Sequence[bytes], now: Sequence[bytes])
     keys = zip(runs["settings"], runs["schedule"], strict=True)
     found = [[cell(*each, settings=a, schedule=b) for each in both] for a, b in keys]
     return runs[[old == new for old, new in found]]
+
+
+def in_order(runs: pd.DataFrame, campaign: Mapping[str, Any]) -> pd.DataFrame:
+    """The runs in the order of the campaign file, whose first settings are the default."""
+    for axis in ("schedule", "settings"):
+        places = {label: place for place, label in enumerate(campaign["axes"][axis]["choices"])}
+        runs = runs.sort_values(axis, key=lambda labels, p=places: labels.map(p), kind="stable")
+    return runs
 
 
 def together(earlier: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:

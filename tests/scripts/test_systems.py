@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from typing import Any
 
 import pandas as pd
@@ -251,6 +252,17 @@ def test_cells_are_counted_over_the_runs_of_several_days_each_once() -> None:
     assert cells.loc["lag-kill", names].tolist() == [2, 2, 2, 0, 0]
     assert cells.loc["kill-all", names].tolist() == [2, 1, 0, 1, 1]
     assert cells["loss_rate.median"].to_dict() == {"lag-kill": 0.5, "kill-all": 0.0}
+
+
+def test_runs_are_in_the_order_of_their_campaign_file_whatever_ran_first() -> None:
+    """The page says of `default` what it counts of the first settings."""
+    settings, schedules = ("safe", "default", "safe"), ("lag-kill", "kill-all", "kill-all")
+    runs = pd.DataFrame({"settings": settings, "schedule": schedules, "run_id": ["1", "2", "3"]})
+    campaign = tomllib.loads(FILE.format(about="", s=1))
+    assert systems.in_order(runs, campaign)["run_id"].tolist() == ["2", "1", "3"]
+    for system in systems.NAMES:
+        published = pd.read_csv(systems.RESULTS / f"runs/{system}.csv")
+        assert published["settings"].iloc[0] == systems.DEFAULT
 
 
 FILE = """
