@@ -174,8 +174,9 @@ COORDINATOR_MOVED: Final = ConditionForm(
 
 
 def followers(choice: Choice) -> set[str]:
-    """The nodes that hold data and do not lead most partitions."""
-    return set(choice.members) - leading_most(choice)
+    """The nodes that hold data and do not lead most partitions; none where any of them may lead."""
+    leading = leading_most(choice)
+    return set(choice.members) - leading if leading else set()
 
 
 def one_follower(choice: Choice) -> set[str]:
@@ -206,12 +207,12 @@ def quorum_vocabulary(owner: str, *, voters: frozenset[str] = frozenset()) -> Vo
     with a vote, by default all have one. Selectors of its servers:
 
         leader              the server that leads
-        followers           the servers with a vote that do not lead
+        followers           the servers with a vote that do not lead, while one is known to lead
         one-follower        one of them, drawn from the seed
         follower(N)         the Nth of them: 1, 2 ...
         server(N)           the Nth server with a vote: 1, 2 ...
 
-    `one`, `minority`, `majority` and `random` mean servers with a vote. A step can wait until
+    `members`, `one`, `minority`, `majority`, `random`: servers with a vote. A step can wait until
 
         leader moved        a different server leads
         no leader           no server leads

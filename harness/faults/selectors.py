@@ -2,10 +2,10 @@
 
     expression := term (("+" | "-" | "&") term)*       from left to right
     term       := all                                  every node of the system under test
-                | one | minority | majority | random   drawn from the seed among the members,
-                                                       the nodes that hold what clients write;
+                | members | member(N)                  the nodes that hold what clients write; the
+                                                       Nth of them: 1, 2 ...
+                | one | minority | majority | random   drawn from the seed among the members;
                                                        random: a coin toss each, at least one
-                | member(N)                            the Nth of these members: 1, 2 ...
                 | role:NAME | rack:NAME | node:NAME    NAME of a role, of a rack, of a node
                 | same:STEP                            the nodes of an earlier step
                 | WORD | WORD(N)                       a word of the target, such as its leader
@@ -68,7 +68,7 @@ def parse_condition(text: str, vocabulary: Vocabulary, *, key: str) -> Condition
 _TERM = r"[a-z-]+(?:\(\d+\)|:[a-z0-9][a-z0-9._]*(?:-[a-z0-9._]+)*)?"
 _EXPRESSION = re.compile(rf"\s*({_TERM})\s*((?:[+&-]\s+{_TERM}\s*)*)$")
 _DRAWN: Final = ("one", "minority", "majority", "random")
-CORE_WORDS: Final = ("all", *_DRAWN)
+CORE_WORDS: Final = ("all", "members", *_DRAWN)
 """The words of the core; those with a name after a colon follow."""
 CORE_NAMED: Final = ("role", "rack", "node", "same")
 MEMBER: Final = "member"
@@ -186,9 +186,11 @@ def _resolve(term: str, choice: Choice) -> AbstractSet[str]:
 def _of_word(word: str, choice: Choice) -> AbstractSet[str]:
     if word == "all":
         return {name for name, roles in choice.roles.items() if CLIENT_ROLE not in roles}
+    members = sorted(choice.members)
+    if word == "members":
+        return set(members)
     if word not in _DRAWN:
         return choice.vocabulary.words[word](choice)
-    members = sorted(choice.members)
     if word == "random":
         heads = {name for name in members if choice.draw.random() < 0.5}
         return heads or {choice.draw.choice(members)}

@@ -6,7 +6,7 @@ Kafka's words in plans: selectors of its nodes, and conditions that a step can w
     after-controller    the broker after it in their order: never the controller; the first broker
                         where controllers are nodes of their own
     leader              the broker that leads most partitions (the lowest name when several do)
-    followers           the brokers that do not; one-follower: one of them, drawn from the seed
+    followers           those that do not, while one does; one-follower: one of them, by the seed
     leader(P)           the leader of partition P
     isr(P)              its in-sync replicas; follower(P): without the leader
     out-of-isr(P)       the brokers that are not among them
@@ -14,7 +14,7 @@ Kafka's words in plans: selectors of its nodes, and conditions that a step can w
     coordinator         the coordinator of the run's group of consumers: the leader of its partition
                         of __consumer_offsets; coordinator-followers: its other in-sync replicas
 
-`one`, `minority`, `majority` and `random` mean brokers. A step can wait until
+`members`, `one`, `minority`, `majority` and `random` mean brokers. A step can wait until
 
     isr == [leader]     every concerned partition has its leader as the only in-sync replica
     fully replicated    all replicas of every partition are in sync; also `isr whole`

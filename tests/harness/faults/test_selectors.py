@@ -58,6 +58,7 @@ THREE = (view(0, "b2", "b1", "b2"), view(1, "b2", "b2"), view(2, "b1", "b1", "b2
         ("member(3)", ["b3"]),
         ("member(0)", []),
         ("followers", ["b1", "b3"]),
+        ("members - same:cut", ["b2", "b3"]),
         ("leader + followers - node:b1", ["b2", "b3"]),
         ("broker(4)", []),
         ("rack:r1 & role:broker", ["b1", "b3"]),
@@ -70,6 +71,12 @@ THREE = (view(0, "b2", "b1", "b2"), view(1, "b2", "b2"), view(2, "b1", "b1", "b2
 )
 def test_each_term_picks_what_it_says(text: str, names: list[str]) -> None:
     assert selectors.select(text, choice(*THREE, cut=("b1",))) == names
+
+
+@pytest.mark.parametrize("text", ["leader", "followers", "one-follower", "followers - same:cut"])
+def test_nobody_follows_while_nobody_is_known_to_lead(text: str) -> None:
+    """Any of them may lead: a step that is to leave the leader alone waits for one."""
+    assert selectors.select(text, choice(view(0, None, "b1", "b2", "b3"), cut=("b1",))) == []
 
 
 def test_draws_follow_the_seed_and_have_the_right_size() -> None:
@@ -108,7 +115,7 @@ def test_a_word_that_the_target_does_not_have_is_refused_with_the_nearest(
     assert refused.value.what == what
     hint = refused.value.hint or ""
     assert hint.startswith(f"did you mean {near!r}? it has: " if near else "it has: ")
-    assert "all, one, minority, majority, random" in hint
+    assert "all, members, one, minority, majority, random" in hint
 
 
 def test_the_words_of_the_core_need_no_target() -> None:
