@@ -385,7 +385,8 @@ def listing(view: CampaignView) -> Listing:
         return Listing(tuple(view.rows), None, 0)
     most = _most_of_each(numbers)
     left, chosen = Counter(dict.fromkeys(numbers, most)), set()
-    for place, row in sorted(enumerate(view.rows), key=lambda each: _is_plain(each[1])):
+    plain = [row["class"] == NONE and bool(row["conclusive"]) for row in view.rows]
+    for place, row in sorted(enumerate(view.rows), key=lambda each: plain[each[0]]):
         if left[row["cell"]]:
             left[row["cell"]] -= 1
             chosen.add(place)
@@ -399,11 +400,6 @@ def _most_of_each(numbers: Mapping[str, int]) -> int:
     while sum(min(number, most + 1) for number in numbers.values()) <= _LISTED:
         most += 1
     return most
-
-
-def _is_plain(row: RunRow) -> bool:
-    """Whether the run counts, and nothing was found in it."""
-    return row["class"] == NONE and bool(row["conclusive"])
 
 
 def run_table(view: CampaignView, listed: Listing) -> Mapping[str, Any]:
