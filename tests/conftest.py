@@ -24,7 +24,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from hypothesis.internal.conjecture import providers
 from pyspark import SparkContext
 
 from checkers.judging.spark import context
@@ -43,8 +42,6 @@ gc.disable()  # until all tests are collected: nothing of what is made meanwhile
 
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
-# What is drawn depends on no constants of the modules that a process happens to have imported.
-providers._get_local_constants = lambda: providers._local_constants
 
 
 @pytest.fixture(scope="session", autouse=True)
