@@ -20,7 +20,7 @@ from tests.fixtures.hand_made import E, Made, R, W
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = budget.examples(100)  # fewer would not have enough of each anomaly
+EXAMPLES = budget.examples(200)  # fewer would not have enough of each anomaly
 PARTITIONS = 3
 CLIENTS = 2
 

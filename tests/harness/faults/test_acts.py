@@ -86,5 +86,5 @@ def test_a_selector_that_the_target_does_not_have_is_refused() -> None:
     with pytest.raises(HarnessFailure) as refused:
         acts_of(lambda _, select: select("leader"))
     assert str(refused.value).startswith(
-        "the nemesis 'pull': select(): 'leader' is not a selector of it; it has: all, one"
+        "the nemesis 'pull': select(): 'leader' is not a selector of it; it has: all, members, one"
     )
