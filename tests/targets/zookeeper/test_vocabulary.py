@@ -48,8 +48,8 @@ def test_a_majority_is_of_those_with_a_vote() -> None:
 
 def test_nobody_follows_nobody() -> None:
     choice = Choice(roles=ROLES, situation=situation(None), vocabulary=VOCABULARY)
-    assert selectors.select("leader", choice) == []
-    assert selectors.select("followers", choice) == list(ALL)
+    assert selectors.select("leader + followers", choice) == []
+    assert selectors.select("members", choice) == list(ALL)
 
 
 @pytest.mark.parametrize(
