@@ -413,6 +413,7 @@ class NodeSpec:
 
     @property
     def capabilities(self) -> list[str]:
+        """The capabilities of Linux that its process keeps, in lower case, without `CAP_`."""
         return ["chown", "setuid", "setgid"] if self.changes_user else []
 
 
