@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hatchling.build import get_requires_for_build_editable
 
 ROOT = Path(__file__).parents[1]
 CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -145,6 +146,9 @@ def test_the_lock_file_has_a_hash_for_every_requirement() -> None:
         for each in listed
     }
     assert wanted - {"ackloss"} <= named
+    # `LOCKED=1` builds ackloss with what the lock names, and nothing else
+    builds = {re.split(r"[~<>=]", each)[0] for each in get_requires_for_build_editable()}
+    assert builds <= named
 
 
 def test_the_size_of_the_product_is_printed_and_bounded() -> None:
