@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import pyarrow as pa
 
-from harness.history.parquet_writer import numbers
+from harness.history.parquet_writer import numbers, strings
 from harness.protocols import DOUBTS, CheckResult, Count, OneShard, PrimaryFinding, Run, Statement
 from harness.protocols.checkers import ENDED, counted, counter_examples, rates
 from harness.protocols.runs import FAIL, INFO, INVOKED, NULL, OK, Bools, Ints, Operations
@@ -214,11 +214,9 @@ def _findings(
     for kind, copies in of_kind.items():
         rows = np.flatnonzero(copies)[:_LISTED]
         columns: Sequence[Any] = (
-            pa.array([run_id] * len(rows), pa.string()),
-            pa.array([kind] * len(rows), pa.string()),
-            pa.array(values[rows]),
-            pa.array(copies[rows]),
-            *(numbers(ns[rows]) for ns in (began_ns, ended_ns)),
+            strings([run_id] * len(rows)),
+            strings([kind] * len(rows)),
+            *(numbers(column[rows]) for column in (values, copies, began_ns, ended_ns)),
         )
         tables.append(pa.table(columns, schema=FINDINGS))
     return pa.concat_tables(tables)

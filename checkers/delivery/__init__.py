@@ -65,7 +65,7 @@ from checkers.delivery.records import (
     sessions,
 )
 from harness.history.autopsy import fault_facts
-from harness.history.parquet_writer import numbers
+from harness.history.parquet_writer import numbers, strings
 from harness.protocols import (
     DOUBTS,
     NOT_EXAMINED,
@@ -688,8 +688,8 @@ def _findings(run_id: str, judged: Judged) -> pa.Table:
     ended_ns = np.where(is_lost, time_ns, NULL)
     return pa.table(
         {
-            "run_id": pa.array([run_id] * len(kinds), pa.string()),
-            "kind": pa.array(kinds, pa.string()),
+            "run_id": strings([run_id] * len(kinds)),
+            "kind": strings(kinds),
             "partition": numbers(partition),
             "offset": numbers(offset),
             "value": numbers(value),

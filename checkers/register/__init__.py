@@ -387,6 +387,7 @@ class Register(OneShard[Paired]):
         rows: list[dict[str, Any]] = [{"kind": kind, "key": names[code]} for kind, code in kinds]
         rows += _stale_rows(gathered, found.staleness, timed=run.facts.timed)
         rows = [{"run_id": run.facts.run_id, **row} for row in rows]
+        batches = [pa.RecordBatch.from_pylist(rows, schema=FINDINGS)] if rows else []
         keys = found.counts["keys"]
         return CheckResult(
             counts={
@@ -396,7 +397,7 @@ class Register(OneShard[Paired]):
                 "lost": len(np.unique(operations.key[_stale(found, operations) & final])),
                 "unacknowledged_found": _unacknowledged_found(operations),
             },
-            findings=pa.Table.from_pylist(rows, schema=FINDINGS),
+            findings=pa.Table.from_batches(batches, schema=FINDINGS),
             counter_examples=tuple(self._wrong(found, names)),
             doubts=(
                 *_doubts(found, ended, tested=_tested(operations)),

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from checkers.sets.columns import ABSENT, NOBODY, Adds, SetHistory, SetReads, by_key, paired
 from checkers.sets.outcomes import (
@@ -27,6 +26,7 @@ from checkers.sets.outcomes import (
     outcomes,
     sightings,
 )
+from harness.history.parquet_writer import numbers, strings, texts, values
 from harness.protocols import (
     DOUBTS,
     INVALID,
@@ -40,7 +40,7 @@ from harness.protocols import (
     Statement,
 )
 from harness.protocols.checkers import ENDED, counted, counter_examples
-from harness.protocols.runs import FAIL, INFO, NULL, OK, Bools, Int32s, Ints
+from harness.protocols.runs import FAIL, INFO, NULL, OK, Bools, Int32s, Ints, Texts
 
 # The anomalous elements of a history, one row each and kind, with the read that proves it.
 
@@ -101,8 +101,7 @@ def findings(history: SetHistory, seen: Sightings, became: Outcomes) -> pa.Table
 
 def ordered(tables: Iterable[pa.Table]) -> pa.Table:
     """The rows of all of these, by kind and value."""
-    table = pa.concat_tables([FINDINGS.empty_table(), *tables])
-    return table.take(pc.sort_indices(table, sort_keys=_ORDER)).combine_chunks()
+    return pa.concat_tables(tables).sort_by(_ORDER).combine_chunks()
 
 
 def _rows(
@@ -118,10 +117,11 @@ def _rows(
 ) -> pa.Table:
     """The rows of one kind: of the chosen elements, each with the read that proves it."""
     elements = np.flatnonzero(chosen)
+    keys = np.full(len(elements), -1 if history.key is None else 0)
     columns = {
-        "kind": pa.array(np.repeat([kind], len(elements)), pa.string()),
-        "key": pa.array([history.key] * len(elements), pa.string()),
-        "value": pa.array(seen.values[elements]),
+        "kind": strings([kind] * len(elements)),
+        "key": texts(Texts(keys, [history.key or ""])),
+        "value": values(seen.values[elements]),
         **_placed(history.adds, np.where(elements < seen.added, elements, -1), ""),
         "type": _types(history.adds, elements),
         **_placed(history.reads, _some(proof, elements, NEVER), "read_"),
@@ -150,13 +150,12 @@ def _placed(of: Adds | SetReads, rows: Ints, prefix: str) -> dict[str, pa.Array]
 def _types(adds: Adds, elements: Ints) -> pa.Array:
     """How the add of each element ended; null where there was none."""
     marks = np.append(adds.mark, 0)[np.where(elements < len(adds.mark), elements, -1)]
-    names = pa.array([name for _, name in _TYPES])
     place = np.searchsorted([mark for mark, _ in _TYPES], marks)
-    return names.take(pa.array(place, mask=marks == 0))
+    return texts(Texts(np.where(marks == 0, -1, place), [name for _, name in _TYPES]))
 
 
-def _known(numbers: Ints, null: int) -> pa.Array:
-    return pa.array(numbers, pa.int64(), mask=numbers == null)
+def _known(column: Ints, null: int) -> pa.Array:
+    return numbers(np.where(column == null, NULL, column))
 
 
 POINTS: Final = ("0", "0.5", "0.95", "0.99", "1")
@@ -356,7 +355,7 @@ class Set(OneShard[Tally]):
     def judge(self, run: Run, gathered: Tally) -> CheckResult:
         judged = opinion(gathered, linearizable=self.linearizable)
         document = judged.document()
-        run_ids = pa.array([run.facts.run_id] * len(gathered.findings), pa.string())
+        run_ids = strings([run.facts.run_id] * len(gathered.findings))
         return CheckResult(
             counts=asdict(gathered.counts),
             rates=gathered.counts.rates(),

@@ -56,7 +56,7 @@ import pyarrow as pa
 
 from checkers.graphs import ABSENT, Ops, codes_of, named
 from checkers.transactional_log.columns import History
-from harness.history.parquet_writer import numbers
+from harness.history.parquet_writer import numbers, strings
 from harness.models.micro_ops import POLL, SEND, TEXT, UNCOMMITTED
 from harness.protocols import NULL, Bools, Ints
 from harness.protocols.runs import FAIL, INFO, OK
@@ -129,7 +129,7 @@ def table(
     tables = [
         _rows(each, ops, keys, run_id, texts, tolerated(each.kind)) for each in found if each.number
     ]
-    return pa.concat_tables(tables) if tables else FINDINGS.empty_table()
+    return pa.concat_tables(tables or [pa.Table.from_batches([], schema=FINDINGS)])
 
 
 def _rows(
@@ -138,9 +138,9 @@ def _rows(
     found = found.take(np.lexsort((found.value, found.key, found.op)))
     size = found.number
     columns = {
-        "run_id": pa.array([run_id] * size, pa.string()),
-        "kind": pa.array([found.kind] * size, pa.string()),
-        "tolerated": pa.array(~found.backed | tolerated),
+        "run_id": strings([run_id] * size),
+        "kind": strings([found.kind] * size),
+        "tolerated": numbers((~found.backed | tolerated).astype(np.int64)).cast(pa.bool_()),
         "key": _texts(np.where(found.key == ABSENT, NULL, keys[found.key]), texts),
         "value": _texts(found.value, texts),
         "other_value": _texts(found.before, texts),

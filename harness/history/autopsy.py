@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from harness.history.parquet_writer import strings
 from harness.history.run_folder import RunDir
 from harness.protocols import UNEXPLAINED, Explanation, Fact, FaultWindow, Prevention
 from harness.protocols.explanations import (
@@ -170,7 +171,7 @@ def acknowledged(rundir: RunDir) -> list[Write]:
     names = ["type", "f", "value", "offset", "node", "time_ns"]
     for part in rundir.parts(rundir.history):
         table = pq.ParquetFile(part).read(columns=names)
-        table = table.filter(pc.is_in(table["f"], pa.array(_WRITES)))
+        table = table.filter(pc.is_in(table["f"], strings(_WRITES)))
         rows = zip(*(table[name].to_pylist() for name in names), strict=True)
         for type_, _, value, position, node, time_ns in rows:
             if type_ == "invoke":

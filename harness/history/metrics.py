@@ -157,8 +157,8 @@ def read_metrics(rundir: RunDir) -> Metrics | None:
     if not path.exists():
         return None
     try:
-        table = pq.read_table(path, schema=SCHEMA)
-    except (OSError, pa.ArrowException) as error:
+        table = pq.ParquetFile(path).read(columns=SCHEMA.names).cast(SCHEMA)  # without pandas
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise HistoryError(f"cannot be read: {error}", file=str(path)) from error
     grouped: dict[tuple[str, str], tuple[list[int], list[float]]] = {}
     columns = (table[name].to_pylist() for name in SCHEMA.names)

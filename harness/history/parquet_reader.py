@@ -375,7 +375,7 @@ def lists(batch: pa.RecordBatch, name: str) -> Lists:
         starts = np.zeros(batch.num_rows + 1, np.int64)
         return Lists(starts, nothing, np.zeros(batch.num_rows, np.bool_))
     column = batch[name]
-    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    lengths = np.maximum(_numbers(pc.list_value_length(column)), 0)  # NULL is below
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     return Lists(starts, _numbers(column.flatten()), _valid(column))
 

@@ -207,7 +207,8 @@ def findings_table(row: type[Any], rows: Iterable[Any], *, run_id: str) -> pa.Ta
         columns.append(pa.field(name.removesuffix("_"), column, nullable=type(None) in types))
     schema = pa.schema(columns)
     found = [dict(zip(schema.names, (run_id, *each), strict=True)) for each in rows]
-    return pa.Table.from_pylist(found, schema=schema)
+    made = [pa.RecordBatch.from_pylist(found, schema=schema)] if found else []
+    return pa.Table.from_batches(made, schema=schema)  # of no rows Arrow makes one without pandas
 
 
 def rates(attempted: int, acknowledged: int, lost: int, found: int) -> dict[str, float | None]:

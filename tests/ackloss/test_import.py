@@ -209,6 +209,12 @@ def test_a_run_is_judged_without_pandas(is_lost: bool, tmp_path: Path) -> None:
     assert "pandas" not in imported_by(judging(rundir.path, lost=int(is_lost)))[0]
 
 
+@pytest.mark.parametrize("plan", ["set", *full("queue", "register", "transactions")])
+def test_a_run_of_any_model_is_judged_without_pandas(plan: str, tmp_path: Path) -> None:
+    run = ackloss.run(ROOT / "plans" / "memory" / f"{plan}.toml", out=tmp_path)
+    assert "pandas" not in imported_by(judging(run.path, lost=0))[0]
+
+
 def test_a_stored_run_is_judged_without_pandas() -> None:
     run = ROOT / "tests" / "histories" / "runs" / "unclean-election-loses"
     assert "pandas" not in imported_by(judging(run, lost=2019))[0]
