@@ -31,7 +31,7 @@ test:  ## Set up, then lint, types, import contracts and all tests, also on real
 check:  ## Format, lint, types, import contracts, fast tests (no cluster)
 	@scripts/venv dev
 	@$(MAKE) lint
-	@$(BIN)/pytest -q -n 2 $(GROUPS) -m "$(FAST)" $(PYTEST_ARGS)
+	@$(BIN)/pytest -q -n 4 $(GROUPS) -m "$(FAST)" $(PYTEST_ARGS)
 
 lint:
 	@$(MAKE) types & $(MAKE) style $(AND); status=$$?; wait $$! && exit $$status

@@ -98,7 +98,7 @@ def denying(status: int, code: str) -> str:
             pass
 
     server = http.server.HTTPServer(("127.0.0.1", 0), Denying)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     return f"127.0.0.1:{server.server_port}"
 
 

@@ -49,7 +49,7 @@ class Daemon(BaseHTTPRequestHandler):
 @pytest.fixture
 def api() -> Iterator[docker.APIClient]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Daemon)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     client = docker.APIClient(f"tcp://127.0.0.1:{server.server_port}", version="1.41")
     yield client
     client.close()
