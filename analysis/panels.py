@@ -141,10 +141,7 @@ def _of_partition(
 ) -> Panel:
     stored = written[(written["outcome"] != OUTCOMES.index("open")) & (written["offset"] >= 0)]
     end = pd.DataFrame(
-        {
-            "time_s": stored["begin_s"] + stored["latency_ms"] / 1e3,
-            "height": stored["offset"] + 1.0,
-        }
+        {"time_s": stored["begin_s"] + stored["latency_ms"] / 1e3, "height": stored["offset"] + 1.0}
     ).sort_values("time_s")
     end["height"] = end["height"].cummax()
     commits = did[did["f"] == KINDS.commit].assign(height=lambda rows: rows["offset"])

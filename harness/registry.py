@@ -109,17 +109,39 @@ def astray() -> list[str]:
     return sorted(name for name in names if not name.startswith(tuple(f"{k}." for k in KINDS)))
 
 
+def _named(kind: str, name: object) -> type[Any] | None:
+    """The plug-in of one kind that has this name, if any."""
+    return _alone(kind, str(name)) or plugins(kind).get(str(name))
+
+
+@cache
+def _alone(kind: str, name: str) -> type[Any] | None:
+    """The plug-in in the module of our package that has its name, so that no other one is imported;
+    `None` if there is none, or a rival could be elsewhere: then all are to be looked at."""
+    elsewhere = os.environ.get(FOLDERS) or entry_points(group=GROUP, name=f"{kind}.{name}")
+    if elsewhere or name not in (each.name for each in _modules(kind)):
+        return None
+    try:
+        loaded = importlib.import_module(f"{PACKAGES[kind]}.{name}")
+    except (Exception, SystemExit):
+        return None
+    return next((p for p in _declared(loaded, PACKAGES[kind]) if p.plugin == name), None)
+
+
+def _modules(kind: str) -> Iterator[pkgutil.ModuleInfo]:
+    return pkgutil.iter_modules(importlib.import_module(PACKAGES[kind]).__path__)
+
+
 @cache
 def _found(kind: str) -> _Found:
     found = _Found()
-    package = importlib.import_module(PACKAGES[kind])
-    for module in pkgutil.iter_modules(package.__path__):
+    for module in _modules(kind):
         try:
-            loaded = importlib.import_module(f"{package.__name__}.{module.name}")
+            loaded = importlib.import_module(f"{PACKAGES[kind]}.{module.name}")
         except (Exception, SystemExit) as error:
             found.broken[module.name] = _not_imported(error)
         else:
-            for each in _declared(loaded, package.__name__):
+            for each in _declared(loaded, PACKAGES[kind]):
                 found.add(each)
     for entry in entry_points(group=GROUP):
         if entry.name.startswith(f"{kind}."):
@@ -196,20 +218,19 @@ def target_named(system: object) -> Any:
     """The named target (`harness.protocols.Target`), or the default one for `None`; `None` if there
     is no such target."""
     name = str(default_target() if system is None else system)
-    if name not in plugins("targets") or why_unusable("targets", name):
-        return None
-    return plugins("targets")[name]()
+    plugin = _named("targets", name)
+    return None if plugin is None or why_unusable("targets", name) else plugin()
 
 
 def model_of(workload: str) -> str:
     """The model of a workload's operations. Raises KeyError for an unknown workload."""
-    return str(plugins("workloads")[workload].model)
+    return str((_alone("workloads", workload) or plugins("workloads")[workload]).model)
 
 
 def why_unusable(kind: str, name: str) -> str | None:
     """Why a plug-in that was found cannot be used, a sentence with its file; `None` if it can."""
-    plugin: Any = plugins(kind)[name]
-    if rivals := _found(kind).rivals.get(name):
+    plugin: Any = _named(kind, name)
+    if not _alone(kind, name) and (rivals := _found(kind).rivals.get(name)):
         files = " and ".join(sorted({_file_of(each) for each in (plugin, *rivals)}))
         return f"the plug-in {name!r} is there more than once, in {files}"
     why = _first_breach(kind, plugin)
@@ -288,11 +309,12 @@ def _adapter(plugin: type[Any]) -> TypeAdapter[Any]:
 def check_name(kind: str, name: object, *, key: str, file: str = "") -> None:
     """Raise PlanError unless a plug-in of this kind has this name and can be used; the nearest name
     is suggested."""
-    known, why_broken, why = plugins(kind), broken(kind), None
-    if str(name) in known:  # a plan may hold a list here
-        if (why := why_unusable(kind, str(name))) is None:
-            return
-    elif str(name) in why_broken:
+    why = None
+    # A plan may hold a list here.
+    if _named(kind, name) and (why := why_unusable(kind, str(name))) is None:
+        return
+    known, why_broken = plugins(kind), broken(kind)
+    if why is None and str(name) in why_broken:
         why = f"the plug-in {name!r} in {kind} {why_broken[str(name)]}"
     if why is not None:
         raise PlanError(why, file=file or None, key=key, hint="fix it or uninstall it")
@@ -314,7 +336,7 @@ def make(kind: str, name: str, options: Mapping[str, Any], *, key: str, file: st
     from pydantic import ValidationError
 
     check_name(kind, name, key=key, file=file)
-    plugin = plugins(kind)[name]
+    plugin: Any = _named(kind, name)
     place = key.rpartition(".")[0]
     fields = [field.name for field in dataclasses.fields(plugin)]
     for option in options:

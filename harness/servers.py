@@ -487,8 +487,7 @@ def compare_settings(
         for name, found in having.items():
             if found != setting_text(value):
                 raise PlanError(
-                    f"{name} has {found!r}, but {setting_text(value)!r} was requested",
-                    key=place,
+                    f"{name} has {found!r}, but {setting_text(value)!r} was requested", key=place
                 )
         if not having:
             unreported.append(f"{place}: servers do not report it")

@@ -487,9 +487,7 @@ def run_view(run: RunDir) -> RunView:
         metadata=metadata,
         result=None if document is None else result_of(document, file=run.result),
         line=timeline(
-            run,
-            nodes=[node.name for node in metadata.nodes],
-            model=MODELS[metadata.promises.model],
+            run, nodes=[node.name for node in metadata.nodes], model=MODELS[metadata.promises.model]
         ),
     )
 

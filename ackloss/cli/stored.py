@@ -73,12 +73,7 @@ def check(
     else:
         with _readable(histories, errors) as files:
             results = check_histories(
-                files,
-                checker=checker,
-                options=given,
-                master=master,
-                conf=settings,
-                errors=errors,
+                files, checker=checker, options=given, master=master, conf=settings, errors=errors
             )
     if not results and len(errors) == 1:
         raise errors[0]

@@ -26,12 +26,7 @@ from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Progress, Run
 from harness.campaigns.plan import Campaign, Cell, label
 from harness.errors import AcklossError, HistoryError
-from harness.history.documents import (
-    CellResult,
-    RunResult,
-    StoredRun,
-    read_result,
-)
+from harness.history.documents import CellResult, RunResult, StoredRun, read_result
 from harness.history.run_folder import CELLS, RunDir, parts_of
 from harness.machine.files import scratch
 from harness.plan import Plan

@@ -245,10 +245,7 @@ class _Search:
     def cycles(self) -> Cycles:
         for level, extra in LEVELS:
             before = dict(self._met)
-            for name, kinds, needed in (
-                ("G0", (WW, *extra), WW),
-                ("G1c", (WW, WR, *extra), WR),
-            ):
+            for name, kinds, needed in (("G0", (WW, *extra), WW), ("G1c", (WW, WR, *extra), WR)):
                 found = self._new(name + level, before, self._components(kinds, needed))
                 self._note(name + level, found)
                 self._show(name + level, found, ANY if name == "G0" else through(WR))

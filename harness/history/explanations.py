@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -440,22 +439,26 @@ def _alike(
     their copies."""
     first_ns, last_ns = bounds_ns(faults)
     firsts, lasts = np.sort(first_ns), np.sort(last_ns)
-    written, time_ns = ended["value"].to_pylist(), ended["time_ns"].to_pylist()
-    begun_ns = [began.get(*each) for each in zip(written, time_ns, strict=True)]
+    types, errors = texts(ended, "type"), texts(ended, "error")
+    written, time_ns = integers(ended, "value").tolist(), integers(ended, "time_ns")
+    begun_ns = [*map(began.get, written, time_ns.tolist())] if began else time_ns
+    across = np.zeros(len(written), np.int64)
+    for place, of in enumerate(epochs.get(value, {None}) for value in written if epochs):
+        across[place] = 0 if None in of else 1 + (len(of) > 1)
     # How many had begun when it ended, and had ended when it began, is which ones it met.
-    begun = np.searchsorted(firsts, np.array(time_ns, np.int64), "right").tolist()
-    over = np.searchsorted(lasts, np.array(begun_ns, np.int64)).tolist()
-
-    @cache
-    def met(begun: int, over: int) -> tuple[str, ...]:
-        of = np.searchsorted(firsts, first_ns) < begun
-        of &= np.searchsorted(lasts, last_ns) >= over
-        return tuple(faults[place].id for place in np.flatnonzero(of).tolist())
-
-    of = (epochs.get(value, {None}) for value in written)
-    across = (None if None in each else len(each) > 1 for each in of)
-    types, errors = ended["type"].to_pylist(), ended["error"].to_pylist()
-    alike = Counter(zip(types, errors, map(met, begun, over), across, strict=True))
+    begun, over = np.searchsorted(firsts, time_ns, "right"), np.searchsorted(lasts, begun_ns)
+    kinds = (len(types.names), len(errors.names) + 1, len(faults) + 1, len(faults) + 1, 3)
+    each = np.ravel_multi_index((types.codes, errors.codes + 1, begun, over, across), kinds)
+    _, places, counts = np.unique(each, return_index=True, return_counts=True)
+    alike = Counter[tuple[str, str | None, tuple[str, ...], bool | None]]()
+    for group in np.argsort(places):
+        place = int(places[group])
+        met = np.searchsorted(firsts, first_ns) < begun[place]
+        met &= np.searchsorted(lasts, last_ns) >= over[place]
+        named = tuple(faults[fault].id for fault in np.flatnonzero(met).tolist())
+        error = (*errors.names, None)[errors.codes[place]]
+        elsewhere = (None, False, True)[across[place]]
+        alike[types.names[types.codes[place]], error, named, elsewhere] += int(counts[group])
     for (type_, error, named, elsewhere), count in alike.most_common():
         yield NotLost(
             kind=kind, writes=count, type=type_, error=error, faults=named, across_epochs=elsewhere

@@ -15,12 +15,7 @@ from typing import Any, NamedTuple
 
 import docker
 import requests
-from docker.errors import (
-    APIError,
-    DockerException,
-    NotFound,
-    create_api_error_from_http_exception,
-)
+from docker.errors import APIError, DockerException, NotFound, create_api_error_from_http_exception
 
 from harness import failures
 from harness.errors import EnvironmentFailure

@@ -24,22 +24,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import (
-    ClassVar,
-    Final,
-    NamedTuple,
-    Protocol,
-    runtime_checkable,
-)
+from typing import ClassVar, Final, NamedTuple, Protocol, runtime_checkable
 
 from harness.plan import Plan
 from harness.protocols.groups import consumer_names
-from harness.protocols.nodes import (
-    CLIENT_ROLE,
-    Node,
-    Situation,
-    UndoRecord,
-)
+from harness.protocols.nodes import CLIENT_ROLE, Node, Situation, UndoRecord
 
 
 class Act(NamedTuple):

@@ -373,12 +373,7 @@ class Target(ABC, Generic[PlanOf]):
         return self.writer(plan), self.writer(plan)
 
     def read_all(
-        self,
-        cluster: Cluster,
-        plan: PlanOf,
-        *,
-        reader: str,
-        timeout_s: float,
+        self, cluster: Cluster, plan: PlanOf, *, reader: str, timeout_s: float
     ) -> tuple[pa.Table, list[End]]:
         """Read every partition from its start to its end with the named client library.
 

@@ -318,10 +318,7 @@ def _all(replicas: Mapping[str, Read]) -> Mapping[str, Read]:
     if not unread:
         return replicas
     return {
-        name: (
-            table,
-            [replace(end, complete=False, error=end.error or unread[0]) for end in ends],
-        )
+        name: (table, [replace(end, complete=False, error=end.error or unread[0]) for end in ends])
         for name, (table, ends) in replicas.items()
     }
 

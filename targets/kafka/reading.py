@@ -59,16 +59,7 @@ from targets.kafka.clients.library import CONFLUENT, OURS, bootstrap, librdkafka
 from targets.kafka.configuration import BROKER_PORT
 from targets.kafka.modes import observe
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.record_sets import (
-    NO_TIME,
-    Bytes,
-    Damaged,
-    Ints,
-    Records,
-    Span,
-    Texts,
-    records,
-)
+from targets.kafka.record_sets import NO_TIME, Bytes, Damaged, Ints, Records, Span, Texts, records
 from targets.kafka.versions import lowest_version
 
 HIGHEST_VERSION: Final = 10
@@ -108,12 +99,7 @@ def read_log(
 
 
 def _read_on(
-    ask: Ask,
-    leader: str | None,
-    topic: str,
-    partition: int,
-    reading: Reading,
-    left_s: float,
+    ask: Ask, leader: str | None, topic: str, partition: int, reading: Reading, left_s: float
 ) -> None:
     """One fetch, larger ones where it does not hold a single batch. Raises NoAnswer."""
     if leader is None:
@@ -182,11 +168,7 @@ _WAIT_S: Final = 0.2
 
 
 def read_with_librdkafka(
-    addresses: str,
-    plan: KafkaPlan,
-    reading: Reading,
-    deadline: float,
-    more: Mapping[str, Any] = {},
+    addresses: str, plan: KafkaPlan, reading: Reading, deadline: float, more: Mapping[str, Any] = {}
 ) -> None:
     """Read on until it has ended, or the deadline. `more`: how the cluster is reached, beside its
     addresses."""

@@ -31,14 +31,7 @@ from harness.protocols import (
 from harness.servers import await_none, properties, setting_text
 from targets.kafka import brokers
 from targets.kafka.brokers import LEADERS_S, Leadership, broker_name
-from targets.kafka.configuration import (
-    BROKER_PORT,
-    DATA,
-    assignment,
-    node_ids,
-    node_spec,
-    rack_of,
-)
+from targets.kafka.configuration import BROKER_PORT, DATA, assignment, node_ids, node_spec, rack_of
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import DEFAULT_VERSION, ZOOKEEPER, ReleaseLine, release_line, version_of
 from targets.zookeeper import asking

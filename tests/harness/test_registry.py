@@ -192,6 +192,15 @@ def test_another_plug_in_of_the_same_name_replaces_none(plant: Plant) -> None:
     assert "process.py" in what
 
 
+def test_one_named_like_a_module_of_ours_replaces_none_either(plant: Plant) -> None:
+    body = "from targets.etcd import Etcd\nclass Other(Etcd):\n    plugin = 'etcd'\n"
+    file = plant(body, targets_etcd="Other")
+    what = refused("targets", "etcd").what
+    assert what.startswith("the plug-in 'etcd' is there more than once, in ")
+    assert str(file) in what
+    assert registry.target_named("etcd") is None
+
+
 def test_a_plug_in_that_is_found_twice_is_one(plant: Plant) -> None:
     plant("from nemeses.process import Kill", nemeses_kill="Kill")
     assert registry.make("nemeses", "kill", {}, key="nemesis").plugin == "kill"

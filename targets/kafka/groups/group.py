@@ -496,12 +496,7 @@ class KafkaConsumers(Consumers):
 
             return JavaMember(node, setup, number=number, life=nth, take=self._take, lost=lost)
         return ConsumerProcess(
-            library,
-            setup,
-            run_id=self._cluster.run_id,
-            number=number,
-            life=nth,
-            take=self._take,
+            library, setup, run_id=self._cluster.run_id, number=number, life=nth, take=self._take
         )
 
     def _node(self, number: int) -> Node | None:
