@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -134,17 +135,6 @@ class Standing(NamedTuple):
     mark: Mark
     packets: int
     rule: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Met:
-    """Packets on which a fault's rules for one peer acted, and, if a share is dropped, packets that
-    passed by: of the system, and of the harness itself."""
-
-    system: int = 0
-    own: int = 0
-    system_seen: int = 0
-    own_seen: int = 0
 
 
 Direction = Literal["in", "out"]
@@ -282,20 +272,12 @@ def standing(node: Node) -> list[Standing]:
     return found
 
 
-def counted(node: Node, fault: str) -> dict[str, Met]:
-    """What a fault's rules have met by peer, over all ports and directions."""
-    packets: dict[Mark, int] = {}
+def counted(node: Node) -> Counter[Mark]:
+    """How many packets our rules have met, over all ports and directions."""
+    packets = Counter[Mark]()
     for mark, met, _ in standing(node):
-        packets[mark] = packets.get(mark, 0) + met
-    return {
-        peer: Met(
-            system=packets.get(Mark(fault, peer), 0),
-            own=packets.get(Mark(fault, peer, own=True), 0),
-            system_seen=packets.get(Mark(fault, peer, seen=True), 0),
-            own_seen=packets.get(Mark(fault, peer, own=True, seen=True), 0),
-        )
-        for peer in {mark.peer for mark in packets if mark.fault == fault}
-    }
+        packets[mark] += met
+    return packets
 
 
 def refused(node: Node, *, part: float = 1, reset: bool = False) -> str | None:
@@ -451,35 +433,37 @@ class NetLever(Lever[NetRecord]):
         return [f"{node.name}: {rule}" for rule in lines if OURS in rule]
 
     def _in_force(self, node: Node, record: NetRecord) -> Proof:
-        before = counted(node, record.fault)
+        before = counted(node)
         tries = self._with_all(exchange, node, record)
-        after = counted(node, record.fault)
+        after = counted(node)
         proven, met, evidence = bool(tries), 0, []
         for peer, tried in zip(record.peers, tries, strict=True):
-            was, now = (seen.get(peer.name, Met()) for seen in (before, after))
+            system, own = (Mark(record.fault, peer.name, own=own) for own in (False, True))
             if record.action == "reset":  # a closed port refuses too: only our counter decides
-                held = tried.came != "passed" and now.own > was.own
+                held = tried.came != "passed" and after[own] > before[own]
             else:
-                held = not tried.answered and now.own > 0
-            proven, met = proven and held, met + now.system
+                held = not tried.answered and after[own] > 0
+            proven, met = proven and held, met + after[system]
             done = {"drop": "dropped", "reset": "answered with a reset"}[record.action]
-            counts = f"{_of_system(now.system, record, peer)} {done} by our rules"
-            evidence.append(f"{node.name}: {counts}, and {now.own:,} of our own; {tried}")
+            counts = f"{_of_system(after[system], record, peer)} {done} by our rules"
+            evidence.append(f"{node.name}: {counts}, and {after[own]:,} of our own; {tried}")
         return Proof(proven, evidence, met)
 
     def _share_dropped(self, node: Node, record: NetRecord) -> Proof:
         """The share that was dropped of all packets, against the share that was requested: chance
         may shift it by 4 standard deviations, and we also allow a twentieth of the share."""
         self._with_all(many, node, record)
-        packets = counted(node, record.fault)
+        packets = counted(node)
         requested, proven, met, evidence = record.share, bool(record.peers), 0, []
         for peer in record.peers:
-            now = packets.get(peer.name, Met())
-            hit, of = now.system + now.own, now.system_seen + now.own_seen
+            system, own = (Mark(record.fault, peer.name, own=own) for own in (False, True))
+            of_system = packets[system._replace(seen=True)]
+            hit = packets[system] + packets[own]
+            of = of_system + packets[own._replace(seen=True)]
             far = 4 * sqrt(requested * (1 - requested) / max(of, 1)) + requested / 20
             proven = proven and hit > 0 and abs(hit / max(of, 1) - requested) <= far
-            met += now.system
-            counts = _of_system(now.system, record, peer, of=now.system_seen)
+            met += packets[system]
+            counts = _of_system(packets[system], record, peer, of=of_system)
             evidence.append(
                 f"{node.name}: {counts} dropped by our rules; with our own {hit:,} of {of:,}, "
                 f"{hit / max(of, 1):.1%} (requested {requested:.1%} ± {far:.1%})"
@@ -511,12 +495,10 @@ class NetLever(Lever[NetRecord]):
 
     def _other_fault(self, node: Node, peer: str) -> str | None:
         """Another fault of ours between a node and a peer, if any."""
-        ends = [(node, peer), *((n, node.name) for n in [self.nodes.get(peer)] if n)]
-        for here, there in ends:
-            for rule in standing(here):
-                if rule.mark.peer == there:
-                    return rule.mark.fault
-        return None
+        other = self.nodes.get(peer)
+        ends = [(node, peer), *([(other, node.name)] if other else [])]
+        marks = ((rule.mark, there) for here, there in ends for rule in standing(here))
+        return next((mark.fault for mark, there in marks if mark.peer == there), None)
 
     def _with_all(
         self, try_: Callable[[Node, Node | None, Peer, NetRecord], T], node: Node, record: NetRecord
