@@ -16,7 +16,7 @@ from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
 from harness.errors import EnvironmentFailure
 from harness.images import java
-from harness.images.daemon import connect
+from harness.images.daemon import connect, explanation
 from harness.images.keeping import Say, alone, quietly, step
 from harness.images.recipe import DEBIAN, INFRA, MMDEBSTRAP, Recipe, kept_program, made_base
 from harness.machine.files import run_program, scratch
@@ -84,7 +84,7 @@ def pulled(reference: str, say: Say = quietly) -> ImageRef:
         raise EnvironmentFailure(
             f"the image {reference} is not on this machine and cannot be pulled",
             key="target.image",
-            hint=_explanation(error),
+            hint=explanation(error),
         ) from error
     found = find(reference)
     if found is None:
@@ -149,7 +149,7 @@ def _build(context: Path, dockerfile: str, reference: str) -> None:
             if "error" in event:
                 raise _build_failure(reference, log)
     except APIError as error:
-        raise _build_failure(reference, [*log, _explanation(error)]) from error
+        raise _build_failure(reference, [*log, explanation(error)]) from error
 
 
 def _build_failure(reference: str, log: list[str]) -> EnvironmentFailure:
@@ -157,7 +157,3 @@ def _build_failure(reference: str, log: list[str]) -> EnvironmentFailure:
     return EnvironmentFailure(
         f"the image {reference} cannot be built", hint=f"the end of its log: {last}"
     )
-
-
-def _explanation(error: DockerException) -> str:
-    return str(getattr(error, "explanation", None) or error)

@@ -18,7 +18,7 @@ import requests
 from docker.errors import APIError, DockerException, NotFound, create_api_error_from_http_exception
 
 from harness import failures
-from harness.errors import EnvironmentFailure
+from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
 from harness.images.keeping import kept
 from harness.images.recipe import FILES
 from harness.machine import state
@@ -37,6 +37,22 @@ DAEMON_TROUBLE = (DockerException, requests.RequestException)
 
 class NoDocker(EnvironmentFailure, requests.RequestException):
     """The daemon did not answer a request."""
+
+
+def explanation(error: Exception) -> str:
+    """Why Docker's client has failed."""
+    return str(getattr(error, "explanation", None) or error)
+
+
+@contextmanager
+def refusals(
+    what: str, kind: type[AcklossError] = HarnessFailure, *, hint: str | None = None
+) -> Iterator[None]:
+    """Raise HarnessFailure, with `what` and why, for what Docker refuses within."""
+    try:
+        yield
+    except APIError as error:
+        raise kind(f"{what}: {explanation(error)}", hint=hint) from error
 
 
 def executed(
@@ -165,19 +181,17 @@ def one_off(
     Raises EnvironmentFailure when Docker refuses.
     """
     client, name = connect(), f"oneoff-{uuid.uuid4().hex[:8]}"
+    what = "a container could not be used: Docker reports"
     with state.registered(name, cache_dir()):
         try:
-            container = _create(client, name, image, argv, mounts or {})
-            try:
-                client.api.put_archive(container, FILES, packed(files or {}))
-                client.api.start(container)
-                yield OneOff(container, client)
-            finally:
-                client.api.remove_container(container, force=True, v=True)
-        except APIError as error:
-            raise EnvironmentFailure(
-                f"a container could not be used: Docker reports: {error.explanation or error}"
-            ) from error
+            with refusals(what, EnvironmentFailure):
+                container = _create(client, name, image, argv, mounts or {})
+                try:
+                    client.api.put_archive(container, FILES, packed(files or {}))
+                    client.api.start(container)
+                    yield OneOff(container, client)
+                finally:
+                    client.api.remove_container(container, force=True, v=True)
         finally:
             state.forget(name)
 

@@ -36,7 +36,7 @@ from harness.faults.records import (
     ShapingRecord,
     StressRecord,
 )
-from harness.images.daemon import LABEL, RUN_LABEL
+from harness.images.daemon import LABEL, RUN_LABEL, explanation, refusals
 from harness.images.recipe import INFRA_MB
 from harness.levers import all_levers
 from harness.levers.net import NetLever
@@ -159,12 +159,10 @@ class ComposeNode(Node):
     def begin(self, argv: Sequence[str], *, count: int) -> None:
         """Docker supervises them, so their end leaves nothing behind."""
         api = self.client.api
-        try:
+        with refusals(self.name):
             for _ in range(count):
                 created = api.exec_create(self.container, list(argv), stdout=False, stderr=False)
                 api.exec_start(created["Id"], detach=True)
-        except APIError as error:
-            raise HarnessFailure(f"{self.name}: {error.explanation or error}") from error
 
     def pid(self) -> int | None:
         """The system's process: the container's first, or the only one that this has started, as a
@@ -198,18 +196,13 @@ class ComposeNode(Node):
                 api.kill(self.container, signal)
         except APIError as error:
             if self.process().running:
-                raise HarnessFailure(
-                    f"{self.name}: the signal was refused: {error.explanation or error}"
-                ) from error
+                what = f"{self.name}: the signal was refused: {explanation(error)}"
+                raise HarnessFailure(what) from error
 
     def start(self) -> None:
-        try:
+        what = f"{self.name}: the container cannot be started"
+        with refusals(what, hint="`docker start` it"):
             self.client.api.start(self.container)
-        except APIError as error:
-            raise HarnessFailure(
-                f"{self.name}: the container cannot be started: {error.explanation or error}",
-                hint="`docker start` it",
-            ) from error
         self._join()
 
     def process(self) -> ProcessState:
@@ -222,10 +215,8 @@ class ComposeNode(Node):
         return {}
 
     def _inspected(self) -> Any:
-        try:
+        with refusals(self.name):
             return self.client.api.inspect_container(self.container)
-        except APIError as error:
-            raise HarnessFailure(f"{self.name}: {error.explanation or error}") from error
 
     def _parents(self) -> dict[int, int]:
         """The parent of each process of the container; empty when it does not run."""
@@ -253,10 +244,8 @@ class ComposeNode(Node):
         ours = api.inspect_container(self.infra)["State"]
         begun, theirs = instant(ours["StartedAt"]), instant(found["State"]["StartedAt"])
         if running and (not ours["Running"] or begun < theirs):
-            try:
+            with refusals(self.name):  # when theirs has ended meanwhile
                 api.restart(self.infra, timeout=0)
-            except APIError as error:  # theirs may have ended meanwhile
-                raise HarnessFailure(f"{self.name}: {error.explanation or error}") from error
             ours = api.inspect_container(self.infra)["State"]
         if not ours["Running"]:
             raise HarnessFailure(f"{self.name}: its container does not run")
@@ -281,7 +270,8 @@ def attach(
     EnvironmentFailure."""
     api = client.api
     labels = {LABEL: "1", RUN_LABEL: run_id, _NODE_LABEL: name, _CONTAINER_LABEL: container}
-    try:
+    what = f"nothing of ours can be started beside {name}: Docker reports"
+    with refusals(what, EnvironmentFailure):
         made = api.create_container(
             infra_image,
             command=_COMMAND,
@@ -295,11 +285,6 @@ def attach(
             ),
         )["Id"]
         api.start(made)
-    except APIError as error:
-        raise EnvironmentFailure(
-            f"nothing of ours can be started beside {name}: Docker reports: "
-            f"{error.explanation or error}"
-        ) from error
     return str(made)
 
 

@@ -32,7 +32,15 @@ from docker.errors import APIError, NotFound
 from docker.types import IPAMConfig, IPAMPool, LogConfig
 
 from harness.errors import EnvironmentFailure, HarnessFailure
-from harness.images.daemon import DAEMON_TROUBLE, LABEL, RUN_LABEL, executed, libfaketime
+from harness.images.daemon import (
+    DAEMON_TROUBLE,
+    LABEL,
+    RUN_LABEL,
+    executed,
+    explanation,
+    libfaketime,
+    refusals,
+)
 from harness.images.recipe import INFRA_MB
 from harness.levers import all_levers, prepared
 from harness.levers.process import Program, ProgramLever
@@ -97,10 +105,8 @@ def execute(
 ) -> Completed:
     """Run a command in a container. Raises HarnessFailure, which names the node, when it does not
     run."""
-    try:
+    with refusals(node):  # when its process has ended, and the container with it
         return Completed(*executed(client.api, container, argv))
-    except APIError as error:  # its process has ended, and the container with it
-        raise HarnessFailure(f"{node}: {error.explanation or error}") from error
 
 
 def process_of(client: docker.DockerClient, container: str) -> ProcessState:
@@ -221,7 +227,7 @@ def remove_run(client: docker.DockerClient, run_id: str, *, dry_run: bool = Fals
         except NotFound:
             pass
         except DAEMON_TROUBLE as error:
-            failures.append(f"{what}: {getattr(error, 'explanation', None) or error}")
+            failures.append(f"{what}: {explanation(error)}")
 
     for step in _steps(client, run_id):
         with ThreadPoolExecutor(max_workers=12) as pool:
@@ -313,7 +319,8 @@ class DockerCluster:
             except APIError as error:
                 if "overlaps" in str(error) or "already exists" in str(error):
                     continue  # another run has taken it in the meantime
-                raise _docker_failure("the network could not be created", error) from error
+                what = f"the network could not be created: Docker reports: {explanation(error)}"
+                raise EnvironmentFailure(what) from error
             self.network, self.subnet = network["Id"], subnet
             hosts = [str(host) for host in subnet.hosts()]
             return {name: hosts[10 + place] for place, name in enumerate(names)}
@@ -326,12 +333,10 @@ class DockerCluster:
     ) -> None:
         """Start every pod, all at once. Raises EnvironmentFailure when Docker refuses."""
         at = [addresses[spec.name] for spec in specs]
-        try:
-            with ThreadPoolExecutor(max_workers=12) as pool:
-                for node in pool.map(partial(self._start_pod, image_id), specs, at):
-                    self.nodes[node.name] = node
-        except APIError as error:
-            raise _docker_failure("a node could not be started", error) from error
+        what = "a node could not be started: Docker reports"
+        with refusals(what, EnvironmentFailure), ThreadPoolExecutor(max_workers=12) as pool:
+            for node in pool.map(partial(self._start_pod, image_id), specs, at):
+                self.nodes[node.name] = node
 
     def _start_pod(self, image_id: str, spec: NodeSpec, address: str) -> DockerNode:
         """Start the infrastructure container first: a volume in memory lasts only while a running
@@ -421,13 +426,11 @@ class DockerCluster:
         node.put(
             {n: new for n, new in spec.files.items() if new and not n.startswith(f"{STORED}/")}
         )
-        try:
+        with refusals(node.name):
             binds = self.client.api.inspect_container(node.infra)["HostConfig"]["Binds"]
             self.client.api.remove_container(node.container, force=True)
             start = partial(self._start_process, spec, image_id, node.infra, binds)
             start(spec.argv, PID_FILE, suffix="", memory_mb=spec.memory_mb)
-        except APIError as error:
-            raise HarnessFailure(f"{node.name}: {error.explanation or error}") from error
 
     def _name(self, spec: NodeSpec) -> str:
         return f"ackloss-{self.run_id}-{spec.name}"
@@ -500,10 +503,6 @@ def _subnets_of_routes() -> list[ipaddress.IPv4Network]:
 def _memory_limit(own_mb: int, spec: NodeSpec) -> str:
     """Volumes in memory are charged to the container whose process writes to them."""
     return f"{own_mb + (spec.data_mb or 0)}m"
-
-
-def _docker_failure(what: str, error: APIError) -> EnvironmentFailure:
-    return EnvironmentFailure(f"{what}: Docker reports: {error.explanation or error}")
 
 
 @dataclass
