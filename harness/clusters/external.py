@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal, NoReturn, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Literal, NoReturn, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -213,7 +213,7 @@ class StillThere:
 
 def undo_own(
     run_id: str,
-    on: AbstractContextManager[Target[Any] | None],
+    on: AbstractContextManager[Target[Any]],
     nodes_of: Callable[[Any, Plan], Mapping[str, Node]],
     levers: Mapping[str, Lever[Any]],
 ) -> None:
@@ -233,8 +233,8 @@ def undo_own(
     own = frozenset[str]()
     if acts or left.foreign:
         with on as target:
-            own = frozenset() if target is None else target.own_levers
-            if target and (mine := [act for act in acts if act.lever in own]):
+            own = target.own_levers
+            if mine := [act for act in acts if act.lever in own]:
                 plan = _stored_plan(rundir)
                 _undo(mine, target.levers(StillThere(nodes_of(target, plan), levers), plan))
     for error in left.foreign:
@@ -396,8 +396,13 @@ class External(Provider):
     named_by: ClassVar[str] = "cluster"
 
     def with_file(self, file: Path) -> External:
-        content = read_cluster_file(file, ClusterFile)
-        return self.stating(system=system_of(content, file), access=access_of(content, file))
+        return self._reaching(read_cluster_file(file, ClusterFile), file)
+
+    def _reaching(self, content: Reached, file: Path) -> Self:
+        """With the target that the file names, or the default one, and its access."""
+        system = content.system or registry.default_target()
+        registry.check_name("targets", system, key="system", file=str(file))
+        return self.stating(system=str(system), access=access_of(content, file))
 
     def why_no_lever(self, lever: str) -> str:
         return "ackloss causes no faults on a cluster that it did not start"
@@ -440,24 +445,12 @@ class External(Provider):
             return []
         try:
             if not dry_run:
-                self._undo_own(entry, run_id)
+                undo_own(run_id, self._guest(entry, run_id), nodes_there, {})
         finally:
             removed = self._remove_objects(entry, run_id, dry_run=dry_run)
         if not dry_run:
             state.forget_cluster(self.plugin, run_id)
         return removed
-
-    def _undo_own(
-        self,
-        entry: Mapping[str, Any],
-        run_id: str,
-        nodes: Callable[[Mapping[str, Node]], Mapping[str, Node]] = lambda members: members,
-        levers: Mapping[str, Lever[Any]] | None = None,
-    ) -> None:
-        """Undo what the target's own levers did, on the nodes that stand for these members of the
-        cluster; `levers` are those over them. Raises HarnessFailure, HistoryError."""
-        on = self._guest(entry, run_id)
-        undo_own(run_id, on, lambda guest, plan: nodes(nodes_there(guest, plan)), levers or {})
 
     def _remove_objects(self, entry: Mapping[str, Any], run_id: str, *, dry_run: bool) -> list[str]:
         with self._guest(entry, run_id) as guest:
@@ -518,13 +511,6 @@ class External(Provider):
                 hint="name its file with --cluster FILE",
             )
         return self.access
-
-
-def system_of(content: Reached, file: Path) -> str:
-    """The target that a cluster file names, or the default one. Raises PlanError."""
-    system = content.system or registry.default_target()
-    registry.check_name("targets", system, key="system", file=str(file))
-    return str(system)
 
 
 def guest_on(system: str, access: Access, *, kind: str) -> GuestTarget[Any]:

@@ -13,14 +13,14 @@ does not remove.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from harness.clusters.compose.file import KIND, Named, read_named
-from harness.clusters.external import External, access_of, system_of
+from harness.clusters.external import External, nodes_there, undo_own
 from harness.errors import AcklossError, EnvironmentFailure
 from harness.machine import state
 from harness.protocols import Finding, GuestTarget, Order, RunCluster, Status
@@ -34,8 +34,7 @@ class Compose(External):
 
     def with_file(self, file: Path) -> Compose:
         named = read_named(file)
-        system, access = system_of(named.content, file), access_of(named.content, file)
-        return self.stating(system=system, access=access, content=named)
+        return self._reaching(named.content, file).stating(content=named)
 
     @property
     def levers(self) -> Sequence[str]:
@@ -125,16 +124,18 @@ class Compose(External):
         from harness.clusters.compose.node import levers_over
         from harness.images.daemon import connect
 
-        entry: Mapping[str, Any] | None = state.remembered_cluster(KIND, run_id)
-        if entry is None:
+        if (entry := state.remembered_cluster(KIND, run_id)) is None:
             return []
-        noted = entry
+        guest = partial(self._guest, entry, run_id)
         return leave_as_found(
             connect(),
             run_id,
-            lambda: self._remove_objects(noted, run_id, dry_run=dry_run),
-            lambda nodes: self._undo_own(
-                noted, run_id, partial(with_roles, nodes), levers_over(nodes)
+            partial(self._remove_objects, entry, run_id, dry_run=dry_run),
+            lambda nodes: undo_own(
+                run_id,
+                guest(),
+                lambda target, plan: with_roles(nodes, nodes_there(target, plan)),
+                levers_over(nodes),
             ),
             dry_run=dry_run,
         )

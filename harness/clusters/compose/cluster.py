@@ -31,7 +31,7 @@ from harness.clusters.external import ASK_S, ExternalCluster
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure, PlanError
 from harness.failures import as_failure
 from harness.faults.journal import OpenAct, open_acts
-from harness.images.daemon import DAEMON_TROUBLE
+from harness.images.daemon import DAEMON_TROUBLE, explanation
 from harness.levers.process import PauseLever, ProcessLever
 from harness.machine import state
 from harness.machine.files import run_program
@@ -241,7 +241,7 @@ def stop_again(
         except NotFound:
             pass
         except DAEMON_TROUBLE as error:
-            failures.append(f"{container[:12]}: {getattr(error, 'explanation', None) or error}")
+            failures.append(f"{container[:12]}: {explanation(error)}")
 
     with ThreadPoolExecutor(max_workers=12) as pool:
         list(pool.map(partial(end, remove=True), changed["made"]))
@@ -255,7 +255,7 @@ def stop_again(
         except NotFound:
             continue
         except DAEMON_TROUBLE as error:
-            failures.append(f"{network[:12]}: {getattr(error, 'explanation', None) or error}")
+            failures.append(f"{network[:12]}: {explanation(error)}")
     if failures:
         raise HarnessFailure(
             f"the project is not as it was: {'; '.join(sorted(failures))}",
@@ -414,13 +414,15 @@ class ComposeCluster(ExternalCluster):
         noted = self._started(project) if self.named.content.start else self._note()
         nodes = self._matched(project.containers())
         network, limits = shared_network(self.named, [node.container for node in nodes])
+        add = partial(attach, self.client, self.run_id, self.infra_image)
         with ThreadPoolExecutor(max_workers=12) as pool:
-            for node, made in zip(nodes, pool.map(self._attached, nodes), strict=True):
+            made = pool.map(lambda n: add(name=n.name, container=n.container.id), nodes)
+            for node, infra in zip(nodes, made, strict=True):
                 self.nodes[node.name] = ComposeNode(
                     node.name,
                     node.roles | {f"service:{node.container.service}"},
                     node.container.id,
-                    made,
+                    infra,
                     self.client,
                     network=network,
                     limits=limits[node.container.id],
@@ -455,11 +457,6 @@ class ComposeCluster(ExternalCluster):
         project.up()
         now = state_of(self.client, self.named.project)
         return self._note(noted, changed=made_by_start(before, now))
-
-    def _attached(self, node: Matched) -> str:
-        return attach(
-            self.client, self.run_id, self.infra_image, name=node.name, container=node.container.id
-        )
 
     def _matched(self, containers: Mapping[str, Container]) -> list[Matched]:
         """The nodes, by what the cluster says it is; one that was just started, by us or by the
@@ -615,7 +612,7 @@ def _open_acts(nodes: dict[str, ComposeNode], run_id: str) -> list[OpenAct]:
     return [act for act in open_acts(folder / "faults.jsonl").acts if act.record.node in nodes]
 
 
-def _undo(nodes: dict[str, ComposeNode], acts: Sequence[OpenAct]) -> list[str]:
+def _undo(nodes: dict[str, ComposeNode], acts: Sequence[OpenAct]) -> None:
     """Undo these acts: containers run again first, as rules are in networks of containers that run.
     Raises HarnessFailure for what is still in force."""
     levers, failures = levers_over(nodes), list[AcklossError]()
@@ -636,7 +633,6 @@ def _undo(nodes: dict[str, ComposeNode], acts: Sequence[OpenAct]) -> list[str]:
         raise HarnessFailure(
             f"is still in force: {'; '.join(left)}", hint="restart this container of yours"
         )
-    return []
 
 
 def _continue(node: ComposeNode) -> None:

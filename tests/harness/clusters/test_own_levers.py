@@ -211,6 +211,7 @@ def test_a_run_without_faults_of_its_target_reaches_no_cluster(place: Place) -> 
     (folder / "faults.jsonl").touch()
     entry = state.remembered_cluster("external", "first")
     assert entry is not None
-    from harness.clusters.external import External
+    from harness.clusters.external import External, nodes_there, undo_own
 
-    External()._undo_own({**entry, "cluster": "gone.toml"}, "first")
+    guest = External()._guest({**entry, "cluster": "gone.toml"}, "first")
+    undo_own("first", guest, nodes_there, {})
