@@ -390,5 +390,6 @@ def remove_cluster(cluster_id: str) -> None:
     """Remove what a dead worker has left; what cannot be removed is left to `ackloss clean`."""
     with state.claimed(cluster_id) as dead, suppress(AcklossError):
         if dead:
-            remove_left(cluster_id, kind=state.kind_of(cluster_id))
+            entry = state.registration(cluster_id)
+            remove_left(cluster_id, kind=entry and entry.kind)
             state.forget(cluster_id)

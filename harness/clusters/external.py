@@ -224,9 +224,9 @@ def undo_own(
     Tries all of it. Raises HarnessFailure for what could not be undone, EnvironmentFailure if the
     cluster cannot be reached, HistoryError for a lever that the target does not have.
     """
-    if (folder := state.folder_of(run_id)) is None:
+    if (run := state.registration(run_id)) is None:
         return
-    rundir = RunDir(folder)
+    rundir = RunDir(run.folder)
     left = open_acts(rundir.faults)
     others = _OF_THE_RUN.union(levers)
     acts = [act for act in reversed(left.acts) if act.lever not in others]

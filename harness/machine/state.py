@@ -57,19 +57,10 @@ class Registered:
     keep: bool = False
     kind: str = "docker"
 
-    @classmethod
-    def read(cls, path: Path) -> Registered | None:
-        """The run of an entry; `None` where the entry cannot be read."""
-        try:
-            entry = orjson.loads(path.read_bytes())
-            return cls(**{**entry, "folder": Path(entry["folder"])})
-        except (OSError, ValueError, TypeError, KeyError):
-            return None
-
     def write(self) -> None:
         """Write the entry. Raises EnvironmentFailure; the entry is then as it was."""
         entry = {**asdict(self), "folder": str(self.folder)}
-        replace_state(entry_path(self.run_id), orjson.dumps(entry))
+        replace_state(_entry_path(self.run_id), orjson.dumps(entry))
 
 
 def _runs_dir() -> Path:
@@ -80,8 +71,7 @@ def _lock_path(run_id: str) -> Path:
     return _runs_dir() / f"{run_id}.lock"
 
 
-def entry_path(run_id: str) -> Path:
-    """The file of a run's entry."""
+def _entry_path(run_id: str) -> Path:
     return _runs_dir() / f"{run_id}.json"
 
 
@@ -91,7 +81,7 @@ def registered(run_id: str, folder: Path, *, kind: str = "docker") -> Iterator[N
     try:
         _runs_dir().mkdir(parents=True, exist_ok=True)
         with FileLock(_lock_path(run_id), timeout=0):
-            write_entry(run_id, folder, kind=kind)
+            Registered(run_id=run_id, folder=folder.resolve(), pid=os.getpid(), kind=kind).write()
             yield
     except OSError as error:
         if error.filename and str(_runs_dir()) in str(error.filename):
@@ -103,41 +93,31 @@ def registered(run_id: str, folder: Path, *, kind: str = "docker") -> Iterator[N
         raise
 
 
-def write_entry(run_id: str, folder: Path, *, keep: bool = False, kind: str = "docker") -> None:
-    """Write the entry of a run of this process; `keep` marks a cluster that the user keeps."""
-    Registered(
-        run_id=run_id, folder=folder.resolve(), pid=os.getpid(), keep=keep, kind=kind
-    ).write()
-
-
 def keep(run_id: str) -> None:
     """Mark the cluster of a run of this process as one that the user keeps. Raises
     EnvironmentFailure."""
-    if (entry := Registered.read(entry_path(run_id))) is not None:
+    if (entry := registration(run_id)) is not None:
         replace(entry, keep=True).write()
-
-
-def kind_of(run_id: str) -> str | None:
-    """The kind of a registered run's cluster; `None` for a run that is not registered."""
-    entry = Registered.read(entry_path(run_id))
-    return entry.kind if entry is not None else None
-
-
-def folder_of(run_id: str) -> Path | None:
-    """The folder of a registered run; `None` for a run that is not registered."""
-    entry = Registered.read(entry_path(run_id))
-    return entry.folder if entry is not None else None
 
 
 def forget(run_id: str) -> None:
     """Remove a run's entry: nothing of the run is left."""
-    entry_path(run_id).unlink(missing_ok=True)
+    _entry_path(run_id).unlink(missing_ok=True)
     _lock_path(run_id).unlink(missing_ok=True)
+
+
+def registration(run_id: str) -> Registered | None:
+    """A registered run; `None` where there is no entry that can be read."""
+    try:
+        entry = orjson.loads(_entry_path(run_id).read_bytes())
+        return Registered(**{**entry, "folder": Path(entry["folder"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
 
 
 def registrations() -> list[Registered]:
     """Every registered run, oldest first, except entries that cannot be read."""
-    entries = (Registered.read(path) for path in sorted(_runs_dir().glob("*.json")))
+    entries = (registration(path.stem) for path in sorted(_runs_dir().glob("*.json")))
     return [entry for entry in entries if entry is not None]
 
 

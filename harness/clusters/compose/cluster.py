@@ -599,17 +599,17 @@ def leave_as_found(
 def _perhaps_killed(nodes: Mapping[str, ComposeNode], run_id: str) -> list[str]:
     """The nodes that do not run, if nothing is left that shows why: all of them ran when the run
     began."""
-    folder = state.folder_of(run_id)
-    if folder is not None and folder.is_dir():
+    run = state.registration(run_id)
+    if run is not None and run.folder.is_dir():
         return []
     return [name for name, node in sorted(nodes.items()) if not node.process().running]
 
 
 def _open_acts(nodes: dict[str, ComposeNode], run_id: str) -> list[OpenAct]:
     """What the run's journal does not report as undone, on nodes that are still there."""
-    if (folder := state.folder_of(run_id)) is None:
+    if (run := state.registration(run_id)) is None:
         return []
-    return [act for act in open_acts(folder / "faults.jsonl").acts if act.record.node in nodes]
+    return [act for act in open_acts(run.folder / "faults.jsonl").acts if act.record.node in nodes]
 
 
 def _undo(nodes: dict[str, ComposeNode], acts: Sequence[OpenAct]) -> None:

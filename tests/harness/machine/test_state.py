@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -25,8 +26,8 @@ def test_an_entry_is_read_as_it_was_written(tmp_path: Path) -> None:
         pass
     entry = state.Registered(run_id="run", folder=tmp_path, pid=os.getpid())
     assert state.registrations() == [entry]
-    state.write_entry("run", tmp_path, keep=True)
-    assert state.registrations()[0].keep
+    state.keep("run")
+    assert state.registrations() == [replace(entry, keep=True)]
 
 
 def test_what_is_not_an_entry_is_passed_over(tmp_path: Path) -> None:

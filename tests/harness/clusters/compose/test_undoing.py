@@ -125,8 +125,7 @@ def test_a_container_that_is_down_is_reported_where_the_journal_is_gone(
     nodes: Any = {name: Paused(name, running=name == "b1") for name in ("b1", "b2", "b3")}
     monkeypatch.setattr(undoing, "attached", lambda *_: nodes)
     if how == "folder gone":
-        (tmp_path / "runs").mkdir()
-        state.write_entry("run", tmp_path / "gone")
+        state.Registered(run_id="run", folder=tmp_path / "gone", pid=1).write()
     with pytest.raises(HarnessFailure) as raised:
         leave_as_found(CLIENT, "run", list, lambda _: None)
     assert raised.value.what == (
