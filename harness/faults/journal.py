@@ -33,6 +33,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,7 +48,7 @@ from harness.protocols import FaultWindow, UndoRecord
 def record_type(lever: str) -> type[UndoRecord]:
     """The type of this lever's records. Raises HistoryError for a lever that nothing here has, and
     for one that two targets declare differently; the caller adds the file."""
-    declared = _types_of(lever)
+    declared = known_types(lever)
     if len({*declared.values()}) > 1:
         raise HistoryError(
             f"names the lever {lever!r}, for which the targets {' and '.join(declared)} declare "
@@ -64,12 +65,7 @@ def record_type(lever: str) -> type[UndoRecord]:
     )
 
 
-def known_types(lever: str) -> list[type[UndoRecord]]:
-    """The types of this lever's records, as far as it is known here."""
-    return [*_types_of(lever).values()]
-
-
-def _types_of(lever: str) -> dict[str, type[UndoRecord]]:
+def known_types(lever: str) -> Mapping[str, type[UndoRecord]]:
     """The core's type of this lever's records, or else those of targets, by their names."""
     if (known := RECORD_TYPES.get(lever)) is not None:
         return {"": known}
@@ -147,19 +143,12 @@ def end_last_line(path: Path, fd: int) -> None:
 def entries(path: Path) -> Iterator[dict[str, Any]]:
     """The lines of a journal. A last line that a crash has cut off is left out; one that lacks only
     its newline is an entry."""
-    for _, entry in numbered(path):
-        yield entry
-
-
-def numbered(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The same with the number of each line, from 1 on."""
-    for number, entry in lines(path):
-        if entry is not None:
-            yield number, entry
+    return (entry for _, entry in lines(path) if entry is not None)
 
 
 def lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """The same with lines that are damaged though another follows: `None`."""
+    """The same with the number of each line, from 1 on, and with lines that are damaged though
+    another follows: `None`."""
     if not path.exists():
         return
     *complete, last = path.read_bytes().split(b"\n")
@@ -198,9 +187,10 @@ def windows(path: Path) -> list[FaultWindow]:
     Raises HistoryError for a line that ackloss does not write.
     """
     begun: dict[str, dict[str, Any]] = {}
-    for number, entry in numbered(path):
+    for number, entry in lines(path):
         try:
-            _take(entry, begun)
+            if entry is not None:
+                _take(entry, begun)
         except (KeyError, TypeError) as error:
             raise HistoryError(
                 f"is not a journal as ackloss writes it: {error!r}",
@@ -241,7 +231,7 @@ def _take(entry: dict[str, Any], begun: dict[str, dict[str, Any]]) -> None:
         seen = begun[fault]
         seen["acts"][entry["n"]] = entry["lever"]
         token = entry.get("token") or {}
-        is_control = any(each.is_control(token) for each in known_types(entry["lever"]))
+        is_control = any(each.is_control(token) for each in known_types(entry["lever"]).values())
         seen["changes"] = seen["changes"] or not is_control
         if seen["begun"] is None and "time_ns" in entry:
             seen["begun"] = entry["time_ns"] / 1e9
@@ -297,7 +287,8 @@ def _uncounted(seen: Mapping[str, Any]) -> bool:
     """Whether a lever of the fault counts what meets it, and its proofs hold no such number."""
     if not seen["proofs"] or _touched(seen["proofs"]) is not None:
         return False
-    return any(each.counts for lever in seen["acts"].values() for each in known_types(lever))
+    types = (known_types(lever).values() for lever in seen["acts"].values())
+    return any(each.counts for each in chain.from_iterable(types))
 
 
 def _claimed(proofs: Sequence[Mapping[str, Any]]) -> bool:
@@ -338,17 +329,20 @@ def open_acts(path: Path) -> OpenActs:
     Nothing is raised for a line that is damaged, or was written by another version or for a lever
     that nothing here has: it is never guessed what it meant.
     """
-    found = OpenActs(unreadable=[f"{path}:{number}: is damaged" for number in damaged_lines(path)])
-    if (number := _cut_off(path)) is not None:
-        found.unreadable.append(f"{path}:{number}: is cut off")
+    found = OpenActs()
     open_: dict[object, tuple[int, dict[str, Any]]] = {}
-    for number, entry in numbered(path):
+    for number, entry in lines(path):
+        if entry is None:
+            found.unreadable.append(f"{path}:{number}: is damaged")
+            continue
         n = entry.get("n")
         if entry["type"] == "intent":
             known = isinstance(n, int) and n not in open_
             open_[n if known else f"line {number}"] = number, entry
         elif entry["type"] == "undone" and isinstance(n, int):
             open_.pop(n, None)
+    if (number := _cut_off(path)) is not None:
+        found.unreadable.append(f"{path}:{number}: is cut off")
     for number, entry in open_.values():
         try:
             found.acts.append(_open_act(entry))

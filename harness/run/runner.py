@@ -79,7 +79,7 @@ def levers_of(
     levers = dict(cluster.levers)
     own = resolved.target.levers(cluster, resolved.plan)
     for name, lever in own.items():  # after a crash nothing could undo what no journal can hold
-        if lever.record_type not in known_types(name):
+        if lever.record_type not in known_types(name).values():
             raise HarnessFailure(
                 f"the target {resolved.target.plugin!r}: the lever {name!r} has the undo record "
                 f"{lever.record_type.__name__}, which it does not declare",
