@@ -48,7 +48,14 @@ from pydantic import TypeAdapter
 from harness.errors import HarnessFailure
 from harness.faults.records import DiskRecord, FullRecord, ReadOnlyRecord, StorageRecord
 from harness.levers.commands import marks, must, poll_until
-from harness.levers.process import end_process, ended, kept_dead_by, runs_again, start_again
+from harness.levers.process import (
+    end_process,
+    ended,
+    kept_dead_by,
+    not_running,
+    runs_again,
+    start_again,
+)
 from harness.protocols import NODE_DATA, STORED, Completed, Lever, Node, Proof
 
 MOST_BYTES = 256 * 2**20
@@ -337,9 +344,7 @@ def unequipped(node: Node) -> str | None:
     """None, or which commands a node lacks, or that its process does not run."""
     if node.admin(["which", *TOOLS]).exit_code:
         return f"{node.name} lacks one of {', '.join(TOOLS)}"
-    if not node.process().running:
-        return f"{node.name}: its process does not run"
-    return None
+    return not_running(node)
 
 
 # The target's process is root without capabilities.

@@ -105,7 +105,7 @@ class ProcessLever(Lever[ProcessRecord]):
         return ended(node, record) if applied else runs_again(node, record)
 
     def leftover_state(self, node: Node) -> list[str]:
-        return [] if node.process().running else [f"{node.name}: its process does not run"]
+        return [why] if (why := not_running(node)) else []
 
 
 def end_process(node: Node, record: Ends) -> None:
@@ -176,6 +176,11 @@ def runs_again(
     runs = poll_until(lambda: node.pid() not in not_it, within_s=_DEATH_S if by is None else 0)
     evidence = f"{node.name}: process {node.pid()} runs since {node.process().started_at}"
     return Proof(runs, [evidence])
+
+
+def not_running(node: Node) -> str | None:
+    """None, or that a node's process does not run."""
+    return None if node.process().running else f"{node.name}: its process does not run"
 
 
 def unsignalled(node: Node) -> str | None:
@@ -384,9 +389,8 @@ class PowerLever(Lever[PowerRecord]):
         disk = node.own_disk
         if disk is None:
             return f"{node.name}: it does not store on its own disk, so it cannot lose power"
-        if why := disk.why_not():
-            return f"{node.name}: {why}"
-        return None if node.process().running else f"{node.name}: its process does not run"
+        why = disk.why_not()
+        return f"{node.name}: {why}" if why else not_running(node)
 
     def apply(self, record: PowerRecord) -> None:
         """Kill the process, then make its disk lose what was not fsynced. Once for each fault."""

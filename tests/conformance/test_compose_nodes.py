@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.clusters.compose.node import ComposeNode, Limits, attach, attached, levers_over
+from harness.clusters.compose.node import ComposeNode, attach, attached, levers_over
 from harness.clusters.docker.cluster import remove_run
 from harness.faults.injection import announced
 from harness.faults.records import (
@@ -193,7 +193,7 @@ def test_what_cannot_be_done_to_them_is_refused_with_the_reason(nodes: Nodes) ->
         node.infra,
         node.client,
         network=node.network,
-        limits=Limits(cut="C", shape="S", memory="M", kill="K"),
+        limits={"cut": "C", "shape": "S", "memory": "M", "kill": "K"},
     )
     cases = {
         "net": (NetRecord(node="b1", peers=()), "b1 C"),

@@ -25,7 +25,7 @@ from docker.errors import NotFound
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from harness.clusters.compose.file import KIND, Named, why_no_own_network
-from harness.clusters.compose.node import ComposeNode, Limits, attach, attached, levers_over
+from harness.clusters.compose.node import ComposeNode, Limit, Limits, attach, attached, levers_over
 from harness.clusters.docker.cluster import remove_run
 from harness.clusters.external import ASK_S, ExternalCluster
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure, PlanError
@@ -512,22 +512,19 @@ def _limits(container: Container, all_: Sequence[Container], network: str) -> Li
     others = [each for each in all_ if each.id != container.id]
     further = {n for each in others for n in each.addresses} & container.addresses.keys()
     further -= {network}
-    cut = None
+    limits: dict[Limit, str] = {}
     if further:
         ways = ", ".join(sorted({network, *further}))
-        cut = f"reaches others in several networks ({ways}): a cut would leave a way"
+        limits["cut"] = f"reaches others in several networks ({ways}): a cut would leave a way"
     elif container.six:
-        cut = "has an IPv6 address too, and cuts are of IPv4: a cut would leave a way"
-    shape = None
+        limits["cut"] = "has an IPv6 address too, and cuts are of IPv4: a cut would leave a way"
     if len(container.addresses) > 1:
-        shape = "has several networks, and what it sends is shaped in one of them"
-    memory = None
+        limits["shape"] = "has several networks, and what it sends is shaped in one of them"
     if not container.limited_memory:
-        memory = "has no memory limit: what is held would be the machine's memory"
-    kill = None
+        limits["memory"] = "has no memory limit: what is held would be the machine's memory"
     if container.removed_at_end:
-        kill = "is removed by Docker when its process ends"
-    return Limits(cut=cut, shape=shape, memory=memory, kill=kill)
+        limits["kill"] = "is removed by Docker when its process ends"
+    return limits
 
 
 # Leaving a project as it was found, in the process of the run or in another one: from the journal

@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import docker
 from docker.errors import APIError, NotFound
@@ -78,20 +78,10 @@ _COMMAND: Final = ["sleep", "infinity"]
 _STOP_S: Final = 30
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """Why some faults are refused on a container; `None`: they are not.
-
-    cut     packets to the others cannot all be dropped
-    shape   not all that it sends can be shaped
-    memory  memory that is held would be the machine's
-    kill    the container would be gone
-    """
-
-    cut: str | None = None
-    shape: str | None = None
-    memory: str | None = None
-    kill: str | None = None
+Limit = Literal["cut", "shape", "memory", "kill"]
+Limits = Mapping[Limit, str]
+"""Why some faults are refused on a container: packets to the others cannot all be dropped, not all
+that it sends can be shaped, memory that is held would be the machine's, it would be gone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +104,7 @@ class ComposeNode(Node):
     infra: str
     client: docker.DockerClient = field(repr=False)
     network: str = ""
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = field(default_factory=dict)
     _joined: _Joined | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -145,15 +135,15 @@ class ComposeNode(Node):
                     "cannot be distinguished from the observer's"
                 )
             case NetRecord():
-                why = self.limits.cut
+                why = self.limits.get("cut")
             case ShapingRecord():
-                why = self.limits.shape
+                why = self.limits.get("shape")
             case ProcessRecord():
-                why = self.limits.kill
+                why = self.limits.get("kill")
             case PauseRecord() if self.several():
                 why = "has several processes in its container: which is the system?"
             case StressRecord() if record.memory_mb:
-                why = self.limits.memory
+                why = self.limits.get("memory")
         return f"{self.name} {why}" if why else None
 
     def begin(self, argv: Sequence[str], *, count: int) -> None:

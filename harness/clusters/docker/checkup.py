@@ -6,7 +6,7 @@ import gzip
 import os
 import platform
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -31,14 +31,14 @@ _WEIGHTS: Final = {"cpu/docker/cpu.shares": 1024, "docker/cpu.weight": 100}
 def examine() -> Sequence[Finding]:
     """All checks."""
     docker, info = docker_daemon()
-    checks: list[Callable[[], Finding]] = [
-        maven,
-        lambda: program("iptables", "Docker needs it for its networks"),
-        lambda: base_maker(has_docker=info is not None),
-        memory,
-        netem,
+    found = [
+        docker,
+        maven(),
+        program("iptables", "Docker needs it for its networks"),
+        base_maker(has_docker=info is not None),
+        memory(),
+        netem(),
     ]
-    found = [docker, *(check() for check in checks)]
     if info is not None:
         found += [
             disk("disk of Docker", info.root, by_us=False),

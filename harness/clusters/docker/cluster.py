@@ -140,11 +140,7 @@ class DockerNode(Node):
     own_disk: OwnDisk | None = None
 
     def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
-        """Run a command of the infrastructure image in the pod's namespaces.
-
-        By nsenter from the host, which takes a tenth of the time of an exec; by exec where nsenter
-        is not allowed.
-        """
+        """Run a command of the infrastructure image in the pod's namespaces."""
         if not can_enter(self.infra_pid):
             return execute(self.client, self.infra, argv, node=self.name)
         return enter(self.infra_pid, ("-n", "-p", "-m"), argv, timeout_s=timeout_s)
@@ -474,19 +470,15 @@ def _free_subnets(client: docker.DockerClient) -> Iterator[ipaddress.IPv4Network
     """The /24s of our range that no network of this daemon and no route of this host overlaps, in
     their order from one that is drawn: for minutes this host sends again what nodes of an earlier
     run did not answer, and a node with the address of one of them would be met by that."""
-    taken = [*_subnets_of_docker(client), *_subnets_of_routes()]
+    networks = [network.get("IPAM") or {} for network in client.api.networks()]
+    subnets = [pool.get("Subnet", "") for each in networks for pool in each.get("Config") or []]
+    taken = [ipaddress.IPv4Network(each) for each in subnets if "." in each]
+    taken += _subnets_of_routes()
     all_of_them = deque(SUBNETS.subnets(new_prefix=24))
     all_of_them.rotate(-random.randrange(_DRAWN))
     for subnet in all_of_them:
         if not any(subnet.overlaps(net) for net in taken):
             yield subnet
-
-
-def _subnets_of_docker(client: docker.DockerClient) -> Iterator[ipaddress.IPv4Network]:
-    for network in client.api.networks():
-        for pool in (network.get("IPAM") or {}).get("Config") or []:
-            if "." in pool.get("Subnet", ""):
-                yield ipaddress.IPv4Network(pool["Subnet"])
 
 
 def _subnets_of_routes() -> list[ipaddress.IPv4Network]:

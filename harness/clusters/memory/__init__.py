@@ -310,9 +310,9 @@ class MemoryCluster:
             for name in programs:
                 self.nodes[name].start()
         if self._real_time and self._driver is None:
-            clock = self.clock
-            drive = self.simulation.drive_in_real_time(clock.now_ns, clock.wait)
-            self._driver = clock.spawn("simulation", partial(drive, self._stop))
+            self.simulation.real_now = self.clock.now_ns
+            drive = partial(self.simulation.drive, self.clock, self._stop)
+            self._driver = self.clock.spawn("simulation", drive)
 
     def down(self) -> list[str]:
         """End all processes; the names of the nodes that were there. Raises what an event of the

@@ -31,7 +31,7 @@ from harness.faults.records import (
 )
 from harness.levers.disk import matching
 from harness.levers.net import Direction, directions
-from harness.levers.process import Ends, ended, runs_again
+from harness.levers.process import Ends, ended, not_running, runs_again
 from harness.protocols import STORED, Completed, Lever, Node, ProcessState, Proof
 
 # A simulated disk: files of records, of which only what was fsynced survives a loss of power.
@@ -240,11 +240,9 @@ class MemoryNode(Node):
         )
 
     def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
-        """Raises EnvironmentFailure: there is nothing on which a command could run."""
         self._no_commands(argv)
 
     def run(self, argv: Sequence[str], *, timeout_s: float = 30) -> Completed:
-        """Raises EnvironmentFailure: there is nothing on which a command could run."""
         self._no_commands(argv)
 
     def put(self, files: Mapping[str, bytes]) -> None:
@@ -262,6 +260,7 @@ class MemoryNode(Node):
         }
 
     def _no_commands(self, argv: Sequence[str]) -> NoReturn:
+        """There is nothing on which a command could run."""
         raise EnvironmentFailure(
             f"{self.name} is simulated and runs no commands: {' '.join(argv)[:80]}",
             hint="use what cluster.kind = 'memory' offers, or another kind of cluster",
@@ -346,12 +345,7 @@ class MemoryProcessLever(Lever[ProcessRecord]):
         return ended(node, record, by) if applied else runs_again(node, record, by)
 
     def leftover_state(self, node: Node) -> list[str]:
-        return [] if node.process().running else [f"{node.name}: its process does not run"]
-
-
-def not_running(node: Node) -> str | None:
-    """None, or that no process runs on a node."""
-    return None if node.process().running else f"{node.name}: its process does not run"
+        return [why] if (why := not_running(node)) else []
 
 
 def end_process(world: World, record: Ends) -> None:

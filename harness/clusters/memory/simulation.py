@@ -18,6 +18,8 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any, Final, Literal, NamedTuple
 
+from harness.protocols.clock import Clock
+
 # The simulated network: messages between hosts with small random delays; rules that drop them.
 #
 # A rule stands at a node, against one peer, in one direction, as those of the real net lever do,
@@ -204,24 +206,16 @@ class Simulation:
             yield
         self._changed.set()
 
-    def drive_in_real_time(
-        self, now_ns: Callable[[], int], wait: Callable[[threading.Event, float], bool]
-    ) -> Callable[[threading.Event], None]:
-        """From here on events happen at the pace of a real clock. Returns what a thread has to
-        execute for that, until the event it is given is set."""
-        self.real_now = now_ns
-
-        def drive(stop: threading.Event) -> None:
-            while not stop.is_set():
-                self._changed.clear()
-                with self._lock:
-                    self.run_until(now_ns())
-                    due_ns = self.next_ns()
-                behind_s = 0.05 if due_ns is None else min(0.05, (due_ns - now_ns()) / 1e9)
-                if behind_s > 0:
-                    wait(self._changed, behind_s)
-
-        return drive
+    def drive(self, clock: Clock, stop: threading.Event) -> None:
+        """Have events happen at the pace of a real clock (`real_now`) until `stop` is set."""
+        while not stop.is_set():
+            self._changed.clear()
+            with self._lock:
+                self.run_until(clock.now_ns())
+                due_ns = self.next_ns()
+            behind_s = 0.05 if due_ns is None else min(0.05, (due_ns - clock.now_ns()) / 1e9)
+            if behind_s > 0:
+                clock.wait(self._changed, behind_s)
 
 
 class Host:

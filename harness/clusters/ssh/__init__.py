@@ -102,12 +102,12 @@ class Ssh(Provider):
 
     def checkup(self) -> Sequence[Finding]:
         """What fetches the jars of systems, and what the hosts have and lack for nodes."""
-        if self.inventory is None:
+        if self.content is None:
             fix = "ackloss doctor --inventory FILE"
             return maven(), Finding("hosts", Status.WARN, "none named, none examined", fix)
         from harness.clusters.ssh.equipment import examine
 
-        return maven(), *examine(self.inventory)
+        return maven(), *examine(self.content)
 
     def prepare(self, order: Order, say: Callable[[str], None]) -> None:
         order.target.for_hosts(order.plan, say)
@@ -137,9 +137,7 @@ class Ssh(Provider):
         """Remove what dead runs of any machine left on these hosts."""
         from harness.clusters.ssh.cluster import clean_inventory
 
-        self._hosts()
-        assert self.inventory is not None
-        return clean_inventory(self.inventory, known, dry_run=dry_run)
+        return clean_inventory(self._hosts(), known, dry_run=dry_run)
 
     def _hosts(self) -> Inventory:
         content: Inventory | None = self.content

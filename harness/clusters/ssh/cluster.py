@@ -8,6 +8,7 @@ import tarfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, Final
 from harness.clusters.ssh import equipment, scripts
 from harness.clusters.ssh.equipment import Installation
 from harness.clusters.ssh.host import Host, SshNode, hosts_of, side_by_side
-from harness.clusters.ssh.inventory import KIND, read_inventory
+from harness.clusters.ssh.inventory import KIND, Inventory, read_inventory
 from harness.clusters.ssh.scripts import UPLOADS
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
 from harness.levers import all_levers, prepared
@@ -332,16 +333,16 @@ def remove_run(run_id: str, *, dry_run: bool) -> list[str]:
         return take_down(hosts, run_id, hint="run `ackloss clean` again once the host is back")
 
     def found_on(host: Host) -> list[str]:
-        try:
+        with closing(host):
             host.admit()
             return [f"{host.name}: run {run_id}" for each in host.found() if each.run_id == run_id]
-        finally:
-            host.close()
 
     return [line for lines in side_by_side(found_on, hosts) for line in lines]
 
 
-def clean_inventory(path: Path, known: set[str], *, dry_run: bool) -> tuple[list[str], list[str]]:
+def clean_inventory(
+    inventory: Inventory, known: set[str], *, dry_run: bool
+) -> tuple[list[str], list[str]]:
     """Remove what dead runs of any machine left on an inventory's hosts: what was removed, and
     what was left and why. `known` are runs that this machine has in its own register.
 
@@ -350,7 +351,7 @@ def clean_inventory(path: Path, known: set[str], *, dry_run: bool) -> tuple[list
 
     def clean(host: Host) -> tuple[list[str], list[str]]:
         removed, left = list[str](), list[str]()
-        try:
+        with closing(host):
             host.admit()
             for found in host.found():
                 if found.run_id in known:
@@ -361,12 +362,8 @@ def clean_inventory(path: Path, known: set[str], *, dry_run: bool) -> tuple[list
                     removed.append(f"{host.name}: run {found.run_id}")
                 else:
                     removed += host.down(found.run_id)
-        finally:
-            host.close()
         return removed, left
 
-    removed, left = list[str](), list[str]()
-    for of_host in side_by_side(clean, hosts_of(read_inventory(path))):
-        removed += of_host[0]
-        left += of_host[1]
-    return removed, left
+    results = side_by_side(clean, hosts_of(inventory))
+    removed = [each for of_host, _ in results for each in of_host]
+    return removed, [each for _, of_host in results for each in of_host]

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from harness.clusters.ssh import scripts
 from harness.clusters.ssh.connection import MOST_CHANNELS, PATH
 from harness.clusters.ssh.host import Host, hosts_of, side_by_side
-from harness.clusters.ssh.inventory import Installed, Inventory, read_inventory
+from harness.clusters.ssh.inventory import Installed, Inventory
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure, PlanError
 from harness.machine.checks import DISK_MIN_BYTES, gib
 from harness.protocols import Distribution, Finding, Ingredients, Status
@@ -116,30 +116,20 @@ def installation(
     )
 
 
-PROGRAMS: Final[Mapping[str, str]] = {
-    "iptables": "iptables",
-    "iptables-save": "iptables",
-    "iptables-restore": "iptables",
-    "tc": "iproute2",
-    "ip": "iproute2",
-    "ss": "iproute2",
-    "ps": "procps",
-    "pgrep": "procps",
-    "kill": "procps",
-    "ping": "iputils-ping",
-    "nc": "netcat-openbsd",
-    "nsenter": "util-linux",
-    "unshare": "util-linux",
-    "setsid": "util-linux",
-    "setpriv": "util-linux",
-    "flock": "util-linux",
-    "mount": "mount",
-    "timeout": "coreutils",
-    "truncate": "coreutils",
-    "find": "findutils",
-    "tar": "tar",
+_PACKAGES: Final = {
+    "iptables": ("iptables", "iptables-save", "iptables-restore"),
+    "iproute2": ("tc", "ip", "ss"),
+    "procps": ("ps", "pgrep", "kill"),
+    "iputils-ping": ("ping",),
+    "netcat-openbsd": ("nc",),
+    "util-linux": ("nsenter", "unshare", "setsid", "setpriv", "flock"),
+    "mount": ("mount",),
+    "coreutils": ("timeout", "truncate"),
+    "findutils": ("find",),
+    "tar": ("tar",),
 }
-"""The programs that levers and a node need, by the Debian package that has each."""
+PROGRAMS: Final = {program: name for name, has in _PACKAGES.items() for program in has}
+"""The programs that levers and a node need, each with the Debian package that has it."""
 
 _LISTENS: Final = re.compile(r"(?m)^LISTEN\s+\d+\s+\d+\s+(\S+):(\d+)\s+\S+(.*)$")
 
@@ -255,11 +245,10 @@ def _tried(host: Host, trial: _Trial) -> Finding:
     return _finding(host, trial.name, trial.good.format(*done.output.splitlines()[:1]))
 
 
-def examine(inventory: Path) -> list[Finding]:
-    """What each host of an inventory has and lacks. Raises PlanError for a wrong file."""
-    content = read_inventory(inventory)
-    systems = {name: each for name, each in content.systems.items() if each.installed}
-    found = side_by_side(lambda host: _examined(host, systems), hosts_of(content))
+def examine(inventory: Inventory) -> list[Finding]:
+    """What each host of an inventory has and lacks."""
+    systems = {name: each for name, each in inventory.systems.items() if each.installed}
+    found = side_by_side(lambda host: _examined(host, systems), hosts_of(inventory))
     return [finding for findings in found for finding in findings]
 
 
