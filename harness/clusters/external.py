@@ -358,7 +358,7 @@ class ExternalCluster(RunCluster):
     def down(self) -> list[str]:
         """Undo what the target's own levers have left in force, and remove what the run made there;
         nothing else."""
-        try:
+        with closing(self.guest):
             if not self._begun:
                 return []
             try:
@@ -367,8 +367,6 @@ class ExternalCluster(RunCluster):
                 removed = self.guest.remove(self.guest.objects(self.order.plan), dry_run=False)
             state.forget_cluster(KIND, self.run_id)
             return removed
-        finally:
-            self.guest.close()
 
 
 # The file of a cluster that ackloss did not start: how it is reached, and nothing more.

@@ -78,15 +78,6 @@ def refuse_gateway(node: Node, nodes: Mapping[str, Node]) -> None:
         )
 
 
-def device(node: Node) -> str | None:
-    """The network device through which a node reaches its clients, or others at all."""
-    address = node.clients_address if node.own_connection is not None else None
-    to = ["get", address] if address else ["show", "default"]
-    routes = node.admin(["ip", "-4", "route", *to]).output
-    match = re.search(r"\bdev (\S+)", routes)
-    return match[1] if match else None
-
-
 def connect(address: str, port: int, *, timeout_s: float) -> str:
     """Try a connection from where clients are: `passed`, `was refused` or `got no answer`."""
     try:

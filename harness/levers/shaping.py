@@ -26,7 +26,7 @@ from zlib import crc32
 from harness.errors import HarnessFailure
 from harness.faults.records import ShapingRecord
 from harness.levers.commands import must, poll_until
-from harness.levers.net import device, refuse_gateway, why_no_clients
+from harness.levers.net import refuse_gateway, why_no_clients
 from harness.protocols import Lever, Node, OwnConnection, Proof
 
 _QUEUE_MS = 400
@@ -127,8 +127,12 @@ def refused(node: Node, kind: str) -> str | None:
 
 
 def _device(node: Node) -> str:
-    """The device at which a node is shaped: through which it reaches its clients."""
-    return device(node) or _USUAL_DEVICE
+    """The device at which a node is shaped: through which it reaches its clients, or others at
+    all."""
+    address = node.clients_address if node.own_connection is not None else None
+    to = ["get", address] if address else ["show", "default"]
+    match = re.search(r"\bdev (\S+)", node.admin(["ip", "-4", "route", *to]).output)
+    return match[1] if match else _USUAL_DEVICE
 
 
 def _handle(record: ShapingRecord) -> str:

@@ -24,6 +24,8 @@ from harness.errors import EnvironmentFailure
 from harness.machine.state import cache_dir, state_dir, user_config
 from harness.protocols import Finding, Provider, Status
 
+OK, MISSING, OLD, WARN = Status.OK, Status.MISSING, Status.OLD, Status.WARN
+
 # Disk and memory of this machine.
 
 DISK_MIN_BYTES = 2 << 30
@@ -63,22 +65,18 @@ def disk(name: str, folder: Path, *, by_us: bool = True) -> Finding:
     place, free = existing(folder), free_bytes(folder)
     detail = f"{gib(free)} free at {folder}"
     if by_us and not os.access(place, os.W_OK):
-        return Finding(
-            name, Status.MISSING, f"{detail}, but it is not writable", f"chown $USER {place}"
-        )
+        return Finding(name, MISSING, f"{detail}, but it is not writable", f"chown $USER {place}")
     if free < DISK_MIN_BYTES:
-        return Finding(
-            name, Status.MISSING, f"{detail}; a run needs {gib(DISK_MIN_BYTES)}", "df -h"
-        )
-    return Finding(name, Status.WARN if free < DISK_LOW_BYTES else Status.OK, detail)
+        return Finding(name, MISSING, f"{detail}; a run needs {gib(DISK_MIN_BYTES)}", "df -h")
+    return Finding(name, WARN if free < DISK_LOW_BYTES else OK, detail)
 
 
 def program(name: str, why: str) -> Finding:
     """Whether a program is installed; `why` it is needed."""
     path = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if path is None:
-        return Finding(name, Status.MISSING, why, f"apt-get install {name}")
-    return Finding(name, Status.OK, path)
+        return Finding(name, MISSING, why, f"apt-get install {name}")
+    return Finding(name, OK, path)
 
 
 def maven() -> Finding:
@@ -86,18 +84,18 @@ def maven() -> Finding:
     printed = output(["mvn", "--version"])
     fix = "apt-get install maven"
     if printed is None:
-        return Finding("maven", Status.MISSING, "needed to fetch jars", fix)
+        return Finding("maven", MISSING, "needed to fetch jars", fix)
     detail = re.sub(r"\x1b\[[0-9;]*m", "", printed).splitlines()[0]
     if version(detail) < _MAVEN_MIN:
-        return Finding("maven", Status.OLD, f"{detail}; 3.6 is needed", fix)
-    return Finding("maven", Status.OK, detail)
+        return Finding("maven", OLD, f"{detail}; 3.6 is needed", fix)
+    return Finding("maven", OK, detail)
 
 
 def prepared(name: str, exists: bool, detail: str = "exists") -> Finding:
     """Something that `ackloss prepare` makes, or else the first run that needs it."""
     if exists:
-        return Finding(name, Status.OK, detail)
-    return Finding(name, Status.WARN, "not made yet", "ackloss prepare")
+        return Finding(name, OK, detail)
+    return Finding(name, WARN, "not made yet", "ackloss prepare")
 
 
 def output(argv: Sequence[str]) -> str | None:
@@ -113,8 +111,6 @@ def version(text: str) -> tuple[int, ...]:
     found = re.search(r"\d+(?:\.\d+)+", text)
     return tuple(int(part) for part in found.group().split(".")) if found else (0,)
 
-
-OK, MISSING, OLD = Status.OK, Status.MISSING, Status.OLD
 
 ALL_RUNS: Final = "all runs"
 SPARK: Final = "judging with Spark"
@@ -136,7 +132,7 @@ class Kind:
         """Whether runs are possible, for people."""
         if self.lacks:
             return f"not possible: {', '.join(self.lacks)}"
-        warnings = [each.name for each in self.findings if each.status == Status.WARN]
+        warnings = [each.name for each in self.findings if each.status == WARN]
         return f"possible, but see {', '.join(warnings)}" if warnings else "possible"
 
     @property

@@ -15,6 +15,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -431,15 +432,13 @@ class ComposeCluster(ExternalCluster):
 
     def down(self) -> list[str]:
         """Undo what is in force, remove what is ours, and leave the project as it was found."""
-        try:
+        with closing(self.guest):
             return leave_as_found(
                 self.client,
                 self.run_id,
                 lambda: self.guest.remove(self.guest.objects(self.order.plan), dry_run=False),
                 lambda _: self.undo_own(),
             )
-        finally:
-            self.guest.close()
 
     def _note(
         self, noted: Mapping[str, state.Note] | None = None, **more: state.Note

@@ -15,7 +15,7 @@ import json
 import random
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Any, ClassVar, Final, NoReturn, Protocol, TypeVar
 
@@ -156,9 +156,7 @@ class MemoryNode(Node):
     printed: list[str] = field(default_factory=list)
     _program: Program | None = None
     _pid: int = 0
-    _exit_code: int | None = None
-    _started_ns: int = 0
-    _ended_ns: int | None = None
+    _state: ProcessState = field(default_factory=lambda: ProcessState(running=False))
 
     @property
     def name(self) -> str:
@@ -188,10 +186,10 @@ class MemoryNode(Node):
         if self._program is None:
             raise EnvironmentFailure(f"{self.name}: no program is installed on this simulated node")
         self._pid += 1
-        self._started_ns, self._exit_code, self._ended_ns = self.host.now_ns(), None, None
         self.kept_dead_by.clear()
         self.host.running = True
         self.process_now = process = self._program(self)
+        self._state = ProcessState(running=True, started_at=self._now())
         self.host.receive = process.receive
         process.start()
 
@@ -202,7 +200,8 @@ class MemoryNode(Node):
         self.host.die()
         self.process_now = None
         self.paused_by.clear()
-        self._exit_code, self._ended_ns = EXIT_CODES[signal], self.host.now_ns()
+        code = EXIT_CODES[signal]
+        self._state = replace(self._state, running=False, exit_code=code, finished_at=self._now())
 
     def pause(self, fault: str) -> None:
         """Stop the process where it is, on behalf of a fault."""
@@ -222,12 +221,7 @@ class MemoryNode(Node):
         return self._pid if self.process_now is not None else None
 
     def process(self) -> ProcessState:
-        return ProcessState(
-            running=self.process_now is not None,
-            exit_code=self._exit_code,
-            started_at=_at(self._started_ns),
-            finished_at=None if self._ended_ns is None else _at(self._ended_ns),
-        )
+        return self._state
 
     def answers(self) -> bool:
         """Whether the harness would get an answer now: it runs, is not paused, and no fault cuts
@@ -259,16 +253,15 @@ class MemoryNode(Node):
             if path.startswith(folder)
         }
 
+    def _now(self) -> str:
+        return f"{self.host.now_ns() / 1e9:.6f} s"
+
     def _no_commands(self, argv: Sequence[str]) -> NoReturn:
         """There is nothing on which a command could run."""
         raise EnvironmentFailure(
             f"{self.name} is simulated and runs no commands: {' '.join(argv)[:80]}",
             hint="use what cluster.kind = 'memory' offers, or another kind of cluster",
         )
-
-
-def _at(time_ns: int) -> str:
-    return f"{time_ns / 1e9:.6f} s"
 
 
 @dataclass(frozen=True, eq=False)

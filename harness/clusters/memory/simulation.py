@@ -83,12 +83,10 @@ class Network:
 
     simulation: Simulation
     rules: dict[str, list[Rule]] = field(default_factory=dict)
-    sent: int = 0
 
     def send(self, source: Host, target: str, message: Any) -> None:
         """Send a message; it arrives a little later, or never."""
         simulation, host = self.simulation, self.simulation.hosts[target]
-        self.sent += 1
         due_ns = simulation.now_ns + _LEAST_DELAY_NS + int(source.random.random() * _SPREAD_NS)
         if self.rules and (rule := self._met(source, target)) is not None:
             if rule.reset:
