@@ -6,10 +6,8 @@ image that the user names (`harness.machine.state`). Long steps are reported to 
 
 from __future__ import annotations
 
-import io
 import shutil
 import subprocess
-import tarfile
 from pathlib import Path
 
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
@@ -128,16 +126,10 @@ def _make_base(reference: str) -> None:
 def _build(context: Path, dockerfile: str, reference: str) -> None:
     """Build with the host's network, so that packages can be fetched where containers have none."""
     (context / "Dockerfile").write_text(dockerfile, encoding="utf-8")
-    packed, log = io.BytesIO(), list[str]()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        for name in ("Dockerfile", "libs", "programs"):
-            if (context / name).exists():
-                archive.add(context / name, name)
-    packed.seek(0)
+    log = list[str]()
     try:
         for event in connect().api.build(
-            fileobj=packed,
-            custom_context=True,
+            path=str(context),
             tag=reference,
             network_mode="host",
             rm=True,

@@ -223,8 +223,7 @@ class DiskLever(Lever[DiskRecord]):
             _make(node, change, sizes.get(change.path, 0))
 
     def undo(self, record: DiskRecord) -> None:
-        """Start the process again, unless it was dead before or another fault keeps it dead, and
-        remove our file."""
+        """Start the process again, and remove our file."""
         node = self.nodes[record.node]
         start_again(node, record)
         must(node, ["rm", "-f", "--", f"{NODE_DATA}/{_path(record.fault)}"])
@@ -436,8 +435,7 @@ class ReadOnlyLever(_StorageLever[ReadOnlyRecord]):
         _chmod(node, record.folder, "u-w")
 
     def undo(self, record: ReadOnlyRecord) -> None:
-        """Restore it, unless another fault keeps the data read-only, and start the process again if
-        it died, was not dead before and is not kept dead by another fault."""
+        """Restore it, unless another fault keeps the data read-only; start the process again."""
         node = self.nodes[record.node]
         must(node, ["rm", "-f", "--", _mark(record.fault)])
         if not _read_only_by(node):
@@ -515,7 +513,7 @@ class FullLever(_StorageLever[FullRecord]):
 
     def undo(self, record: FullRecord) -> None:
         """Give back what this fault took, unless another fault keeps the disk full; start the
-        process again if it died, was not dead before and is not kept dead by another fault."""
+        process again."""
         node, folder = self.nodes[record.node], record.folder
         must(node, ["rm", "-f", "--", _filler(folder, record.fault)])
         for other in _filled_by(node, folder):

@@ -133,9 +133,8 @@ def _marked(node: Node) -> list[tuple[int, str]]:
     return found
 
 
-def _ours(node: Node, fault: str, kind: str | None = None) -> list[int]:
-    marks = [f"ackloss/{fault}/{k}" for k in ("cpu", "memory") if kind in (None, k)]
-    return [pid for pid, mark in _marked(node) if mark in marks]
+def _ours(node: Node, fault: str, kind: str = "") -> list[int]:
+    return [pid for pid, mark in _marked(node) if mark.startswith(f"ackloss/{fault}/{kind}")]
 
 
 def _burning(node: Node, fault: str, count: int) -> Proof:

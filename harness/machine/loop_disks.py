@@ -30,6 +30,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -135,7 +136,7 @@ class LoopDisk(OwnDisk):
         written = (at / CANARY).stat().st_size
         with _opened(at) as folder:  # which writes nothing more, not even what is in memory
             fcntl.ioctl(folder, _SHUTDOWN, _FLUSH_NOTHING)
-        _until_done(lambda: _run("umount", str(at)))
+        _until_done(partial(_run, "umount", str(at)))
         _until_done(self._refuse_attached)
         self._mount()
         report = PowerLoss(
@@ -200,7 +201,7 @@ def remove(run_id: str, *, dry_run: bool = False) -> list[str]:
     if dry_run:
         return names
     for at in reversed(_mounted_below(folder)):
-        _until_done(lambda at=at: _run("umount", str(at)))  # type: ignore[misc]
+        _until_done(partial(_run, "umount", str(at)))
     for device, image in _loops():
         if image.is_relative_to(folder):
             _run("losetup", "-d", device)

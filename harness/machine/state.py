@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from filelock import FileLock, Timeout
@@ -60,19 +60,22 @@ class Registered:
     def write(self) -> None:
         """Write the entry. Raises EnvironmentFailure; the entry is then as it was."""
         entry = {**asdict(self), "folder": str(self.folder)}
-        replace_state(_entry_path(self.run_id), orjson.dumps(entry))
+        replace_state(_entry(_RUNS, self.run_id), orjson.dumps(entry))
+
+
+_RUNS: Final = "runs"
+
+
+def _entry(kind: str, run_id: str) -> Path:
+    return state_dir() / kind / f"{run_id}.json"
 
 
 def _runs_dir() -> Path:
-    return state_dir() / "runs"
+    return state_dir() / _RUNS
 
 
 def _lock_path(run_id: str) -> Path:
     return _runs_dir() / f"{run_id}.lock"
-
-
-def _entry_path(run_id: str) -> Path:
-    return _runs_dir() / f"{run_id}.json"
 
 
 @contextmanager
@@ -102,14 +105,14 @@ def keep(run_id: str) -> None:
 
 def forget(run_id: str) -> None:
     """Remove a run's entry: nothing of the run is left."""
-    _entry_path(run_id).unlink(missing_ok=True)
+    _entry(_RUNS, run_id).unlink(missing_ok=True)
     _lock_path(run_id).unlink(missing_ok=True)
 
 
 def registration(run_id: str) -> Registered | None:
     """A registered run; `None` where there is no entry that can be read."""
     try:
-        entry = orjson.loads(_entry_path(run_id).read_bytes())
+        entry = orjson.loads(_entry(_RUNS, run_id).read_bytes())
         return Registered(**{**entry, "folder": Path(entry["folder"])})
     except (OSError, ValueError, TypeError, KeyError):
         return None
@@ -134,10 +137,6 @@ def claimed(run_id: str) -> Iterator[bool]:
         yield True
     finally:
         lock.release()
-
-
-def _entry(kind: str, run_id: str) -> Path:
-    return state_dir() / kind / f"{run_id}.json"
 
 
 Note = str | Sequence[str] | Mapping[str, Sequence[str]]

@@ -500,8 +500,7 @@ class _DamagingLever(Lever[Damages]):
                 node.damage[record.fault] = self.damage(node.disk, record)
 
     def undo(self, record: Damages) -> None:
-        """Start the process again, unless it was dead before or another fault keeps it dead, and
-        forget the damage."""
+        """Start the process again, and forget the damage."""
         start_again(self.world, record)
         if (node := self.world.nodes.get(record.node)) is not None:
             node.damage.pop(record.fault, None)

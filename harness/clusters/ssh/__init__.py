@@ -87,11 +87,11 @@ class Ssh(Provider):
         return Cost(memory_mb=0, seconds=seconds)
 
     def reach(self) -> None:
-        from harness.clusters.ssh.host import hosts_of, side_by_side
+        from harness.clusters.ssh.host import Host, hosts_of, side_by_side
 
         hosts = hosts_of(self._hosts())
         try:
-            side_by_side(lambda host: host.admit(), hosts)
+            side_by_side(Host.admit, hosts)
         finally:
             for host in hosts:
                 host.close()

@@ -7,7 +7,7 @@ import shlex
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -99,7 +99,7 @@ class SshCluster:
     def admit(self) -> dict[str, str]:
         """Connect to all hosts and be root there; the nodes' addresses. Raises
         EnvironmentFailure."""
-        side_by_side(lambda host: host.admit(), list(self.hosts.values()))
+        side_by_side(Host.admit, self.hosts.values())
         return {name: host.address for name, host in self.hosts.items()}
 
     def start_nodes(
@@ -110,7 +110,7 @@ class SshCluster:
 
         Raises EnvironmentFailure for what a host lacks.
         """
-        side_by_side(lambda host: self._require(host, programs), list(self.hosts.values()))
+        side_by_side(lambda host: self._require(host, programs), self.hosts.values())
         try:
             for node in side_by_side(lambda spec: self._start(spec, folders), specs):
                 self.nodes[node.name] = node
@@ -186,7 +186,7 @@ class SshCluster:
             lease.end()
         try:
             return take_down(
-                list(self._claimed.values()),
+                self._claimed.values(),
                 self.run_id,
                 hint="a host removes it by itself within "
                 f"{scripts.LEASE_S} s; `ackloss clean --inventory` removes it too",
@@ -266,7 +266,7 @@ class Lease:
                 self._ended.wait(1)
 
 
-def take_down(hosts: Sequence[Host], run_id: str, *, hint: str) -> list[str]:
+def take_down(hosts: Iterable[Host], run_id: str, *, hint: str) -> list[str]:
     """Remove everything of a run from hosts; what was removed. Raises HarnessFailure, after having
     tried everywhere, that says where something stays; else it is on no host any more."""
 

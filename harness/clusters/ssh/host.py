@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import shlex
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -225,7 +225,7 @@ T = TypeVar("T")
 Thing = TypeVar("Thing")
 
 
-def side_by_side(call: Callable[[Thing], T], things: Sequence[Thing]) -> list[T]:
+def side_by_side(call: Callable[[Thing], T], things: Iterable[Thing]) -> list[T]:
     """Call for all of them at once; waits for all, then raises the first failure."""
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         calls = [pool.submit(call, thing) for thing in things]
