@@ -150,8 +150,7 @@ def client_processes(run_id: str) -> list[psutil.Process]:
 
 
 def end_client_processes(run_id: str, *, dry_run: bool = False) -> list[str]:
-    """Kill the processes of a run's clients, also those that they start meanwhile; a line for
-    each."""
+    """Kill a run's clients, with all that their processes start meanwhile; a line for each."""
     ended: list[psutil.Process] = []
     for _ in range(_ROUNDS):
         found = [each for each in client_processes(run_id) if each not in ended]

@@ -106,8 +106,7 @@ ReachedT = TypeVar("ReachedT", bound=Reached)
 
 
 def kind_in(path: Path) -> object:
-    """The kind that a file names, whatever else is in it; `None`: it names none. Raises
-    PlanError."""
+    """The kind that a file names, whatever else is in it, or `None`. Raises PlanError."""
     return _document(path).get("kind")
 
 
@@ -356,8 +355,7 @@ class ExternalCluster(RunCluster):
         undo_own(self.run_id, nullcontext(self.guest), lambda *_: self.nodes, self.levers)
 
     def down(self) -> list[str]:
-        """Undo what the target's own levers have left in force, and remove what the run made there;
-        nothing else."""
+        """Undo what the target's own levers have left in force; remove what the run made there."""
         with closing(self.guest):
             if not self._begun:
                 return []
@@ -409,8 +407,7 @@ class External(Provider):
         return target.does("reached_by") or issubclass(target, GuestTarget)
 
     def outline(self, order: Order) -> list[NodeOutline]:
-        """None: nothing would start, and the nodes are known only once the cluster has been
-        queried."""
+        """None: nothing would start, and nodes are known only once the cluster has been queried."""
         return []
 
     def cost(self, order: Order, *, kept: bool) -> Cost:
@@ -456,8 +453,7 @@ class External(Provider):
 
     @contextmanager
     def _guest(self, entry: Mapping[str, Any], run_id: str) -> Iterator[GuestTarget[Any]]:
-        """The target of a dead run on its cluster. Raises HarnessFailure if that cannot be
-        reached."""
+        """The target of a dead run on its cluster. Raises HarnessFailure if it is not reached."""
         access = self.access or self._access_of(Path(entry["cluster"]), run_id)
         with closing(guest_on(str(entry["system"]), access, kind=self.plugin)) as guest:
             try:

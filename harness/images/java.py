@@ -59,8 +59,7 @@ def _named(coordinates: str) -> str:
 
 
 def kept_jars(recipe: Recipe, say: Say = quietly) -> Path:
-    """The folder with a recipe's jars and their dependencies, fetched once and kept in the cache.
-    Raises what `fetch` raises."""
+    """The kept folder of a recipe's jars and their dependencies. Raises as `fetch` does."""
 
     def make(folder: Path) -> None:
         with step(say, f"jars of {recipe.name} {recipe.version} by Maven"), scratch() as project:

@@ -198,13 +198,11 @@ class DiskLever(Lever[DiskRecord]):
     name: ClassVar[str] = "disk"
 
     def unavailable(self, node: Node, record: DiskRecord) -> str | None:
-        """If a command, a process to kill, or knowledge of the files that the form needs is
-        missing."""
+        """If a command, a process to kill, or knowledge of the form's files is missing."""
         return unknown_storage(record, self.storage) or unequipped(node)
 
     def apply(self, record: DiskRecord) -> None:
-        """Kill the process, record what is there, change it. If it was applied before, only the
-        first."""
+        """Kill the process; unless it was applied before, record what is there and change it."""
         node = self.nodes[record.node]
         if not record.alive:
             end_process(node, record)
@@ -365,8 +363,7 @@ def attempt(node: Node, folder: str) -> Completed:
 
 
 def process_state(node: Node) -> tuple[bool, str]:
-    """Whether the target's process runs, or a fault that ended it keeps it dead, and in words what
-    is so."""
+    """Whether the target's process runs or a fault keeps it dead, and what is so, in words."""
     state = node.process()
     if state.running:
         return True, "its process runs"
@@ -376,8 +373,7 @@ def process_state(node: Node) -> tuple[bool, str]:
 
 
 def refusals(node: Node, words: str) -> int | None:
-    """How many lines the process has written beside its data with these words (a pattern of grep).
-    None when that cannot be seen."""
+    """How many lines beside a node's data have these words (a pattern of grep); None: not seen."""
     counts = ["grep", "-rhacE", f"--exclude-dir={STORED}", "-e", words, NODE_DATA]
     done = node.admin(counts)
     found = done.output.split()
@@ -462,8 +458,7 @@ class ReadOnlyLever(_StorageLever[ReadOnlyRecord]):
         return Proof(proven, [evidence])
 
     def leftover_state(self, node: Node) -> list[str]:
-        """Folders that cannot be written to. A folder that the system removes meanwhile does not
-        count."""
+        """Folders that cannot be written to, but for those that the system removes meanwhile."""
         found = node.admin(["find", NODE_DATA, "-type", "d", "!", "-perm", "-u+w"])
         lines = [line for line in found.output.splitlines() if not line.endswith(_GONE)]
         return [f"{node.name}: read-only: {line}" for line in lines]
@@ -504,16 +499,14 @@ class FullLever(_StorageLever[FullRecord]):
         return super().unavailable(node, record) or unbounded(node, record.folder)
 
     def apply(self, record: FullRecord) -> None:
-        """Take every free byte. Raises HarnessFailure if the disk must not be filled, or does not
-        become and stay full."""
+        """Fill the disk. Raises HarnessFailure if that is not allowed, or it does not stay full."""
         node = self.nodes[record.node]
         if why := unbounded(node, record.folder):
             raise HarnessFailure(why)
         _fill(node, record.folder, record.fault)
 
     def undo(self, record: FullRecord) -> None:
-        """Give back what this fault took, unless another fault keeps the disk full; start the
-        process again."""
+        """Free the space, unless another fault keeps the disk full; start the process again."""
         node, folder = self.nodes[record.node], record.folder
         must(node, ["rm", "-f", "--", _filler(folder, record.fault)])
         for other in _filled_by(node, folder):

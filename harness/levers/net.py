@@ -203,8 +203,7 @@ def exempting(node: Node, direction: str) -> list[str] | None:
 
 
 def prepare(node: Node, direction: str) -> None:
-    """Make our chain and hook it in, with what exempts our own connection in it before any packet
-    goes through it."""
+    """Make our chain, with what exempts our own connection, and only then hook it in."""
     hook, chain = CHAINS[direction]
     node.admin(["iptables", "-w", "-N", chain])  # fails, as it should, when it exists
     exempt = exempting(node, direction)
@@ -215,8 +214,7 @@ def prepare(node: Node, direction: str) -> None:
 
 
 def dismantle(node: Node, direction: str) -> None:
-    """Remove our chain if no rule of a fault is left in it; what exempts our own connection goes
-    last."""
+    """Remove our chain if no fault's rule is left in it; what exempts our connection goes last."""
     hook, chain = CHAINS[direction]
     left = node.admin(["iptables", "-w", "-S", chain])
     rules_left = [line for line in left.output.splitlines() if line.startswith("-A ")]
@@ -393,8 +391,7 @@ class NetLever(Lever[NetRecord]):
         return replace(record, peers=peers)
 
     def apply(self, record: NetRecord) -> None:
-        """Add the rules of the record; existing rules are not added again. Raises HarnessFailure if
-        they would cut us off."""
+        """Add the rules of the record, once. Raises HarnessFailure if they would cut us off."""
         node = self.nodes[record.node]
         refuse_gateway(node, self.nodes)
         for direction in directions(record):

@@ -279,8 +279,7 @@ class PauseLever(Lever[PauseRecord]):
         return [f"{node.name}: {_described(node, pid)}"] if _STOPPED in _states(node, pid) else []
 
     def marked(self, node: Node) -> list[PauseRecord]:
-        """The acts of ours that still stop a process of a node, whether or not a journal has
-        them."""
+        """The acts of ours that still stop a process of a node, also those that no journal has."""
         return [
             PauseRecord(node=node.name, fault=mark.fault, pid=mark.pid, stopped=False)
             for mark in _pauses(node)

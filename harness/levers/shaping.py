@@ -127,8 +127,7 @@ def refused(node: Node, kind: str) -> str | None:
 
 
 def _device(node: Node) -> str:
-    """The device at which a node is shaped: through which it reaches its clients, or others at
-    all."""
+    """The device through which a node reaches its clients, or others at all: it is shaped there."""
     address = node.clients_address if node.own_connection is not None else None
     to = ["get", address] if address else ["show", "default"]
     match = re.search(r"\bdev (\S+)", node.admin(["ip", "-4", "route", *to]).output)
@@ -253,16 +252,14 @@ def _keep(node: Node, record: ShapingRecord, met: int) -> None:
 
 
 def _ping(node: Node, *argv: str, wait_s: int = 1) -> str:
-    """Send packets through the device to where clients are, for a few seconds at most, and then
-    wait so long for a first answer."""
+    """Send packets to where clients are, for some seconds, and wait so long for a first answer."""
     limit_s = _SENDING_S + wait_s
     ping = ["timeout", str(limit_s), "ping", "-n", "-q", "-W", str(wait_s), *argv]
     return node.admin([*ping, node.clients_address or ""], timeout_s=limit_s + 7).output
 
 
 def _limited(node: Node, record: ShapingRecord) -> Proof:
-    """More than a burst is sent at once: it goes no faster than requested, and some is held
-    back."""
+    """More than a burst at once goes no faster than requested, and some is held back."""
     rate_bytes_per_s = record.rate_kbit * 125
     burst_bytes = _burst_bytes(record.rate_kbit)
     begun_s, before = time.monotonic(), _ours(node, record)

@@ -167,8 +167,7 @@ def _ticks(node: Node, pids: list[int]) -> dict[int, int]:
 
 
 def _waited_ns(node: Node, pid: int | None) -> int | None:
-    """For how long a process's threads were ready to run and did not run; None when the kernel does
-    not say."""
+    """For how long a process's threads were ready but did not run; None: it is not known."""
     if pid is None:
         return None
     read = node.admin(["sh", "-c", f"cat /proc/{pid}/task/*/schedstat"])

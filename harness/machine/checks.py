@@ -60,8 +60,7 @@ _MAVEN_MIN: Final = (3, 6)
 
 
 def disk(name: str, folder: Path, *, by_us: bool = True) -> Finding:
-    """Free space where something will be written, by us or by another's daemon; the folder itself
-    need not exist yet."""
+    """Free space where we, or another's daemon, will write; the folder need not exist yet."""
     place, free = existing(folder), free_bytes(folder)
     detail = f"{gib(free)} free at {folder}"
     if by_us and not os.access(place, os.W_OK):
@@ -178,8 +177,7 @@ class Checkup:
 
 
 def examine(providers: Iterable[Provider], runs: Path) -> Checkup:
-    """Examine this machine, and hosts, for these kinds of cluster. `runs` is where run folders
-    would go."""
+    """Examine this machine, and hosts, for these kinds of cluster, with run folders in `runs`."""
     all_runs = [
         python(),
         configuration(),

@@ -97,8 +97,7 @@ def registered(run_id: str, folder: Path, *, kind: str = "docker") -> Iterator[N
 
 
 def keep(run_id: str) -> None:
-    """Mark the cluster of a run of this process as one that the user keeps. Raises
-    EnvironmentFailure."""
+    """Mark a run's cluster as one that the user keeps. Raises EnvironmentFailure."""
     if (entry := registration(run_id)) is not None:
         replace(entry, keep=True).write()
 

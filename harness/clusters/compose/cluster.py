@@ -134,8 +134,7 @@ class Project:
         )
 
     def up(self) -> None:
-        """Start it; a container that is there is started and not made again. Raises
-        EnvironmentFailure."""
+        """Start it; containers that are there are not made again. Raises EnvironmentFailure."""
         if (command := compose_command()) is None:
             raise no_command(self.named)
         argv = [*command, "-f", str(self.named.compose), "-p", self.named.project]
@@ -211,8 +210,7 @@ def _described(found: Any, service: str) -> Container:
 
 
 def made_by_start(before: Mapping[str, Sequence[str]], now: Mapping[str, Sequence[str]]) -> Any:
-    """What a start has changed: containers and networks that it made, containers that it
-    started."""
+    """What a start has made (containers, networks), and which containers it has started."""
     return {
         "made": [each for each in now["containers"] if each not in before["containers"]],
         "started": [
@@ -409,8 +407,7 @@ class ComposeCluster(ExternalCluster):
         return levers_over(self.nodes)
 
     def start(self) -> None:
-        """Start the project if that is requested, find out which container is which node, and
-        put ours beside each."""
+        """Start the project if requested, match containers and nodes, and put ours beside each."""
         project = Project(self.client, self.named)
         noted = self._started(project) if self.named.content.start else self._note()
         nodes = self._matched(project.containers())
@@ -458,8 +455,7 @@ class ComposeCluster(ExternalCluster):
         return self._note(noted, changed=made_by_start(before, now))
 
     def _matched(self, containers: Mapping[str, Container]) -> list[Matched]:
-        """The nodes, by what the cluster says it is; one that was just started, by us or by the
-        user, is waited for."""
+        """The nodes, by what the cluster says it is; one that was just started is waited for."""
         until_s = max(each.started_s for each in containers.values()) + _UP_S
         waits = False
         while True:
@@ -593,8 +589,7 @@ def leave_as_found(
 
 
 def _perhaps_killed(nodes: Mapping[str, ComposeNode], run_id: str) -> list[str]:
-    """The nodes that do not run, if nothing is left that shows why: all of them ran when the run
-    began."""
+    """The nodes that do not run, as all did at first, if nothing is left that shows why."""
     run = state.registration(run_id)
     if run is not None and run.folder.is_dir():
         return []
@@ -649,8 +644,7 @@ def _left_on(node: ComposeNode) -> list[str]:
 def with_roles(
     nodes: Mapping[str, ComposeNode], members: Mapping[str, Node]
 ) -> Mapping[str, ComposeNode]:
-    """The nodes that are still there, with the roles that the cluster reports: the labels of our
-    containers hold none."""
+    """The nodes with the roles that the cluster reports: the labels of our containers hold none."""
     for name in nodes.keys() & members.keys():
         nodes[name].roles = members[name].roles
     return nodes

@@ -256,8 +256,7 @@ def instant(text: str) -> tuple[str, str]:
 def attach(
     client: docker.DockerClient, run_id: str, infra_image: str, *, name: str, container: str
 ) -> str:
-    """Make the infrastructure container beside a container, and start it; its id. Raises
-    EnvironmentFailure."""
+    """Start the infrastructure container beside a container; its id. Raises EnvironmentFailure."""
     api = client.api
     labels = {LABEL: "1", RUN_LABEL: run_id, _NODE_LABEL: name, _CONTAINER_LABEL: container}
     what = f"nothing of ours can be started beside {name}: Docker reports"

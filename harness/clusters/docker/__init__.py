@@ -61,8 +61,7 @@ class Docker(Provider):
         connect()
 
     def require(self, order: Order) -> None:
-        """A daemon that answers, room on its disk, memory for the nodes, disks that can lose
-        power where they are needed."""
+        """A daemon, room on its disk, memory for nodes, and, if needed, disks that lose power."""
         from harness.images.daemon import docker_info
 
         root = docker_info().root

@@ -69,8 +69,7 @@ _INFRA_CAPABILITIES = ["NET_ADMIN", "NET_RAW", "KILL", "SYS_PTRACE", "DAC_OVERRI
 
 
 def infra_host_config(client: docker.DockerClient, *, mem_limit: str, **where: Any) -> Any:
-    """What an infrastructure container may do: administer the namespaces that it has (`where`), and
-    nothing more."""
+    """What an infrastructure container may do: only administer its namespaces (`where`)."""
     return client.api.create_host_config(
         cap_drop=["ALL"],
         cap_add=_INFRA_CAPABILITIES,
@@ -103,8 +102,7 @@ def can_enter(pid: int) -> bool:
 def execute(
     client: docker.DockerClient, container: str, argv: Sequence[str], *, node: str
 ) -> Completed:
-    """Run a command in a container. Raises HarnessFailure, which names the node, when it does not
-    run."""
+    """Run a command in a container. Raises HarnessFailure that names the node."""
     with refusals(node):  # when its process has ended, and the container with it
         return Completed(*executed(client.api, container, argv))
 
@@ -146,8 +144,7 @@ class DockerNode(Node):
         return enter(self.infra_pid, ("-n", "-p", "-m"), argv, timeout_s=timeout_s)
 
     def run(self, argv: Sequence[str], *, timeout_s: float = 30) -> Completed:
-        """Run a command in the target's own container. Raises HarnessFailure when it is not
-        running."""
+        """Run a command in the target's container. Raises HarnessFailure when it is not running."""
         return execute(self.client, self.container, argv, node=self.name)
 
     def put(self, files: Mapping[str, bytes]) -> None:
@@ -335,8 +332,7 @@ class DockerCluster:
                 self.nodes[node.name] = node
 
     def _start_pod(self, image_id: str, spec: NodeSpec, address: str) -> DockerNode:
-        """Start the infrastructure container first: a volume in memory lasts only while a running
-        container has mounted it."""
+        """First the infrastructure container: a volume in memory lasts while a container has it."""
         api = self.client.api
         disk = self._disk(spec)
         volumes = self._volumes(self._name(spec), spec.data_mb, disk)

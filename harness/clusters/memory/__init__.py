@@ -315,8 +315,7 @@ class MemoryCluster:
             self._driver = self.clock.spawn("simulation", drive)
 
     def down(self) -> list[str]:
-        """End all processes; the names of the nodes that were there. Raises what an event of the
-        simulation raised in real time."""
+        """End all processes; the names of the nodes. Raises what an event raised in real time."""
         self._stop.set()
         driver, self._driver = self._driver, None
         with self.simulation.held():

@@ -65,8 +65,7 @@ class Ssh(Provider):
 
     @property
     def levers(self) -> Sequence[str]:
-        """Every lever of the core but the loss of power: a node on a host has no disk that can lose
-        it."""
+        """Every lever of the core but the loss of power: no node on a host has a disk for that."""
         return [name for name in all_levers({}) if name != PowerLever.name]
 
     def why_no_lever(self, lever: str) -> str | None:

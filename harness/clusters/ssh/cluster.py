@@ -97,8 +97,7 @@ class SshCluster:
         self.tell_lost = tell
 
     def admit(self) -> dict[str, str]:
-        """Connect to all hosts and be root there; the nodes' addresses. Raises
-        EnvironmentFailure."""
+        """Be root on all hosts; the nodes' addresses. Raises EnvironmentFailure."""
         side_by_side(Host.admit, self.hosts.values())
         return {name: host.address for name, host in self.hosts.items()}
 

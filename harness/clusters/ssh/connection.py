@@ -231,8 +231,7 @@ class Connection:
             self.close_channel(channel)
 
     def open_channel(self, command: str) -> paramiko.Channel:
-        """A channel on which a command runs, to be closed by `close_channel`. Raises
-        HarnessFailure."""
+        """A channel with a command, to be closed by `close_channel`. Raises HarnessFailure."""
         self._channels.acquire()
         try:
             channel = self._session()

@@ -157,8 +157,7 @@ class Host:
     def execute(
         self, command: str, stdin: bytes | BinaryIO = b"", *, in_node: bool = False
     ) -> tuple[int, bytes, bytes]:
-        """Run a command line as root on its own channel: exit code, output, errors. Raises
-        HarnessFailure."""
+        """Run a command line as root: exit code, output, errors. Raises HarnessFailure."""
         whole = self._entered(self._holder, command) if in_node else self.as_root(command)
         with self.connection.channel(whole) as channel:
             try:
@@ -334,8 +333,7 @@ class SshNode(Node):
         return int(words[1]) if words[0] == "running" else None
 
     def process(self) -> ProcessState:
-        """The state of the system's process. A host that was started again does not know how it
-        ended."""
+        """The state of the system's process; a host that was started again knows no exit code."""
         state, *words = self._state()
         if state == "running":
             return ProcessState(running=True, started_at=words[1])
