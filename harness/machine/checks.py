@@ -26,8 +26,6 @@ from harness.protocols import Finding, Provider, Status
 
 OK, MISSING, OLD, WARN = Status.OK, Status.MISSING, Status.OLD, Status.WARN
 
-# Disk and memory of this machine.
-
 DISK_MIN_BYTES = 2 << 30
 """What a run needs on a disk that it writes to."""
 

@@ -67,7 +67,6 @@ class Compose(External):
         from harness.images.daemon import connect
 
         self._access()
-        assert self.content is not None
         client = connect()
         if not self.content.content.start:
             Project(client, self.content).containers()
@@ -100,7 +99,6 @@ class Compose(External):
 
         access, target = self._access(), order.target
         assert isinstance(target, GuestTarget)
-        assert self.content is not None
         return ComposeCluster(
             order,
             access,

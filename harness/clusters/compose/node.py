@@ -42,8 +42,6 @@ from harness.levers import all_levers
 from harness.levers.net import NetLever
 from harness.protocols import Completed, Lever, Node, ProcessState, UndoRecord
 
-# The levers over containers of the user's: those of the core, and what they refuse there.
-
 _DATA: Final = "the data of a container of yours are not touched"
 WHY_NOT: Final[Mapping[str, str]] = {
     "clock": "the processes of a project of yours were not started with libfaketime",

@@ -5,8 +5,8 @@ node        a process and its disk, of which only what was fsynced survives a lo
             for these nodes (net, pause, process, disk), with the real levers' undo records
 
 Here is the plug-in, and the cluster: made from a seed, in no time; and time that passes only while
-every thread of the harness waits. Nothing real is tested here: results of this kind never mix with
-real ones.
+every thread of the harness waits. Plans, workloads and checkers can be tried out on it. Nothing
+real is tested here: results of this kind never mix with real ones.
 """
 
 from __future__ import annotations
@@ -327,11 +327,6 @@ class MemoryCluster:
             driver.result()
         return names
 
-
-# `cluster.kind = "memory"`: simulated nodes in this process, by default in virtual time.
-#
-# Nothing real is tested on them. They exist so that ackloss can test itself, and so that plans,
-# workloads and checkers can be tried out in seconds, without Docker and without root.
 
 _MEMORY_MB = 300
 _SPEED = 8.0

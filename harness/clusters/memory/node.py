@@ -468,10 +468,6 @@ def _of_system(record: NetRecord, peer: str, met: int) -> str:
     return f"{record.node}: {met:,} messages of the system {way} {who} {done} by our rules"
 
 
-# The disk lever of simulated nodes: a loss of power, a lost disk, a file that lost its end.
-#
-# The process is killed first; undoing starts it again. What was lost stays lost.
-
 DISK_FORMS: Final = ("unsynced", "wipe", "truncate")
 
 
@@ -480,7 +476,8 @@ Damages = TypeVar("Damages", bound=DiskRecord | PowerRecord)
 
 @dataclass(frozen=True)
 class _DamagingLever(Lever[Damages]):
-    """Damages what a node has stored, under a dead process."""
+    """Damages what a node has stored, under a process that was killed first. Undoing starts that
+    again; what was lost stays lost."""
 
     world: World
 
@@ -556,7 +553,6 @@ class MemoryPowerLever(_DamagingLever[PowerRecord]):
     name: ClassVar[str] = "power"
 
     def damage(self, disk: Disk, record: PowerRecord) -> list[str]:
-        del record
         return _gone(disk.lose_power(STORED, 0)) or ["everything was fsynced"]
 
 

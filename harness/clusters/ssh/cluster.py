@@ -27,12 +27,10 @@ from harness.machine.files import packed, scratch
 from harness.protocols import ImageRef, Ingredients, Lever, Node, NodeSpec, Order, RunCluster
 from harness.protocols.clusters import specs_of
 
-# Folders and files that the nodes' image would hold, uploaded to a host once and kept there.
-
 
 def uploaded(host: Host, source: Path, run_id: str) -> str:
-    """Where a local file or folder is on a host; uploaded unless it is there. What was begun and
-    not finished has the run's id in its name, and goes with the run. Raises EnvironmentFailure."""
+    """Where a local file or folder is on a host; uploaded unless it is kept there. What was begun
+    and not finished has the run's id in its name and goes with it. Raises EnvironmentFailure."""
     kept = f"{UPLOADS}/{digest(source)}"
     inside = f"{kept}/{source.name}"
     if host.admin(["test", "-e", inside]).exit_code == 0:

@@ -231,8 +231,6 @@ def side_by_side(call: Callable[[Thing], T], things: Iterable[Thing]) -> list[T]
     return [each.result() for each in calls]
 
 
-# A node on a host: everything that levers and targets do to it goes through here.
-
 _PROCESS: Final = ["sh", f"{scripts.CLAIM}/process.sh"]
 _CONSOLE: Final = f"{scripts.CLAIM}/out/console"
 _CONSOLE_BYTES: Final = 16 << 20
