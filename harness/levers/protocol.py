@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from harness.errors import HarnessFailure
@@ -99,15 +99,6 @@ class Requests:
         return next(names, f"API {number}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProxyState:
-    """What the proxy of a node reports: hits by API of each rule, and requests by API that it met
-    at all, by port."""
-
-    rules: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-    ports: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
-
-
 @dataclass(frozen=True)
 class ProtocolLever(Lever[ProtocolRecord]):
     """Rules in the proxies in front of the nodes of a system."""
@@ -123,14 +114,14 @@ class ProtocolLever(Lever[ProtocolRecord]):
             wanted = {port: port_of_proxy(port) for port in ports}
             if redirected(node) != wanted:
                 redirect(node, wanted)
-            if not poll_until(lambda: state_of(node) is not None, within_s=_STARTS_S, every_s=0.2):
+            if not poll_until(lambda: hits_of(node) is not None, within_s=_STARTS_S, every_s=0.2):
                 raise HarnessFailure(f"{node.name}: its proxy did not start")
 
     def unavailable(self, node: Node, record: ProtocolRecord) -> str | None:
         """If a node was not prepared. Nodes that get no requests need no proxy."""
         if not self.requests.ports(node):
             return None
-        if state_of(node) is None:
+        if hits_of(node) is None:
             return f"{node.name} has no proxy: it was not started for such a fault"
         return _why_blind(node, self.requests.ports(node))
 
@@ -151,14 +142,16 @@ class ProtocolLever(Lever[ProtocolRecord]):
         requests to which its act was done. Undone: it no longer has the rule."""
         node = self.nodes[record.node]
         taken = poll_until(
-            lambda: (record.fault in _rules(node)) == applied, within_s=_TAKEN_S, every_s=0.1
+            lambda: (record.fault in (hits_of(node) or {})) == applied,
+            within_s=_TAKEN_S,
+            every_s=0.1,
         )
         if not applied:
             words = "does not have the rule any more" if taken else "still has the rule"
             return Proof(taken, [f"{node.name}: its proxy {words}"])
         if not taken:
             return Proof(False, [f"{node.name}: its proxy does not have the rule"], 0)
-        hits = _rules(node)[record.fault]
+        hits = (hits_of(node) or {})[record.fault]
         blind = _why_blind(node, self.requests.ports(node))
         evidence = f"{node.name}: its proxy {_DONE[record.act]} {self._counted(hits, record)}"
         met = sum(hits.values())
@@ -166,7 +159,8 @@ class ProtocolLever(Lever[ProtocolRecord]):
 
     def leftover_state(self, node: Node) -> list[str]:
         """The rules in the node's proxy; one that forwards everything has none."""
-        return [f"{node.name}: the proxy's rule of fault {fault}" for fault in _rules(node)]
+        rules = hits_of(node) or {}
+        return [f"{node.name}: the proxy's rule of fault {fault}" for fault in rules]
 
     def _rule(self, record: ProtocolRecord) -> str:
         """The file of a rule, as `Rule.java` reads it."""
@@ -214,26 +208,17 @@ _DONE: Final[Mapping[str, str]] = {
 }
 
 
-def state_of(node: Node) -> ProxyState | None:
-    """What the proxy of a node reports about itself; `None`: there is none, or none yet."""
+def hits_of(node: Node) -> dict[str, dict[int, int]] | None:
+    """By API the hits of each rule of a node's proxy; `None`: there is no proxy, or none yet."""
     read = node.admin(["cat", f"{NODE_DATA}/{FOLDER}/state"])
     if read.exit_code:
         return None
-    rules: dict[str, dict[int, int]] = {}
-    ports: dict[int, dict[int, int]] = {}
-    for line in read.output.splitlines():
-        kind, name, *counts = line.split()
-        by_api = {int(api): int(count) for api, _, count in (c.partition(":") for c in counts)}
-        if kind == "rule":
-            rules[name] = by_api
-        else:
-            ports[int(name)] = by_api
-    return ProxyState(rules=rules, ports=ports)
-
-
-def _rules(node: Node) -> Mapping[str, Mapping[int, int]]:
-    state = state_of(node)
-    return state.rules if state else {}
+    lines = (line.split() for line in read.output.splitlines())
+    return {
+        name: {int(api): int(count) for api, count in (each.split(":") for each in counts)}
+        for kind, name, *counts in lines
+        if kind == "rule"
+    }
 
 
 def _why_blind(node: Node, ports: tuple[int, ...]) -> str | None:

@@ -164,7 +164,7 @@ def test_what_plug_ins_of_the_tree_import_others_can_import_too(
 
 
 def test_a_name_that_others_cannot_import_is_noticed() -> None:
-    assert missing({("harness.levers.protocol", "ProxyState")})
+    assert missing({("harness.levers.protocol", "hits_of")})
     assert missing({("harness.faults.leaders", "PARTITION")}) == set(), "of a module that they have"
 
 

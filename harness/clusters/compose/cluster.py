@@ -92,7 +92,7 @@ class Project:
         return {service: self._container(service) for service in self.named.content.services}
 
     def _container(self, service: str) -> Container:
-        listed = _listed(self.client, self.named.project, {_SERVICE: service})
+        listed = _listed(self.client, self.named.project, f"{_SERVICE}={service}")
         running = [each for each in listed if each["State"] == "running"]
         if not running:
             raise self._does_not_run(service, there=bool(listed))
@@ -168,12 +168,9 @@ def state_of(client: docker.DockerClient, project: str) -> dict[str, list[str]]:
     }
 
 
-def _listed(
-    client: docker.DockerClient, project: str, more: Mapping[str, str] | None = None
-) -> list[Any]:
+def _listed(client: docker.DockerClient, project: str, *labels: str) -> list[Any]:
     """The containers of a project, but those of `docker compose run`."""
-    wanted = {_PROJECT: project, **(more or {})}
-    filters = {"label": [f"{key}={value}" for key, value in wanted.items()]}
+    filters = {"label": [f"{_PROJECT}={project}", *labels]}
     found = client.api.containers(all=True, filters=filters)
     return [each for each in found if each["Labels"].get(_ONEOFF, "False") != "True"]
 

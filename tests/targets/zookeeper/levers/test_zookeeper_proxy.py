@@ -116,7 +116,7 @@ def await_there(direct: KazooClient, path: str) -> None:
 def test_without_a_rule_everything_passes_and_is_counted(
     direct: KazooClient, client: Client, proxied: Proxied
 ) -> None:
-    (before,) = proxied.state.ports.values()
+    (before,) = proxied.ports
     client.ask(create("/t/a"), 7)
     assert client.answer()[:2] == (7, 0)
     client.ask(jute.GetChildren("/t", None), 8)
@@ -126,7 +126,7 @@ def test_without_a_rule_everything_passes_and_is_counted(
         client.ask(create("/t/b"))
         client.answer()
         assert proxied.hits(1) == {CREATE: 1}
-    (after,) = proxied.state.ports.values()
+    (after,) = proxied.ports
     assert after[CREATE] - before.get(CREATE, 0) == 2
     assert after[APIS["createSession"]] >= 1
 
