@@ -7,7 +7,7 @@ reader of a message must know which program to fix.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from traceback import walk_tb
@@ -81,6 +81,18 @@ def reason(error: BaseException) -> str:
 def as_failure(error: Exception) -> AcklossError:
     """An AcklossError as it is; anything else as a failure of the harness."""
     return error if isinstance(error, AcklossError) else HarnessFailure(sentence(error))
+
+
+def try_all(calls: Iterable[Callable[[], object]]) -> None:
+    """Make all of these calls, then raise the first failure of one of them (`as_failure`)."""
+    failures = []
+    for call in calls:
+        try:
+            call()
+        except Exception as error:
+            failures.append(as_failure(error))
+    if failures:
+        raise failures[0]
 
 
 def what(error: BaseException) -> str:

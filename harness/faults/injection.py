@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure
-from harness.failures import as_failure, reason
+from harness.failures import as_failure, reason, try_all
 from harness.faults import selectors
 from harness.faults.journal import Journal
 from harness.protocols import Act, Lever, Nemesis, Node, Proof, Select, UndoRecord, Vocabulary
@@ -199,14 +199,7 @@ class Faults:
 
     def heal_all(self) -> None:
         """Undo every fault, the latest first; one that fails does not stop the others."""
-        failures = []
-        for fault in reversed(list(self.active)):
-            try:
-                self.heal(fault)
-            except Exception as error:
-                failures.append(as_failure(error))
-        if failures:
-            raise failures[0]
+        try_all(partial(self.heal, fault) for fault in reversed(list(self.active)))
 
     def give_up_waiting(self) -> None:
         """The load is over: no lever waits any longer for a fault to begin."""

@@ -30,7 +30,7 @@ from harness.clusters.compose.node import ComposeNode, Limit, Limits, attach, at
 from harness.clusters.docker.cluster import remove_run
 from harness.clusters.external import ASK_S, ExternalCluster
 from harness.errors import AcklossError, EnvironmentFailure, HarnessFailure, PlanError
-from harness.failures import as_failure
+from harness.failures import try_all
 from harness.faults.journal import OpenAct, open_acts
 from harness.images.daemon import DAEMON_TROUBLE, explanation
 from harness.levers.process import PauseLever, ProcessLever
@@ -603,20 +603,11 @@ def _open_acts(nodes: dict[str, ComposeNode], run_id: str) -> list[OpenAct]:
 def _undo(nodes: dict[str, ComposeNode], acts: Sequence[OpenAct]) -> None:
     """Undo these acts: containers run again first, as rules are in networks of containers that run.
     Raises HarnessFailure for what is still in force."""
-    levers, failures = levers_over(nodes), list[AcklossError]()
+    levers = levers_over(nodes)
     latest_first = [act for act in reversed(acts) if act.lever in levers]
-    for act in sorted(latest_first, key=lambda act: act.lever != ProcessLever.name):
-        try:
-            levers[act.lever].undo(act.record)
-        except Exception as error:
-            failures.append(as_failure(error))
-    for node in nodes.values():
-        try:
-            _continue(node)
-        except Exception as error:
-            failures.append(as_failure(error))
-    if failures:
-        raise failures[0]
+    in_order = sorted(latest_first, key=lambda act: act.lever != ProcessLever.name)
+    undoing = (partial(levers[act.lever].undo, act.record) for act in in_order)
+    try_all([*undoing, *(partial(_continue, node) for node in nodes.values())])
     if left := [sentence for node in nodes.values() for sentence in _left_on(node)]:
         raise HarnessFailure(
             f"is still in force: {'; '.join(left)}", hint="restart this container of yours"
