@@ -391,5 +391,5 @@ def remove_cluster(cluster_id: str) -> None:
     with state.claimed(cluster_id) as dead, suppress(AcklossError):
         if dead:
             entry = state.registration(cluster_id)
-            remove_left(cluster_id, kind=entry and entry.kind)
+            remove_left(cluster_id, kind=entry.kind if entry is not None else None)
             state.forget(cluster_id)

@@ -341,8 +341,8 @@ def open_acts(path: Path) -> OpenActs:
             open_[n if known else f"line {number}"] = number, entry
         elif entry["type"] == "undone" and isinstance(n, int):
             open_.pop(n, None)
-    if (number := _cut_off(path)) is not None:
-        found.unreadable.append(f"{path}:{number}: is cut off")
+    if (last := _cut_off(path)) is not None:
+        found.unreadable.append(f"{path}:{last}: is cut off")
     for number, entry in open_.values():
         try:
             found.acts.append(_open_act(entry))
