@@ -78,30 +78,29 @@ def _states(raw: bytes, topic: str) -> Iterator[Assigned]:
     taken, at = Batches(raw), 0
     while at < len(raw):
         at = taken.take(at)
-    topic_id, now = "", dict[int, Assigned]()
-    for records in taken.records():
-        buffer = records.buffer.tobytes()
-        columns = (records.offset, records.timestamp_ms, records.value.at, records.value.size)
-        for offset, at_ms, start, size in zip(*(c.tolist() for c in columns), strict=True):
-            record = _record(buffer[start : start + max(size, 0)])
-            if isinstance(record, wire.TopicRecord) and record.name == topic:
-                topic_id, now = record.topic_id, {}
-            elif isinstance(record, wire.PartitionRecord) and record.topic_id == topic_id:
-                now[record.partition_id] = state = Assigned(
-                    at_ms=at_ms,
-                    offset=offset,
-                    partition=record.partition_id,
-                    leader=None if record.leader == _NOBODY else record.leader,
-                    epoch=record.leader_epoch,
-                    in_sync=tuple(record.isr),
-                    eligible=tuple(record.eligible_leader_replicas or ()),
-                    last_known=tuple(record.last_known_elr or ()),
-                )
-                yield state
-            elif isinstance(record, wire.PartitionChangeRecord) and record.topic_id == topic_id:
-                state = _changed(record, now[record.partition_id])
-                now[record.partition_id] = state = state._replace(at_ms=at_ms, offset=offset)
-                yield state
+    records, topic_id, now = taken.records(), "", dict[int, Assigned]()
+    buffer = records.buffer.tobytes()
+    columns = (records.offset, records.timestamp_ms, records.value.at, records.value.size)
+    for offset, at_ms, start, size in zip(*(c.tolist() for c in columns), strict=True):
+        record = _record(buffer[start : start + max(size, 0)])
+        if isinstance(record, wire.TopicRecord) and record.name == topic:
+            topic_id, now = record.topic_id, {}
+        elif isinstance(record, wire.PartitionRecord) and record.topic_id == topic_id:
+            now[record.partition_id] = state = Assigned(
+                at_ms=at_ms,
+                offset=offset,
+                partition=record.partition_id,
+                leader=None if record.leader == _NOBODY else record.leader,
+                epoch=record.leader_epoch,
+                in_sync=tuple(record.isr),
+                eligible=tuple(record.eligible_leader_replicas or ()),
+                last_known=tuple(record.last_known_elr or ()),
+            )
+            yield state
+        elif isinstance(record, wire.PartitionChangeRecord) and record.topic_id == topic_id:
+            state = _changed(record, now[record.partition_id])
+            now[record.partition_id] = state = state._replace(at_ms=at_ms, offset=offset)
+            yield state
 
 
 def _record(value: bytes) -> Any:

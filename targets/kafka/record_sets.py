@@ -15,7 +15,7 @@ import zlib
 from array import array
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -51,7 +51,7 @@ def varints(buffer: Bytes, at: Ints) -> tuple[Ints, Ints]:
     return _unzigzagged(value), behind
 
 
-def varint(buffer: bytes, at: int) -> tuple[int, int]:
+def varint(buffer: bytes | bytearray, at: int) -> tuple[int, int]:
     """One varint and the place after it. Raises NotARecord."""
     value = 0
     for number in range(_VARINT_BYTES):
@@ -195,9 +195,9 @@ class Texts(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class Records:
     """Records in the order of the log, `NO_EPOCH` and `NO_TIME` where the format has none.
-    `next_offset`: the one after the last batch, which may be beyond its last record. `controls`:
-    how many markers of transactions were left out; `spans`: the batches of transactions, markers
-    too, in the order of the log."""
+    `next_offset`: the one after the last batch, which may be beyond its last record. Markers of
+    transactions are left out; `spans`: the batches of transactions, markers too, in the order of
+    the log."""
 
     buffer: Bytes
     offset: Ints
@@ -206,7 +206,6 @@ class Records:
     key: Texts
     value: Texts
     next_offset: int
-    controls: int = 0
     spans: tuple[Span, ...] = ()
 
 
@@ -234,45 +233,29 @@ def text(size: Ints, at: Ints, end: Ints) -> tuple[Texts, Ints]:
     return Texts(at, size), behind
 
 
-def joined(raw: bytes, unpacked: list[bytes]) -> Bytes:
-    return np.frombuffer(b"".join([raw, *unpacked]) if unpacked else raw, np.uint8)
-
-
 _MESSAGE: Final = struct.Struct(">qiIbb")
 _CRC_FROM: Final = 16
 
 
-@dataclass
 class Messages:
-    """Messages of the formats 0 and 1, or messages within compressed ones."""
+    """Messages of the formats 0 and 1, one after the other in `raw`; what was decompressed is
+    behind that in the buffer."""
 
-    raw: bytes
-    unpacked: list[bytes] = field(default_factory=list)
-    room: int = 0
-    places: array[int] = field(default_factory=lambda: array("q"))
-    ends: array[int] = field(default_factory=lambda: array("q"))
-    offsets: array[int] = field(default_factory=lambda: array("q"))
-    times_ms: array[int] = field(default_factory=lambda: array("q"))
-    next_offset: int = 0
+    def __init__(self, raw: bytes) -> None:
+        self.raw, self.next_offset = raw, 0
+        self._buffer, self._rows = bytearray(raw), array("q")
 
     def take(self, at: int) -> int:
         """The message there, and where the next one begins. Raises NotARecord,
         Incompressible."""
-        offset, magic, attributes, fields, end = _message(self.raw, at)
-        time_ms = _time_ms(self.raw, at) if magic else NO_TIME
+        offset, magic, attributes, time_ms, fields, end = _message(self.raw, at)
         if codec := attributes & CODEC:
             by_broker = time_ms if magic and attributes & APPEND_TIME else None
             self._take_inner(_packed(self.raw, fields, end), codec, magic, offset, by_broker)
         else:
-            self._add(fields, end, offset, time_ms)
+            self._rows.extend((fields, end, offset, time_ms))
         self.next_offset = offset + 1
         return end
-
-    def _add(self, fields: int, end: int, offset: int, time_ms: int) -> None:
-        self.places.append(fields)
-        self.ends.append(end)
-        self.offsets.append(offset)
-        self.times_ms.append(time_ms)
 
     def _take_inner(
         self, packed: bytes, codec: int, magic: int, last: int, by_broker: int | None
@@ -280,29 +263,24 @@ class Messages:
         """The messages within a compressed one, whose offset is that of its `last`: in format 1
         they count from any offset."""
         unpacked = decompressed(codec, packed, magic=magic)
-        base, at, inner = len(self.raw) + self.room, 0, list[tuple[int, int, int, int]]()
+        base, at, inner = len(self._buffer), 0, list[tuple[int, int, int, int]]()
         while at < len(unpacked):
             if format_at(unpacked, at) not in (0, 1):
                 raise NotARecord("a message within it is cut off, or not of its format")
-            offset, own, attributes, fields, end = _message(unpacked, at)
+            offset, _, attributes, time_ms, fields, at = _message(unpacked, at)
             if attributes & CODEC:
                 raise NotARecord("a message within it is compressed again")
-            time_ms = _time_ms(unpacked, at) if own else NO_TIME
-            inner.append((base + fields, base + end, offset, time_ms))
-            at = end
+            inner.append((base + fields, base + at, offset, time_ms))
         shift = last - inner[-1][2] if inner and magic else 0
         for fields, end, offset, time_ms in inner:
-            self._add(fields, end, offset + shift, time_ms if by_broker is None else by_broker)
-        self.unpacked.append(unpacked)
-        self.room += len(unpacked)
+            made_ms = time_ms if by_broker is None else by_broker
+            self._rows.extend((fields, end, offset + shift, made_ms))
+        self._buffer += unpacked
 
-    def records(self) -> Iterator[Records]:
+    def records(self) -> Records:
         """What was taken. Raises Damaged where lengths contradict each other."""
-        buffer = joined(self.raw, self.unpacked)
-        at, end, offset, time_ms = (
-            np.frombuffer(column, np.int64)
-            for column in (self.places, self.ends, self.offsets, self.times_ms)
-        )
+        buffer = np.frombuffer(self._buffer, np.uint8)
+        at, end, offset, time_ms = np.frombuffer(self._rows, np.int64).reshape(-1, 4).T
         try:
             key, at = text(int32s(buffer, at), at + 4, end)
             value, at = text(int32s(buffer, at), at + 4, end)
@@ -310,7 +288,7 @@ class Messages:
                 raise NotARecord("a message is longer than its key and value")
         except NotARecord as error:
             raise Damaged(int(offset[0]), f"at or behind it, {error}") from error
-        yield Records(
+        return Records(
             buffer=buffer,
             offset=offset,
             timestamp_ms=time_ms,
@@ -321,19 +299,18 @@ class Messages:
         )
 
 
-def _message(raw: bytes, at: int) -> tuple[int, int, int, int, int]:
-    """A message's offset, format and attributes, where its key begins and where it ends. Raises
-    NotARecord."""
+def _message(raw: bytes, at: int) -> tuple[int, int, int, int, int, int]:
+    """A message's offset, format, attributes and time, where its key begins and where it ends.
+    Raises NotARecord."""
     offset, length, checksum, magic, attributes = _MESSAGE.unpack_from(raw, at)
     end = at + LOG_OVERHEAD + length
     if zlib.crc32(memoryview(raw)[at + _CRC_FROM : end]) != checksum:
         raise NotARecord("its checksum is wrong")
-    return offset, magic, attributes, at + _MESSAGE.size + (8 if magic else 0), end
-
-
-def _time_ms(raw: bytes, at: int) -> int:
-    (time_ms,) = struct.unpack_from(">q", raw, at + _MESSAGE.size)
-    return int(time_ms)
+    fields, time_ms = at + _MESSAGE.size, NO_TIME
+    if magic:
+        (time_ms,) = struct.unpack_from(">q", raw, fields)
+        fields += 8
+    return offset, magic, attributes, time_ms, fields, end
 
 
 def _packed(raw: bytes, at: int, end: int) -> bytes:
@@ -410,41 +387,38 @@ def marker(raw: bytes, at: int, end: int) -> tuple[int, int]:
     return int(kind), varint(raw, at + _MARKER.size)[1]
 
 
-@dataclass
 class Batches:
-    """Batches of format 2, one after the other in `raw`; what was decompressed is added to it."""
+    """Batches of format 2, one after the other in `raw`; what was decompressed is behind that in
+    the buffer."""
 
-    raw: bytes
-    unpacked: list[bytes] = field(default_factory=list)
-    room: int = 0
-    places: array[int] = field(default_factory=lambda: array("q"))
-    ends: array[int] = field(default_factory=lambda: array("q"))
-    headers: list[tuple[int, int, int, int, bool]] = field(default_factory=list)
-    next_offset: int = 0
-    controls: int = 0
-    spans: list[Span] = field(default_factory=list)
+    def __init__(self, raw: bytes) -> None:
+        self.raw, self.next_offset, self.spans = raw, 0, list[Span]()
+        self._buffer, self._places = bytearray(raw), array("q")
+        self._headers = list[tuple[int, int, int, int, int, bool]]()
 
     def take(self, at: int) -> int:
         """The batch there, and where the next one begins. Raises NotARecord, Incompressible."""
         header = BATCH.unpack_from(self.raw, at)
         offset, length, epoch, _, checksum, attributes, last_delta, first_ms, most_ms = header[:9]
-        count, end = header[12], at + LOG_OVERHEAD + length
+        count, first, end = header[12], at + BATCH.size, at + LOG_OVERHEAD + length
         if crc32c(memoryview(self.raw)[at + CHECKED_AT : end]) != checksum:
             raise NotARecord("its checksum is wrong")
         if count < 0 or last_delta < 0 or offset + last_delta >= _MOST:
             raise NotARecord(f"it has {count} records up to {last_delta} behind its offset")
-        if attributes & CONTROL:
-            self.controls += count
-        elif count:
-            self._take_records(at + BATCH.size, end, count, attributes & CODEC)
+        if count and not attributes & CONTROL:
+            begin, behind = first, end
+            if codec := attributes & CODEC:
+                begin = len(self._buffer)
+                self._buffer += decompressed(codec, self.raw[first:end], magic=2)
+                behind = len(self._buffer)
+            self._places += walk(self._buffer, begin, behind, count)
             by_broker = bool(attributes & APPEND_TIME)
-            self.headers.append(
-                (count, offset, epoch, most_ms if by_broker else first_ms, by_broker)
-            )
+            time_ms = most_ms if by_broker else first_ms
+            self._headers.append((count, behind, offset, epoch, time_ms, by_broker))
         self.next_offset = offset + last_delta + 1
         if attributes & _TRANSACTIONAL:
-            marker = self._commits(at + BATCH.size, end) if attributes & CONTROL else None
-            self.spans.append(Span(header[9], offset, self.next_offset, marker))
+            commits = self._commits(first, end) if attributes & CONTROL else None
+            self.spans.append(Span(header[9], offset, self.next_offset, commits))
         return int(end)
 
     def _commits(self, at: int, end: int) -> bool:
@@ -454,28 +428,11 @@ class Batches:
             raise NotARecord(f"its marker has the type {kind}, which is not known")
         return _COMMITS[kind]
 
-    def _take_records(self, at: int, end: int, count: int, codec: int) -> None:
-        found, base = array("q"), 0
-        if codec:
-            unpacked = decompressed(codec, self.raw[at:end], magic=2)
-            base, end = len(self.raw) + self.room, len(unpacked)
-            walk(unpacked, 0, end, count, found)
-            self.unpacked.append(unpacked)
-            self.room += end
-            found = array("q", (np.frombuffer(found, np.int64) + base).tobytes())
-        else:
-            walk(self.raw, at, end, count, found)
-        self.places.extend(found)
-        self.ends.append(base + end)
-
-    def records(self) -> Iterator[Records]:
+    def records(self) -> Records:
         """What was taken. Raises Damaged where lengths contradict each other."""
-        buffer = joined(self.raw, self.unpacked)
-        headers = np.array(self.headers, np.int64).reshape(-1, 5)
-        count, offset, epoch, time_ms, by_broker = headers.T
-        place = np.frombuffer(self.places, np.int64)
-        end = np.repeat(np.frombuffer(self.ends, np.int64), count)
-        _, offset, epoch, time_ms, by_broker = np.repeat(headers, count, axis=0).T
+        buffer, place = np.frombuffer(self._buffer, np.uint8), np.frombuffer(self._places, np.int64)
+        headers = np.array(self._headers, np.int64).reshape(-1, 6)
+        _, end, offset, epoch, time_ms, by_broker = np.repeat(headers, headers[:, 0], axis=0).T
         try:
             size, at = varints(buffer, place)
             end = np.minimum(end, at + size)
@@ -485,7 +442,7 @@ class Batches:
             value, _ = text(*varints(buffer, at), end)
         except NotARecord as error:
             raise Damaged(int(offset[0]), f"at or behind it, {error}") from error
-        yield Records(
+        return Records(
             buffer=buffer,
             offset=offset + delta,
             timestamp_ms=np.where(by_broker != 0, time_ms, time_ms + delta_ms),
@@ -493,15 +450,14 @@ class Batches:
             key=key,
             value=value,
             next_offset=self.next_offset,
-            controls=self.controls,
             spans=tuple(self.spans),
         )
 
 
-def walk(raw: bytes, at: int, end: int, count: int, places: array[int]) -> None:
-    """Append the places of `count` records that lie between `at` and `end`, each of which begins
-    with its length. Raises NotARecord unless they fill that exactly."""
-    left, size_before, alike = count, -1, 0
+def walk(raw: bytes | bytearray, at: int, end: int, count: int) -> array[int]:
+    """The places of `count` records that lie between `at` and `end`, each of which begins with its
+    length. Raises NotARecord unless they fill that exactly."""
+    places, left, size_before, alike = array("q"), count, -1, 0
     while left and at < end:
         byte = raw[at]
         if byte < 0x80 and not byte & 1:
@@ -529,9 +485,10 @@ def walk(raw: bytes, at: int, end: int, count: int, places: array[int]) -> None:
         alike = 0
     if left or at != end:
         raise NotARecord(f"its {count} records do not fill it exactly")
+    return places
 
 
-def _run(raw: bytes, at: int, size: int, most: int) -> int:
+def _run(raw: bytes | bytearray, at: int, size: int, most: int) -> int:
     """How many records, `most` of them at most, begin with the length that the one at `at` has: of
     `size` bytes each."""
     run, window, leads = 0, _WINDOW, 1
@@ -554,34 +511,20 @@ def _run(raw: bytes, at: int, size: int, most: int) -> int:
 def records(raw: bytes) -> Iterator[Records]:
     """The records of all complete batches and messages, those of one format after the other; what
     is cut off at the end is left out. Raises Damaged, after all that comes before the damage."""
-    for taken in _taken(raw):
-        yield from taken.records()
-
-
-def _taken(raw: bytes) -> Iterator[Batches | Messages]:
-    """The same, taken but not decoded."""
     taken: Batches | Messages | None = None
     at, damage = 0, None
-    while True:
-        try:
-            magic = format_at(raw, at)
-            if magic is None:
-                break
+    try:
+        while (magic := format_at(raw, at)) is not None:
             kind = Batches if magic == 2 else Messages
             if not isinstance(taken, kind):
                 if taken is not None:
-                    yield taken
+                    yield taken.records()
                 taken = kind(raw)
             at = taken.take(at)
-        except (NotARecord, Incompressible) as error:
-            damage = Damaged(_offset(raw, at), str(error))
-            break
+    except (NotARecord, Incompressible) as error:
+        (offset,) = struct.unpack_from(">q", raw, at)
+        damage = Damaged(offset, str(error))
     if taken is not None:
-        yield taken
+        yield taken.records()
     if damage is not None:
         raise damage
-
-
-def _offset(raw: bytes, at: int) -> int:
-    (offset,) = struct.unpack_from(">q", raw, at)
-    return int(offset)

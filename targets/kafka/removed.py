@@ -167,7 +167,8 @@ def _records(raw: bytes) -> Iterator[tuple[int, int, int]]:
         if batches not in by_format:
             by_format[batches] = Batches(raw) if batches else Messages(raw)
         at = by_format[batches].take(at)
-    for some in (each for entries in by_format.values() for each in entries.records()):
+    for entries in by_format.values():
+        some = entries.records()
         numbers = values(some.buffer, some.value, some.offset)
         yield from zip(
             some.offset.tolist(), some.leader_epoch.tolist(), numbers.tolist(), strict=True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from array import array
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -321,10 +320,11 @@ def test_markers_of_transactions_are_no_records_and_say_what_committed() -> None
     sent = _of_transaction(data, 0x10)
     found = list(records(sent + _marker(2, 1) + _moved(sent, 3) + _marker(5, 0) + _moved(data, 6)))
     assert [record.offset for each in found for record in rows(each)] == [0, 1, 3, 4, 6, 7]
-    assert [(each.next_offset, each.controls) for each in found] == [(8, 2)]
+    assert [each.next_offset for each in found] == [8]
     assert found[0].spans == ((7, 0, 2, None), (7, 2, 3, True), (7, 3, 5, None), (7, 5, 6, False))
     (alone,) = records(_marker(7, 1))
-    assert (rows(alone), alone.next_offset, alone.controls) == ([], 8, 1)
+    assert (rows(alone), alone.next_offset) == ([], 8)
+    assert alone.spans == ((7, 7, 8, True),)
 
 
 def test_a_marker_of_an_unknown_kind_is_damage() -> None:
@@ -373,9 +373,7 @@ def test_a_codec_that_is_not_known() -> None:
 
 
 def test_a_walk_ends_where_the_batch_does() -> None:
-    places = array("q")
-    walk(b"\x02a\x02b", 0, 4, 2, places)
-    assert places.tolist() == [0, 2]
+    assert walk(b"\x02a\x02b", 0, 4, 2).tolist() == [0, 2]
     for raw, count in ((b"\x02a\x02b", 1), (b"\x02a\x04b", 2), (b"\x01a", 1), (b"\x80" * 12, 1)):
         with pytest.raises(NotARecord):
-            walk(raw, 0, len(raw), count, array("q"))
+            walk(raw, 0, len(raw), count)
