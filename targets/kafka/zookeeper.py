@@ -35,7 +35,7 @@ from targets.kafka.configuration import BROKER_PORT, DATA, assignment, node_ids,
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import DEFAULT_VERSION, ZOOKEEPER, ReleaseLine, release_line, version_of
 from targets.zookeeper import asking
-from targets.zookeeper.configuration import CLIENT_PORT, PORTS, Server, server_files
+from targets.zookeeper.configuration import CLIENT_PORT, PORTS, server_files
 
 T = TypeVar("T")
 
@@ -161,9 +161,8 @@ def _defaults(plan: KafkaPlan, version: str) -> dict[str, Any]:
 
 def zookeeper_files(name: str, plan: KafkaPlan, addresses: Mapping[str, str]) -> dict[str, bytes]:
     """zoo.cfg of one server, and its number if there are several."""
-    servers = [n for n in node_ids(plan) if n.startswith("z")]
-    ensemble = [Server(number=int(n[1:]), address=addresses[n]) for n in servers]
-    return server_files(int(name[1:]), ensemble, _ZOOKEEPER)
+    ensemble = {node: addresses[node] for node in node_ids(plan) if node.startswith("z")}
+    return server_files(name, ensemble, _ZOOKEEPER)
 
 
 # The znodes are Kafka's own (`ZkData.scala`, before it `ZkUtils.scala`), alike from 0.8.0 to 3.9.
@@ -195,15 +194,13 @@ def _state(node: Node, plan: KafkaPlan, deadline: float) -> NodeView:
     one, the znode continues to name the old one.
     """
 
-    def left_s() -> float:
-        return max(0.001, deadline - time.monotonic())
-
     def read(path: str) -> Any:
-        data = asking.get(node.address, path, timeout_s=left_s())
+        data = asking.get(node.address, path, timeout_s=asking.left_s(deadline))
         return orjson.loads(data) if data else None
 
     topic = f"/brokers/topics/{plan.topic.name}"
-    alive = {int(n) for n in asking.children(node.address, "/brokers/ids", timeout_s=left_s())}
+    left_s = asking.left_s(deadline)
+    alive = {int(n) for n in asking.children(node.address, "/brokers/ids", timeout_s=left_s)}
     controller, epoch = read("/controller"), read("/controller_epoch")
     replicas = (read(topic) or {}).get("partitions", {})
     seen = []

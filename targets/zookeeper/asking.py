@@ -50,7 +50,7 @@ class _Session:
     """A connection to one server with its own session."""
 
     def __init__(self, address: str, deadline: float) -> None:
-        self._socket = own_connection(address, CLIENT_PORT, timeout_s=_left_s(deadline))
+        self._socket = own_connection(address, CLIENT_PORT, timeout_s=left_s(deadline))
         weakref.finalize(self, self._socket.close)
         self._last = 0
         hello = Connect(0, 0, _SESSION_MS, 0, b"\x00" * 16, False)
@@ -80,9 +80,8 @@ class _Session:
     def _exactly(self, size: int, deadline: float) -> bytes:
         received = b""
         while len(received) < size:
-            self._socket.settimeout(_left_s(deadline))
-            part = self._socket.recv(size - len(received))
-            if not part:
+            self._socket.settimeout(left_s(deadline))
+            if not (part := self._socket.recv(size - len(received))):
                 raise ConnectionClosedError("the server closed the connection")
             received += part
         return received
@@ -107,15 +106,10 @@ def ask(address: str, request: Any, *, timeout_s: float) -> Any:
             _sessions.of[address] = _Session(address, deadline)
         return _sessions.of[address].ask(request, deadline)
     except _LOST as error:
-        del_session(address)
+        _sessions.of.pop(address, None)
         if kept and time.monotonic() < deadline:  # perhaps it expired between two queries
-            return ask(address, request, timeout_s=_left_s(deadline))
+            return ask(address, request, timeout_s=left_s(deadline))
         raise NoAnswer(f"{address}:{CLIENT_PORT}: {error}") from error
-
-
-def del_session(address: str) -> None:
-    """Give up this thread's session with a server."""
-    _sessions.of.pop(address, None)
 
 
 def get(address: str, path: str, *, timeout_s: float) -> bytes | None:
@@ -164,7 +158,8 @@ def _answer(address: str, request: Any, timeout_s: float) -> Any:
         raise NoAnswer(f"{address}:{CLIENT_PORT}: {error}") from error
 
 
-def _left_s(deadline: float) -> float:
+def left_s(deadline: float) -> float:
+    """How long one may still wait, never no time at all."""
     return max(0.001, deadline - time.monotonic())
 
 
@@ -182,7 +177,6 @@ class Status:
 
     mode: str | None
     zxid: int = 0
-    nodes: int = 0
     version: str = ""
 
     @property
@@ -199,9 +193,8 @@ def ask_word(address: str, word: str, *, timeout_s: float) -> str:
         with own_connection(address, CLIENT_PORT, timeout_s=timeout_s) as connection:
             connection.sendall(word.encode())
             while True:
-                connection.settimeout(max(0.001, deadline - time.monotonic()))
-                part = connection.recv(65536)
-                if not part:
+                connection.settimeout(left_s(deadline))
+                if not (part := connection.recv(65536)):
                     break
                 received += part
     except OSError as error:
@@ -224,13 +217,12 @@ def status_of(answer: str) -> Status:
     found = dict(re.findall(r"(?m)^([A-Z][\w ]*): (.*)$", answer))
     try:
         mode, zxid = found["Mode"].strip(), int(found["Zxid"], 16)
-        nodes = int(found.get("Node count", 0))
     except (KeyError, ValueError) as error:
         raise NoAnswer(f"srvr was answered by {answer[:80]!r}") from error
     if mode not in _SERVING:
         return Status(mode=None)
     version = found.get("Zookeeper version", "").partition("-")[0]
-    return Status(mode=mode, zxid=zxid, nodes=nodes, version=version)
+    return Status(mode=mode, zxid=zxid, version=version)
 
 
 def figures_of(answer: str) -> Mapping[str, str]:

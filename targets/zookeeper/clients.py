@@ -251,9 +251,7 @@ class SequenceClient(ZooKeeperClient):
     """A sequence: each request creates a sequential znode, whose name ends in its number."""
 
     def operate(self, op: Invoke) -> Completion:
-        _, value, *_ = op
-        path = f"{self.parent}/{SEQUENCE}/n-"
-        data = str(value).encode()
+        path, data = f"{self.parent}/{SEQUENCE}/n-", str(op[1]).encode()
         made = self.ask("create", path, data, sequence=True)
         return completion(OK, int(made.rpartition("-")[2]))
 
@@ -265,8 +263,7 @@ class LockClient(ZooKeeperClient):
         f, value, _, key, _ = op
         path = f"{self.parent}/{LOCKS}/{key}"
         if f == "acquire":
-            data = str(value).encode()
-            self.ask("create", path, data, ephemeral=True)
+            self.ask("create", path, str(value).encode(), ephemeral=True)
             return completion(OK)
         if f == "confirm":
             self.synced()

@@ -274,33 +274,21 @@ IN_FILE: Final = frozenset(
 JVM, `zookeeper.NAME`: on its command line they can be read back."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Server:
-    """One server of an ensemble: its number and address. An observer has no vote."""
-
-    number: int
-    address: str
-    observer: bool = False
-
-    @property
-    def line(self) -> str:
-        """How zoo.cfg names it."""
-        role = ":observer" if self.observer else ""
-        return f"{self.address}:{PEER_PORT}:{ELECTION_PORT}{role}"
-
-
 def server_files(
-    number: int, ensemble: list[Server], settings: Mapping[str, Any]
+    name: str, ensemble: Mapping[str, str], settings: Mapping[str, Any]
 ) -> dict[str, bytes]:
-    """zoo.cfg of one server, and its number if there are several. `settings` are zoo.cfg's."""
+    """zoo.cfg of one server, and its number if there are several. `ensemble`: the addresses of all,
+    of which o1 ... are observers; `settings` are zoo.cfg's."""
     values: dict[str, Any] = {**settings, "dataDir": DATA, "clientPort": CLIENT_PORT}
     if len(ensemble) == 1:
         return {CONFIG: properties(values)}
-    (own,) = (server for server in ensemble if server.number == number)
-    if own.observer:
+    if name.startswith("o"):
         values["peerType"] = "observer"
-    values |= {f"server.{server.number}": server.line for server in ensemble}
-    return {CONFIG: properties(values), f"{STORED}/myid": str(number).encode()}
+    for number, (each, address) in enumerate(ensemble.items(), start=1):
+        role = ":observer" if each.startswith("o") else ""
+        values[f"server.{number}"] = f"{address}:{PEER_PORT}:{ELECTION_PORT}{role}"
+    own = [*ensemble].index(name) + 1
+    return {CONFIG: properties(values), f"{STORED}/myid": str(own).encode()}
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
@@ -364,12 +352,9 @@ def names(plan: ZooKeeperPlan) -> list[str]:
 
 def files_of(name: str, addresses: Mapping[str, str], plan: ZooKeeperPlan) -> dict[str, bytes]:
     """What a server starts with."""
-    ensemble = [
-        Server(number=number, address=addresses[each], observer=each.startswith("o"))
-        for number, each in enumerate(names(plan), start=1)
-    ]
+    ensemble = {each: addresses[each] for each in names(plan)}
     return {
-        **server_files(names(plan).index(name) + 1, ensemble, file_settings(plan)),
+        **server_files(name, ensemble, file_settings(plan)),
         _LOG_CONFIG.name: _LOG_CONFIG.read_bytes(),
         f"{LOGS}/zookeeper.log": b"",
     }

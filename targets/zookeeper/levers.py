@@ -42,7 +42,7 @@ from harness.levers.proxied import (
     with_proxy,
 )
 from harness.plan import number_of
-from harness.protocols import Ingredients, Lever, Node, NodeSpec, Proof, UndoRecord
+from harness.protocols import Ingredients, Lever, Node, NodeSpec, Proof
 from targets.zookeeper import asking
 from targets.zookeeper.configuration import (
     CLIENT_PORT,
@@ -68,7 +68,6 @@ class MembersLever(Lever[MembersRecord]):
     nodes: Mapping[str, Node]
     plan: ZooKeeperPlan
     name: ClassVar[str] = "members"
-    record_type: ClassVar[type[UndoRecord]] = MembersRecord
 
     def unavailable(self, node: Node, record: MembersRecord) -> str | None:
         """If servers were not started so that it can be done."""

@@ -106,9 +106,8 @@ class Kernel(DryRunNode):
 
     def admin(self, argv: Sequence[str], *, timeout_s: float = 10) -> Completed:
         del argv, timeout_s
-        return Completed(
-            0, f"  sl  local_address rem_address   st\n   0: 0E0012C6:A3F2 {self.address}"
-        )
+        row = f"   0: 0E0012C6:A3F2 {self.address} 00000000:00000000 02:000AFC8E"
+        return Completed(0, f"  sl  local_address rem_address   st tx_queue rx_queue tr\n{row}")
 
 
 @pytest.mark.parametrize(

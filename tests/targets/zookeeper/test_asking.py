@@ -20,7 +20,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     made = Server()
     monkeypatch.setattr(asking, "CLIENT_PORT", made.port)
     yield made
-    asking.del_session(HERE)
+    asking._sessions.of.pop(HERE, None)
     with suppress(OSError):
         made.close()
 
