@@ -6,7 +6,6 @@ about itself on a separate connection. Encoding is kafka-python's; the socket is
 
 from __future__ import annotations
 
-import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Protocol, Self
 
 from harness.errors import HarnessFailure
-from harness.faults.own_traffic import NoAnswer, own_connection
+from harness.faults.own_traffic import NoAnswer
 from harness.plan import number_of
 from harness.protocols import Cluster, Node, NodeView, PartitionView
 from harness.run.observer import merge
-from harness.servers import await_none
+from harness.servers import NotSent, await_none, connected
 from targets.kafka import wire
 from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT
 from targets.kafka.plan import KafkaPlan
@@ -59,12 +58,8 @@ class Connection:
         number = number_of(version)
         self._speaks = wire.BrokerVersionData(number, spoken_by(number))
         try:
-            self._socket = (
-                own_connection(address, port, timeout_s=timeout_s)
-                if own
-                else socket.create_connection((address, port), timeout_s)
-            )
-        except OSError as error:
+            self._socket = connected(address, port, timeout_s=timeout_s, own=own)
+        except NotSent as error:
             raise NotReached(f"{self._name}: {error}") from error
 
     def ask(self, request: Any, *, timeout_s: float) -> Any:

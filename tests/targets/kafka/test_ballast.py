@@ -71,7 +71,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
     """The answers that a broker gives, one after the other; then it closes the connection."""
     answers: list[bytes] = []
     ours, theirs = socket.socketpair()
-    monkeypatch.setattr(brokers, "own_connection", lambda *_, **__: ours)
+    monkeypatch.setattr(brokers, "connected", lambda *_, **__: ours)
 
     def serve() -> None:
         while size := theirs.recv(4):
