@@ -49,6 +49,7 @@ from targets.kafka.brokers import (
     EARLIEST,
     LATEST,
     NO_EPOCH,
+    READ_UNCOMMITTED,
     Ask,
     Connections,
     ask_of,
@@ -70,7 +71,6 @@ _MOST_BYTES: Final = 64 << 20
 _WAIT_MS: Final = 200
 _ANSWER_S: Final = 10.0
 _PAUSE_S: Final = 0.1
-_READ_UNCOMMITTED: Final = 0
 _LATER: Final = frozenset({3, 5, 6, 7, 8, 9, 13, 56, 74, 75, 78})
 """UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT,
 BROKER_NOT_AVAILABLE, REPLICA_NOT_AVAILABLE, NETWORK_EXCEPTION, KAFKA_STORAGE_ERROR,
@@ -148,7 +148,7 @@ def _fetch_request(topic: str, partition: int, position: int, size_bytes: int) -
         max_wait_ms=_WAIT_MS,
         min_bytes=1,
         max_bytes=size_bytes,
-        isolation_level=_READ_UNCOMMITTED,
+        isolation_level=READ_UNCOMMITTED,
         topics=[wire.FetchRequest.FetchTopic(topic=topic, partitions=[of_partition])],
     )
 
@@ -179,30 +179,6 @@ def read_with_librdkafka(
             _take_messages(consumer.consume(_MESSAGES, timeout=_WAIT_S), reading)
 
 
-def read_ranges_with_librdkafka(
-    addresses: str,
-    plan: KafkaPlan,
-    ranges: Mapping[int, Sequence[Range]],
-    deadline: float,
-    more: Mapping[str, Any] = {},
-) -> tuple[Reading, dict[int, int]]:
-    """Read these ranges of partitions, and where each partition ends, as the library itself
-    determines. Each partition's position is the end of the last range that was read."""
-    starts = {partition: each[0].first for partition, each in ranges.items() if each}
-    reading = Reading(
-        starts=starts, goals={p: each[-1].behind for p, each in ranges.items() if each}
-    )
-    ends = dict[int, int]()
-    with _consumer(addresses, plan, more, reading) as consumer:
-        for partition, of_partition in ranges.items():
-            for each in of_partition:
-                _read_range(consumer, plan.topic.name, partition, each, reading, deadline)
-            place = TopicPartition(plan.topic.name, partition)
-            left_s = max(0.1, deadline - time.monotonic())
-            _, ends[partition] = consumer.get_watermark_offsets(place, timeout=left_s)
-    return reading, ends
-
-
 def _read_range(
     consumer: Consumer, topic: str, partition: int, each: Range, reading: Reading, deadline: float
 ) -> None:
@@ -215,7 +191,7 @@ def _read_range(
         _take_messages([m for m in found if m.error() or m.offset() in range(*each)], one)
     reading.tables += one.tables
     reading.reach(partition, one.position[partition])
-    for _, error in one.errors.items():
+    for error in one.errors.values():
         reading.fail(partition, error)
 
 
@@ -322,13 +298,22 @@ def read_from(
 def read_ranges_from(
     source: Source, plan: KafkaPlan, ranges: Mapping[int, Sequence[Range]], *, timeout_s: float
 ) -> tuple[pa.Table, list[End]]:
-    """Read ranges of partitions by librdkafka: see `Target.read_ranges`."""
-    deadline = time.monotonic() + timeout_s
-    reading, ends = read_ranges_with_librdkafka(
-        source.addresses, plan, ranges, deadline, source.librdkafka
+    """Read ranges of partitions by librdkafka: see `Target.read_ranges`. Where each partition ends
+    is as the library itself determines."""
+    deadline, met = time.monotonic() + timeout_s, dict[int, int]()
+    reading = Reading(
+        starts={p: each[0].first for p, each in ranges.items() if each},
+        goals={p: each[-1].behind for p, each in ranges.items() if each},
     )
+    with _consumer(source.addresses, plan, source.librdkafka, reading) as consumer:
+        for partition, of_partition in ranges.items():
+            for each in of_partition:
+                _read_range(consumer, plan.topic.name, partition, each, reading, deadline)
+            place = TopicPartition(plan.topic.name, partition)
+            left_s = max(0.1, deadline - time.monotonic())
+            _, met[partition] = consumer.get_watermark_offsets(place, timeout=left_s)
     return reading.table(CONFLUENT), [
-        _judged_ranges(end, reading, ranges[partition], ends.get(partition))
+        _judged_ranges(end, reading, ranges[partition], met.get(partition))
         for partition, end in sorted(source.ends().items())
         if partition in ranges
     ]
@@ -480,15 +465,11 @@ def values(buffer: Bytes, text: Texts, offset: Ints) -> Ints:
         chosen = np.flatnonzero(text.size == digits)
         if not chosen.size:
             continue
-        at, number = text.at[chosen], np.zeros(len(chosen), np.int64)
-        right = np.ones(len(chosen), np.bool_)
-        for place in range(digits):
-            digit = buffer[at + place] - np.uint8(ord("0"))
-            right &= digit < 10
-            number = number * 10 + digit
-            if place == 0 and digits > DIGITS:
-                right &= digit != 0
-        value[chosen[right]] = number[right]
+        digit = buffer[text.at[chosen, None] + np.arange(digits)] - np.uint8(ord("0"))
+        right = (digit < 10).all(axis=1)
+        if digits > DIGITS:
+            right &= digit[:, 0] != 0
+        value[chosen[right]] = digit[right] @ 10 ** np.arange(digits)[::-1]
     return value
 
 

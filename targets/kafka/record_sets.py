@@ -53,6 +53,11 @@ def varints(buffer: Bytes, at: Ints) -> tuple[Ints, Ints]:
 
 def varint(buffer: bytes | bytearray, at: int) -> tuple[int, int]:
     """One varint and the place after it. Raises NotARecord."""
+    value, at = _unsigned(buffer, at)
+    return (value >> 1) ^ -(value & 1), at
+
+
+def _unsigned(buffer: bytes | bytearray, at: int) -> tuple[int, int]:
     value = 0
     for number in range(_VARINT_BYTES):
         if at >= len(buffer):
@@ -61,16 +66,13 @@ def varint(buffer: bytes | bytearray, at: int) -> tuple[int, int]:
         at += 1
         value |= (byte & 0x7F) << (7 * number)
         if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
+            return value, at
     raise NotARecord(_NO_END)
 
 
 def int32s(buffer: Bytes, at: Ints) -> Ints:
     """The big-endian integer of four bytes at each place. Raises NotARecord."""
-    value = np.zeros(len(at), np.uint32)
-    for number in range(4):
-        value = value << np.uint32(8) | _bytes(buffer, at + number)
-    return value.view(np.int32).astype(np.int64)
+    return _bytes(buffer, at[:, None] + np.arange(4)).view(">i4")[:, 0].astype(np.int64)
 
 
 def _bytes(buffer: Bytes, at: Ints) -> Bytes:
@@ -144,13 +146,8 @@ def _snappy(packed: bytes) -> bytes:
 
 
 def _snappy_block(packed: bytes) -> bytes:
-    """A block begins with its size when unpacked, as a varint."""
-    size = shift = 0
-    for byte in packed[:5]:
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
+    """A block begins with its size when unpacked, as a varint that is not zigzag-encoded."""
+    size, _ = _unsigned(packed, 0)
     unpacked: bytes = pa.Codec("snappy").decompress(packed, size, asbytes=True)
     return unpacked
 
