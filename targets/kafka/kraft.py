@@ -15,10 +15,10 @@ import re
 import struct
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 import orjson
@@ -112,7 +112,6 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "group.initial.rebalance.delay.ms": 0,
 }
 BOOTSTRAP: Final = "bootstrap"
-_PORTS: Final = {"broker": BROKER_PORT, "controller": CONTROLLER_PORT}
 _LISTENERS: Final = {
     "broker": f"PLAINTEXT://:{BROKER_PORT}",
     "controller": f"CONTROLLER://:{CONTROLLER_PORT}",
@@ -141,9 +140,7 @@ def specs(plan: KafkaPlan, made: Ingredients, addresses: Mapping[str, str]) -> l
     bootstrap = {f"{STORED}/{release.bootstrap}": made.files.get(BOOTSTRAP, b"")}
     only_controllers = release.bootstrap == FIRST_SNAPSHOT
     snapshot = cache(
-        lambda known: _first_snapshot(
-            plan, made.image, release, cluster_id, directories, addresses, known
-        )
+        partial(_first_snapshot, plan, made.image, release, cluster_id, directories, addresses)
     )
     return [
         node_spec(
@@ -158,7 +155,7 @@ def specs(plan: KafkaPlan, made: Ingredients, addresses: Mapping[str, str]) -> l
                 **({} if only_controllers and not is_controller(name, plan) else bootstrap),
                 **(snapshot(known_to(name, plan)) if is_controller(name, plan) else {}),
             },
-            ports=[_PORTS[role] for role in sorted(roles(name, plan))],
+            ports=ports_of(roles(name, plan)),
         )
         for name, number in node_ids(plan).items()
     ]
@@ -176,6 +173,12 @@ def roles(name: str, plan: KafkaPlan) -> frozenset[str]:
     if plan.target.combined and int(name[1:]) <= plan.target.controllers:
         return frozenset({"broker", "controller"})
     return frozenset({"broker"})
+
+
+def ports_of(roles: Collection[str]) -> tuple[int, ...]:
+    """Where a node gets requests: as a broker, as a controller, or both."""
+    ports = {"broker": BROKER_PORT, "controller": CONTROLLER_PORT}
+    return tuple(port for role, port in ports.items() if role in roles)
 
 
 def is_controller(name: str, plan: KafkaPlan) -> bool:

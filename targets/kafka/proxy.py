@@ -10,7 +10,7 @@ latter, as its classes are not yet there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -32,8 +32,8 @@ from harness.levers.proxied import (
 from harness.plan import number_of
 from harness.protocols import ImageRef, Ingredients, NodeSpec
 from targets.kafka import wire
-from targets.kafka.configuration import BROKER_PORT, CONTROLLER_PORT
 from targets.kafka.jars import compiled
+from targets.kafka.kraft import ports_of
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.versions import DEFAULT_VERSION, KRAFT, metadata_of, release_line_of, spoken_by
 
@@ -109,16 +109,10 @@ _OF_ZOOKEEPER: Final = frozenset({"LeaderAndIsr", "StopReplica", "UpdateMetadata
 """What only a controller sends to brokers, and only where ZooKeeper keeps the metadata."""
 
 
-def ports_of_roles(roles: Collection[str]) -> tuple[int, ...]:
-    """Where a node gets requests: as a broker, as a controller of KRaft, or both."""
-    ports = {"broker": BROKER_PORT, "controller": CONTROLLER_PORT}
-    return tuple(port for role, port in ports.items() if role in roles)
-
-
 def requests(ids: Callable[[str], tuple[str, ...]] = lambda _: ()) -> Requests:
     """Kafka's requests, for the lever; `ids` of a topic by its name."""
     return Requests(
-        apis=apis(), codes=codes(), ports=lambda node: ports_of_roles(node.roles), other_names=ids
+        apis=apis(), codes=codes(), ports=lambda node: ports_of(node.roles), other_names=ids
     )
 
 
@@ -212,9 +206,8 @@ def proxy_files(plan: KafkaPlan, image: ImageRef, say: Say) -> dict[str, bytes]:
 
 
 def _wire(image: ImageRef) -> str:
-    return (
-        WIRE if number_of(image.version or DEFAULT_VERSION) >= number_of(ERRORS_SINCE) else _HEADERS
-    )
+    version = number_of(image.version or DEFAULT_VERSION)
+    return WIRE if version >= number_of(ERRORS_SINCE) else _HEADERS
 
 
 def with_proxies(
@@ -234,7 +227,7 @@ def with_proxies(
             ingredients.files.get(JAR, b""),
             java=java,
             wire=_wire(ingredients.image),
-            ports=ports_of_roles(spec.roles),
+            ports=ports_of(spec.roles),
             to=_LOOPBACK if everywhere else addresses[spec.name],
         )
         for spec in specs
