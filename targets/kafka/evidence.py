@@ -225,17 +225,14 @@ def _lines(rundir: RunDir, topic: str, faults: Sequence[FaultWindow]) -> list[Li
 
 def _begun(seen: State, logged: Sequence[State], events: Sequence[Event]) -> State:
     """A leader's election, which was seen late: no later than a log says it."""
-    said = [each.at_s for each in logged if (each.partition, each.epoch) == _epoch_of(seen)]
-    said += [
+    if not seen.elected:
+        return seen
+    said = [
         each.at_s
-        for each in events
-        if (each.partition, each.epoch) == _epoch_of(seen) and each.at_s is not None
+        for each in (*logged, *events)
+        if (each.partition, each.epoch) == (seen.partition, seen.epoch) and each.at_s is not None
     ]
-    return replace(seen, at_s=min([seen.at_s, *said])) if seen.elected else seen
-
-
-def _epoch_of(state: State) -> tuple[int, int | None]:
-    return state.partition, state.epoch
+    return replace(seen, at_s=min([seen.at_s, *said]))
 
 
 def _of_metadata(
@@ -275,13 +272,14 @@ def _observed(rundir: RunDir) -> Iterator[State]:
     state as ZooKeeper has it, or else the node with the highest epoch, since what another one has
     may be old. Seen later than it was."""
     parts = rundir.parts(rundir.observations)
-    names = ["time_ns", "answered_by", "partition", "leader", "leader_epoch"]
+    names = ["time_ns", "answered_by", "partition", "leader", "leader_epoch", MEMBERS]
     now: dict[int, State] = {}
     looked_s: dict[int, float] = {}
     stored = set[int]()
     for table in (pq.ParquetFile(part).read() for part in parts):
-        members = _members(table)
-        rows = [*zip(*(table[name].to_pylist() for name in names), members, strict=True)]
+        if MEMBERS not in table.column_names:
+            table = table.append_column(MEMBERS, pa.nulls(table.num_rows))
+        rows = [*zip(*(table[name].to_pylist() for name in names), strict=True)]
         stored |= {row[2] for row in rows if row[1].startswith("z") and row[2] is not None}
         for time_ns, node, partition, leader, epoch, in_sync in sorted(rows, key=itemgetter(0)):
             if partition in stored and not node.startswith("z"):
@@ -307,11 +305,6 @@ def _observed(rundir: RunDir) -> Iterator[State]:
                 since_s=since_s,
             )
             yield state
-
-
-def _members(table: pa.Table) -> list[Any]:
-    found: list[Any] = table[MEMBERS].to_pylist() if MEMBERS in table.column_names else []
-    return found or [None] * table.num_rows
 
 
 def _of_kraft(lines: Sequence[Line]) -> Iterator[State]:

@@ -218,10 +218,7 @@ class Autopsy:
     @cached_property
     def elections(self) -> dict[tuple[int, int], State]:
         """By partition and epoch the state with which it began."""
-        found: dict[tuple[int, int], State] = {}
-        for state in self.evidence.states:
-            found.setdefault((state.partition, state.epoch), state)
-        return found
+        return {(state.partition, state.epoch): state for state in reversed(self.evidence.states)}
 
     def leader(self, partition: int, epoch: int) -> str | None:
         state = self.elections.get((partition, epoch))
@@ -290,17 +287,14 @@ class Autopsy:
     def _undisturbed(self, partition: int) -> bool:
         """Whether the partition had one leader all along and no replica lost any of its log, as all
         brokers say."""
-        silent = self.brokers - {event.node for event in self.evidence.events}
+        brokers = {f"b{number + 1}" for number in range(_replicas(self.evidence.plan))}
+        silent = brokers - {event.node for event in self.evidence.events}
         changed = any(
             event.partition == partition
             and (event.kind in ("cut", "loaded", "log start") or event.epoch not in (0, None))
             for event in self.evidence.events
         )
         return not silent and not changed
-
-    @property
-    def brokers(self) -> set[str]:
-        return {f"b{number + 1}" for number in range(_replicas(self.evidence.plan))}
 
     def _epoch(self, write: Write, begins: Mapping[int, Event]) -> int | None:
         """The epoch in which a write was acknowledged and which a later one cut off below it."""
@@ -506,16 +500,15 @@ class Autopsy:
     def _isrs(self, loss: Loss, writes: Sequence[Write]) -> Counter[tuple[str, ...]]:
         """The committed ISR of the epoch when each write was acknowledged, where it is known."""
         found: Counter[tuple[str, ...]] = Counter()
-        if loss.epoch is not None:
-            for write in writes:
-                state = self.evidence.at(loss.partition, write.acknowledged_s, loss.epoch)
-                if (
-                    not self.exact
-                ):  # it was acknowledged before its transaction was, after its begin
-                    before = self.evidence.at(loss.partition, write.begun_s, loss.epoch)
-                    state = state if state is before else None
-                if state is not None:
-                    found[tuple(sorted(state.in_sync))] += 1
+        if loss.epoch is None:
+            return found
+        for write in writes:
+            state = self.evidence.at(loss.partition, write.acknowledged_s, loss.epoch)
+            if not self.exact:  # it was acknowledged before its transaction was, after its begin
+                before = self.evidence.at(loss.partition, write.begun_s, loss.epoch)
+                state = state if state is before else None
+            if state is not None:
+                found[tuple(sorted(state.in_sync))] += 1
         return found
 
     def _shrinks(self, loss: Loss, begun_s: float, ended_s: float) -> Iterator[Fact]:
