@@ -40,7 +40,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 from harness.errors import AcklossError, HarnessFailure, PlanError
 from harness.faults.own_traffic import NoAnswer, first_answer
@@ -81,6 +81,8 @@ from targets.kafka.versions import (
     release_line,
     version_of,
 )
+
+T = TypeVar("T")
 
 _SEEN_S = 5
 _ASK_S: Final = 5.0
@@ -395,18 +397,18 @@ def _base(segment: str) -> int:
 def own_levers(cluster: Cluster, plan: KafkaPlan) -> Mapping[str, Lever[Any]]:
     """The lever that moves leaders and the one that meets requests; and the cluster's lever of
     disks, which learns how Kafka stores."""
-    leadership = mode_of(plan).leadership(cluster.nodes, plan)
-    found: dict[str, Lever[Any]] = {
-        LeadershipLever.name: LeadershipLever(leadership, cluster.nodes)
-    }
-    found[MembersLever.name] = MembersLever(cluster.nodes, plan)
-    found[FeaturesLever.name] = FeaturesLever(cluster.nodes, plan)
-    found[StageLever.name] = StageLever(cluster.nodes, plan)
-    ids = partial(topic_ids, ask_of(cluster.nodes, plan), cluster.nodes)
-    found[ProtocolLever.name] = ProtocolLever(cluster.nodes, proxy.requests(ids))
+    nodes = cluster.nodes
+    ids = partial(topic_ids, ask_of(nodes, plan), nodes)
+    found: list[Lever[Any]] = [
+        LeadershipLever(mode_of(plan).leadership(nodes, plan), nodes),
+        MembersLever(nodes, plan),
+        FeaturesLever(nodes, plan),
+        StageLever(nodes, plan),
+        ProtocolLever(nodes, proxy.requests(ids)),
+    ]
     if isinstance(disk := cluster.levers.get(DiskLever.name), DiskLever):
-        found[DiskLever.name] = replace(disk, storage=KafkaStorage())
-    return found
+        found.append(replace(disk, storage=KafkaStorage()))
+    return {lever.name: lever for lever in found}
 
 
 _VOTERS_SEEN_S: Final = 10
@@ -487,44 +489,38 @@ class MembersLever(Lever[MembersRecord]):
         """The directory ids of the voters by number, as the active controller reports them. Raises
         NoAnswer."""
 
-        def voters(answer: Any) -> dict[int, uuid.UUID] | None:
+        def voters(answer: Any) -> dict[int, uuid.UUID]:
             found = answer.topics[0].partitions[0] if answer.topics else None
             if found is None or found.error_code:
-                return None
+                raise NoAnswer("no controller is active")
             return {each.replica_id: each.replica_directory_id for each in found.current_voters}
 
-        found: dict[int, uuid.UUID] = self._asked(kraft.describe_quorum(2), voters)
-        return found
+        return self._asked(kraft.describe_quorum(2), voters)
 
     def _request(self, request: Any, *, done: int, what: str) -> None:
-        deadline, why = time.monotonic() + _WITHIN_S, ""
-
-        def accepted(answer: Any) -> bool | None:
-            nonlocal why
-            code = answer.error_code
-            if code in (0, done):
-                return True
-            why = f"{wire.for_code(code).__name__}: {answer.error_message}"
-            return None if code in _LATER else False
-
-        while time.monotonic() < deadline:
-            try:
-                if self._asked(request, accepted):
-                    return
+        def accept(answer: Any) -> None:
+            if (code := answer.error_code) not in (0, done):
+                why = f"{wire.for_code(code).__name__}: {answer.error_message}"
+                if code in _LATER:
+                    raise NoAnswer(why)
                 raise HarnessFailure(f"the request was refused: {what}: {why}")
+
+        deadline = time.monotonic() + _WITHIN_S
+        while True:
+            try:
+                return self._asked(request, accept)
             except NoAnswer as error:  # a leader that is removed resigns
-                why = why or str(error)
+                if time.monotonic() > deadline:
+                    why = f"it was not done within {_WITHIN_S:g} s: {what}: {error}"
+                    raise HarnessFailure(why) from error
             time.sleep(_AGAIN_S)
-        raise HarnessFailure(f"it was not done within {_WITHIN_S:g} s: {what}: {why}")
 
-    def _asked(self, request: Any, use: Callable[[Any], Any]) -> Any:
-        """What the first controller answers that is of use. Raises NoAnswer when none does."""
+    def _asked(self, request: Any, use: Callable[[Any], T]) -> T:
+        """What is made of the first controller's answer that can be used. Raises NoAnswer when none
+        can."""
 
-        def asked(node: Node) -> Any:
-            answer = ask(node.address, CONTROLLER_PORT, request, timeout_s=_ASK_S)
-            if (used := use(answer)) is None:
-                raise NoAnswer("no controller is active")
-            return used
+        def asked(node: Node) -> T:
+            return use(ask(node.address, CONTROLLER_PORT, request, timeout_s=_ASK_S))
 
         controllers = (node for node in self.nodes.values() if "controller" in node.roles)
         return first_answer(controllers, asked, kind="controller")
