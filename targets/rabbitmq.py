@@ -237,15 +237,12 @@ class RabbitClient(KeyValueClient):
                 if method is not None:
                     count += 1
                     yield method, properties, int(body)
-                elif self._messages() == count:
+                elif messages_of(self._address, self._queue, timeout_s=self._limit_s) == count:
                     return
                 elif time.monotonic() > deadline:
                     raise TimeoutError(f"{count} elements came, which are not all")
         # pika ends the loop as if it were done: a server does so where its queue changes its leader
         raise ConnectionError(f"the server ended the delivery after {count} elements")
-
-    def _messages(self) -> int | None:
-        return messages_of(self._address, self._queue, timeout_s=self._limit_s)
 
     def close(self) -> None:
         with suppress(Exception):  # one that was cut off has said why

@@ -274,28 +274,16 @@ def forget(cluster: Cluster, topics: Sequence[str]) -> None:
     A broker that was cut off or killed is the controller no longer: without another election, no
     later run on the cluster would have a fault of its first leader meet the controller, too.
     """
-    deadline = time.monotonic() + _DELETE_S
-    try:
-        await_none(cluster, _deletion(cluster, topics), deadline)
-        by_first_server(
-            cluster.nodes, lambda at: asking.delete(at, "/controller", timeout_s=brokers.ASK_S)
-        )
-    except (TimeoutError, NoAnswer) as error:
-        raise HarnessFailure(f"the cluster cannot be used for another run: {error}") from error
-
-
-def _deletion(cluster: Cluster, topics: Sequence[str]) -> Callable[[], str | None]:
-    """Requests it as Kafka's TopicCommand does, once; then says which topic is still there. The
-    controller removes one when every replica of it is deleted."""
-    requested = False
+    deadline, requested = time.monotonic() + _DELETE_S, False
+    requests = write({f"/admin/delete_topics/{topic}": None for topic in topics})
 
     def missing() -> str | None:
+        """A topic that is still there; its deletion is requested once, as Kafka's TopicCommand does
+        it. The controller removes it when every replica of it is deleted."""
         nonlocal requested
         try:
             if not requested:
-                by_first_server(
-                    cluster.nodes, write({f"/admin/delete_topics/{t}": None for t in topics})
-                )
+                by_first_server(cluster.nodes, requests)
                 requested = True
             there = [
                 asking.children(server.address, "/brokers/topics", timeout_s=brokers.ASK_S)
@@ -306,7 +294,13 @@ def _deletion(cluster: Cluster, topics: Sequence[str]) -> Callable[[], str | Non
         left = sorted(set(topics).intersection(chain(*there)))
         return f"the topic {left[0]} could not be deleted" if left else None
 
-    return missing
+    try:
+        await_none(cluster, missing, deadline)
+        by_first_server(
+            cluster.nodes, lambda at: asking.delete(at, "/controller", timeout_s=brokers.ASK_S)
+        )
+    except (TimeoutError, NoAnswer) as error:
+        raise HarnessFailure(f"the cluster cannot be used for another run: {error}") from error
 
 
 def write(znodes: Mapping[str, Any]) -> Callable[[str], None]:
