@@ -48,14 +48,12 @@ from harness.protocols import (
     End,
     Explanation,
     Fact,
-    PartitionView,
     Promises,
     Range,
     Target,
     Vocabulary,
 )
 from harness.protocols.explanations import Removed
-from harness.protocols.faults import Groups, Since
 from harness.protocols.systems import JSON
 from harness.run.cells import group_of
 from targets.kafka import definitions, explain, removed
@@ -64,14 +62,6 @@ from targets.kafka.clients.library import READERS
 from targets.kafka.configuration import check_settings
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.reading import Source, read_from, read_ranges_from
-
-
-def _leader_alone(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
-    return view.members == (view.leader,)
-
-
-def _whole(view: PartitionView, groups: Groups, since: Since) -> bool:  # noqa: ARG001
-    return len(view.members) == since.replication_factor
 
 
 VOCABULARY: Final = Vocabulary(
@@ -94,8 +84,17 @@ VOCABULARY: Final = Vocabulary(
         "broker": leaders.nth_member,
     },
     conditions=(
-        on_partitions("isr == [leader]", rf"isr{PARTITION} == \[leader\]", _leader_alone),
-        on_partitions("isr whole", rf"isr{PARTITION} whole", _whole, of_all=True),
+        on_partitions(
+            "isr == [leader]",
+            rf"isr{PARTITION} == \[leader\]",
+            lambda view, *_: view.members == (view.leader,),
+        ),
+        on_partitions(
+            "isr whole",
+            rf"isr{PARTITION} whole",
+            lambda view, _, since: len(view.members) == since.replication_factor,
+            of_all=True,
+        ),
         on_partitions("fully replicated", "fully replicated", leaders.replicated, of_all=True),
         on_partitions("isr < N", rf"isr{PARTITION} {SIZE}", has_size),
         leaders.LEADER_MOVED,
