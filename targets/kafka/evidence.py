@@ -51,37 +51,36 @@ _SELECTED: Final = re.compile(
     r'elected? .*?(\{"leader":.*?\}) for (?:offline )?partition \[?TOPIC[,-](\d+)'
 )
 
-_LEADS: Final = re.compile(
-    r"Leader TOPIC-(\d+)(?: with topic id \S+)? starts at leader epoch (\d+) from offset (\d+)"
-    r"(?:.*?\bISR \[([\d,]*)\])?"
+_AT: Final = r"TOPIC-(?P<partition>\d+)"
+_ENDS: Final = r"(?P<offset>\d+)"
+_BEGINS: Final = (
+    rf"(?: with topic id \S+)? starts at leader epoch (?P<epoch>\d+) from offset {_ENDS}"
 )
-_LED: Final = re.compile(r"\bTOPIC-(\d+) starts at [Ll]eader [Ee]poch:? (\d+) from offset (\d+)")
-_FOLLOWS: Final = re.compile(
-    r"Follower TOPIC-(\d+)(?: with topic id \S+)? starts at leader epoch (\d+) from offset (\d+)"
-)
-_CUT: Final = re.compile(
-    r"(?:partition=TOPIC-(\d+), .*?Truncating to offset"
-    r"|Truncating (?:log|partition) TOPIC-(\d+) to offset) (\d+)"
-)
-_LOADED: Final = re.compile(r"topic=TOPIC, partition=(\d+), .*?logEndOffset=(\d+)\)")
-_LOADED_BEFORE_2: Final = re.compile(
-    r"(?:partition=TOPIC-(\d+), .*?)?Completed load of log (?:TOPIC-(\d+) )?with "
-    r".*?end offset (\d+)"
-)
-_MADE: Final = re.compile(r"Created log for partition \[?TOPIC[,-](\d+)\]? ")
-_STARTS: Final = re.compile(r"partition=TOPIC-(\d+), .*Incremented log start offset to (\d+) ")
-_DELETES: Final = re.compile(r"partition=TOPIC-(\d+), .*(?:Deleting segment|Found deletable)")
+_LOADED: Final = rf"(?:TOPIC-\d+ )?with .*?end offset {_ENDS}"
+_LEADS: Final = re.compile(rf"Leader {_AT}{_BEGINS}(?:.*?\bISR \[([\d,]*)\])?")
 
-EventKind = Literal["leads", "follows", "cut", "loaded", "log start", "deletes"]
-_EVENTS: Final[tuple[tuple[EventKind, re.Pattern[str], int | None, int | None], ...]] = (
-    ("leads", _LEADS, 2, 3),
-    ("follows", _FOLLOWS, 2, 3),
-    ("leads", _LED, 2, 3),
-    ("loaded", _LOADED, None, 2),
-    ("log start", _STARTS, None, 2),
-    ("deletes", _DELETES, None, None),
+EventKind = Literal["leads", "follows", "cut", "made", "loaded", "log start", "deletes"]
+_EVENTS: Final[tuple[tuple[EventKind, re.Pattern[str]], ...]] = (
+    ("cut", re.compile(rf"partition={_AT}, .*?Truncating to offset {_ENDS}")),
+    ("cut", re.compile(rf"Truncating (?:log|partition) {_AT} to offset {_ENDS}")),
+    ("loaded", re.compile(rf"partition={_AT}, .*?Completed load of log {_LOADED}")),
+    ("loaded", re.compile(rf"Completed load of log {_AT} {_LOADED}")),
+    ("made", re.compile(r"Created log for partition \[?TOPIC[,-](?P<partition>\d+)\]? ")),
+    ("leads", _LEADS),
+    ("follows", re.compile(rf"Follower {_AT}{_BEGINS}")),
+    (
+        "leads",
+        re.compile(rf"\b{_AT} starts at [Ll]eader [Ee]poch:? (?P<epoch>\d+) from offset {_ENDS}"),
+    ),
+    (
+        "loaded",
+        re.compile(rf"topic=TOPIC, partition=(?P<partition>\d+), .*?logEndOffset={_ENDS}\)"),
+    ),
+    ("log start", re.compile(rf"partition={_AT}, .*Incremented log start offset to {_ENDS} ")),
+    ("deletes", re.compile(rf"partition={_AT}, .*(?:Deleting segment|Found deletable)")),
 )
-"""Kinds of lines, with the groups that hold the epoch and the offset."""
+"""Kinds of lines, of which the first that matches counts. What is loaded was logged in other words
+before 2.0, and before 0.11."""
 
 
 class Write(NamedTuple):
@@ -174,15 +173,6 @@ class Evidence:
             here = state
         return here
 
-    def in_force(self, at_s: float) -> tuple[str, ...]:
-        """The faults in force at an instant."""
-        return tuple(
-            fault.id
-            for fault in self.faults
-            if fault.from_s is not None
-            and fault.from_s <= at_s <= (float("inf") if fault.to_s is None else fault.to_s)
-        )
-
 
 def evidence_of(rundir: RunDir, lost: Sequence[Write], topic: str | None = None) -> Evidence:
     """The evidence in the folder of a run or of one of its cells about its lost writes, or about
@@ -194,20 +184,15 @@ def evidence_of(rundir: RunDir, lost: Sequence[Write], topic: str | None = None)
     lines = _lines(rundir, name, faults)
     states = list(_of_metadata(rundir, plan, faults, name))
     states = states or list(_of_kraft(lines)) or list(_of_zookeeper(lines))
-    if topic is not None:
-        return Evidence(plan=plan, states=tuple(states), events=(*_events(lines),), faults=faults)
-    logged = {state.partition for state in states if state.elected}
-    seen = [state for state in _observed(rundir) if state.partition not in logged]
-    changed = {state.partition for state in seen if state.elected}
-    kept = [state for state in states if state.partition not in changed]
-    events = tuple(_events(lines))
-    states = kept + [_begun(state, states, events) for state in seen if state.partition in changed]
-    return Evidence(
-        plan=plan,
-        states=tuple(states),
-        events=(*events, *_begins(events, states, rundir, lost)),
-        faults=faults,
-    )
+    events = [*_events(lines)]
+    if topic is None:
+        logged = {state.partition for state in states if state.elected}
+        seen = [state for state in _observed(rundir) if state.partition not in logged]
+        changed = {state.partition for state in seen if state.elected}
+        kept = [state for state in states if state.partition not in changed]
+        states = kept + [_begun(each, states, events) for each in seen if each.partition in changed]
+        events += [*_begins(events, states, rundir, lost)]
+    return Evidence(plan=plan, states=tuple(states), events=tuple(events), faults=faults)
 
 
 def _lines(rundir: RunDir, topic: str, faults: Sequence[FaultWindow]) -> list[Line]:
@@ -227,9 +212,10 @@ def _begun(seen: State, logged: Sequence[State], events: Sequence[Event]) -> Sta
     """A leader's election, which was seen late: no later than a log says it."""
     if not seen.elected:
         return seen
+    known: list[State | Event] = [*logged, *events]
     said = [
         each.at_s
-        for each in (*logged, *events)
+        for each in known
         if (each.partition, each.epoch) == (seen.partition, seen.epoch) and each.at_s is not None
     ]
     return replace(seen, at_s=min([seen.at_s, *said]))
@@ -422,28 +408,27 @@ def _brokers(numbers: str) -> tuple[str, ...]:
 
 def _events(lines: Sequence[Line]) -> Iterator[Event]:
     """A log that is created a second time was lost in between: it ends at 0."""
-    made: set[tuple[str, str]] = set()
+    made: set[tuple[str, int]] = set()
     for line in lines:
-        if found := _CUT.search(line.text):
-            number = found[1] or found[2]
-            yield _event("cut", line, number, offset=int(found[3]))
-        elif (found := _LOADED_BEFORE_2.search(line.text)) and (number := found[1] or found[2]):
-            yield _event("loaded", line, number, offset=int(found[3]))
-        elif found := _MADE.search(line.text):
-            if (line.node, found[1]) in made:
-                yield _event("loaded", line, found[1])
-            made.add((line.node, found[1]))
-        else:
-            for kind, pattern, epoch, offset in _EVENTS:
-                if found := pattern.search(line.text):
-                    yield _event(
-                        kind,
-                        line,
-                        found[1],
-                        epoch=int(found[epoch]) if epoch else None,
-                        offset=int(found[offset]) if offset else 0,
-                    )
-                    break
+        matches = ((kind, pattern.search(line.text)) for kind, pattern in _EVENTS)
+        kind, found = next((match for match in matches if match[1]), (None, None))
+        if kind is None or found is None:
+            continue
+        said = {name: int(number) for name, number in found.groupdict().items()}
+        replica = line.node, said["partition"]
+        if kind == "made" and replica not in made:
+            made.add(replica)
+            continue
+        yield Event(
+            kind="loaded" if kind == "made" else kind,
+            at_s=line.at_s,
+            node=line.node,
+            partition=said["partition"],
+            place=line.place,
+            text=line.text,
+            epoch=said.get("epoch"),
+            offset=said.get("offset", 0),
+        )
 
 
 def _begins(
@@ -500,18 +485,3 @@ def _replaced(rundir: RunDir, partition: int, lost: Sequence[Write]) -> tuple[in
                 )
                 found.append((end, text))
     return min(found, default=None)
-
-
-def _event(
-    kind: EventKind, line: Line, partition: str, *, epoch: int | None = None, offset: int = 0
-) -> Event:
-    return Event(
-        kind=kind,
-        at_s=line.at_s,
-        node=line.node,
-        partition=int(partition),
-        place=line.place,
-        text=line.text,
-        epoch=epoch,
-        offset=offset,
-    )

@@ -39,7 +39,7 @@ from harness.protocols.explanations import (
 )
 from targets.kafka.configuration import OFFSETS_TOPIC
 from targets.kafka.definitions import ALL, acks_of, min_insync_replicas
-from targets.kafka.evidence import Event, Evidence, State, Write, evidence_of
+from targets.kafka.evidence import Event, EventKind, Evidence, State, Write, evidence_of
 from targets.kafka.groups.settings import group_of_topic
 
 UNCLEAN: Final = "unclean-election"
@@ -265,14 +265,19 @@ class Autopsy:
         election = self.elections.get((of, epoch))
         if old is None or election is None or old == self.leader(of, epoch):
             return None
-        cut = any(
-            each.node == old
+        cut = self._shortened("cut", old, write, election.at_s + _JUST_AFTER_S)
+        return earlier if cut else None
+
+    def _shortened(self, kind: EventKind, node: str, write: Write, until_s: float) -> list[float]:
+        """When a node's log ended at or below a write, between its acknowledgement and then."""
+        return [
+            each.at_s
+            for each in self.evidence.of(kind, write.partition)
+            if each.node == node
             and each.offset <= write.offset
             and each.at_s is not None
-            and write.acknowledged_s < each.at_s <= election.at_s + _JUST_AFTER_S
-            for each in self.evidence.of("cut", of)
-        )
-        return earlier if cut else None
+            and write.acknowledged_s < each.at_s <= until_s
+        ]
 
     def _lost_by_restart(self, write: Write, restart: Restart) -> str | None:
         """What its leader lost it by that led again in the same epoch without it."""
@@ -401,22 +406,11 @@ class Autopsy:
         """How a node lost a write that it had had, between its acknowledgement and the epoch that
         it began."""
         until_s = (election.at_s if begun.at_s is None else begun.at_s) + _JUST_AFTER_S
-
-        def between(event: Event, later_s: float = 0.0) -> bool:
-            mine, since_s = event.node == node and event.offset <= write.offset, event.at_s
-            return (
-                mine and since_s is not None and write.acknowledged_s < since_s <= until_s + later_s
-            )
-
         made_s = 0.0 if begun.is_logged else _MAKES_S
-        loads = [e for e in self.evidence.of("loaded", write.partition) if between(e, made_s)]
-        if loads:
-            by_s = loads[-1].at_s or until_s
-            evidence = self.evidence
-            return disk_cause(evidence.faults, evidence.plan, node, write.acknowledged_s, by_s)
-        if any(map(between, self.evidence.of("cut", write.partition))):
-            return OWN_MARK
-        return None
+        if loaded := self._shortened("loaded", node, write, until_s + made_s):
+            faults, plan = self.evidence.faults, self.evidence.plan
+            return disk_cause(faults, plan, node, write.acknowledged_s, loaded[-1])
+        return OWN_MARK if self._shortened("cut", node, write, until_s) else None
 
     # The chain of events, and what would have prevented it.
 

@@ -63,7 +63,6 @@ from targets.kafka.configuration import check_settings
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.reading import Source, read_from, read_ranges_from
 
-
 VOCABULARY: Final = Vocabulary(
     owner="kafka",
     member_roles=frozenset({"broker"}),
