@@ -284,10 +284,9 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
         load, model = plan.workload, registry.model_of(plan.workload.name)
         names = {node.address: node.name for node in cluster.nodes.values()}
         given = in_turn(list(names), load.connect, number - 1)
-        servers: list[JSON] = [f"{address}:{CLIENT_PORT}" for address in given]
         nodes: dict[str, JSON] = {f"{address}:{CLIENT_PORT}": names[address] for address in given}
         return {
-            "servers": servers,
+            "servers": [*nodes],
             "nodes": nodes,
             "parent": f"{load.parent}{SERVED[model]}",
             "session_ms": load.session_ms,

@@ -114,30 +114,27 @@ def ask(address: str, request: Any, *, timeout_s: float) -> Any:
 
 def get(address: str, path: str, *, timeout_s: float) -> bytes | None:
     """A znode's data; null if there is no such znode."""
-    try:
+    with suppress(NoNodeError):
         data, _ = _answer(address, GetData(path, None), timeout_s)
-    except NoNodeError:
-        return None
-    return bytes(data or b"")
+        return bytes(data or b"")
+    return None
 
 
 def children(address: str, path: str, *, timeout_s: float) -> Sequence[str]:
     """The names of a znode's children; none if there is no such znode."""
-    try:
+    with suppress(NoNodeError):
         return list(_answer(address, GetChildren(path, None), timeout_s))
-    except NoNodeError:
-        return []
+    return []
 
 
 def create(address: str, path: str, data: bytes, *, timeout_s: float) -> None:
     """Create a znode, and its parents if they are missing. An existing one is left unchanged."""
-    parent = path.rpartition("/")[0]
     try:
         _answer(address, Create(path, data, OPEN_ACL_UNSAFE, 0), timeout_s)
     except NodeExistsError:
         return
     except NoNodeError:
-        create(address, parent, b"", timeout_s=timeout_s)
+        create(address, path.rpartition("/")[0], b"", timeout_s=timeout_s)
         create(address, path, data, timeout_s=timeout_s)
 
 

@@ -284,15 +284,12 @@ class KeyedClient(ZooKeeperClient):
 
     def _write(self, path: str, data: bytes) -> Completion:
         """Set it; create it if it is missing; set it after all if another client was first."""
-        try:
+        with suppress(NoNodeError):
             return completion(OK, self.ask("set", path, data).mzxid)
-        except NoNodeError:
-            pass
-        try:
+        with suppress(NodeExistsError):
             self.ask("create", path, data)
             return completion(OK)
-        except NodeExistsError:
-            return completion(OK, self.ask("set", path, data).mzxid)
+        return completion(OK, self.ask("set", path, data).mzxid)
 
 
 class RegisterClient(KeyedClient):

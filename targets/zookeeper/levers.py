@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -108,10 +109,8 @@ class MembersLever(Lever[MembersRecord]):
         def seen() -> bool:
             shown.clear()
             for node in self._staying(record):
-                try:
+                with suppress(NoAnswer):
                     shown[node.name] = sorted(members(_read(node)))
-                except NoAnswer:
-                    continue
             wanted = [all((n in has) != applied for n in numbers) for has in shown.values()]
             return bool(wanted) and all(wanted)
 

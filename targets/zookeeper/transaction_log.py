@@ -17,7 +17,7 @@ from base64 import b64decode
 from collections.abc import Iterator
 from io import BytesIO
 from itertools import groupby
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, Final
 
 from harness.history.run_folder import RunDir
 from harness.protocols import Node
@@ -36,14 +36,6 @@ _FRAME: Final = struct.Struct(">qi")
 _TRANSACTION: Final = struct.Struct(">qiqqi")
 _END: Final = b"B"
 _LONGEST: Final = 16 * 1024 * 1024
-
-
-class Transaction(NamedTuple):
-    """One entry: its zxid, when its leader made it by its own clock, and the kind of request."""
-
-    zxid: int
-    at_ms: int
-    kind: int
 
 
 class Damaged(Exception):
@@ -79,9 +71,9 @@ def _file(logs: tarfile.TarFile, log: tarfile.TarInfo) -> IO[bytes]:
     return found
 
 
-def transactions(raw: bytes) -> Iterator[Transaction]:
-    """Those of one log without its final zeros, in order. Raises Damaged behind the last one before
-    bytes that no server has written so."""
+def transactions(raw: bytes) -> Iterator[int]:
+    """The zxids of those of one log without its final zeros, in order. Raises Damaged behind the
+    last one before bytes that no server has written so."""
     if len(raw) < _FILE.size:
         return
     if not raw.startswith(_MAGIC):
@@ -96,8 +88,8 @@ def transactions(raw: bytes) -> Iterator[Transaction]:
             return
         if zlib.adler32(raw[begin:end]) != checksum or raw[end : end + 1] != _END:
             raise Damaged(f"the transaction at byte {at:,} has another checksum")
-        _, _, *known = _TRANSACTION.unpack_from(raw, begin)
-        yield Transaction(*known)
+        _, _, zxid, _, _ = _TRANSACTION.unpack_from(raw, begin)
+        yield zxid
         at = end + 1
 
 
@@ -109,8 +101,8 @@ def held(rundir: RunDir) -> Iterator[Holding]:
         places, why_not = dict[int, str](), ""
         for file in files:
             try:
-                for each in transactions(file.read_bytes()):
-                    places[each.zxid] = f"nodes/{node}/{file.name}:{each.zxid:#x}"
+                for zxid in transactions(file.read_bytes()):
+                    places[zxid] = f"nodes/{node}/{file.name}:{zxid:#x}"
             except Damaged as error:
                 why_not = f"{file.name}: {error}"
         yield Holding(node=node, places=places, why_not=why_not)

@@ -15,7 +15,7 @@ import targets.zookeeper.transaction_log as logs
 from harness.history.run_folder import RunDir
 from harness.protocols import UNEXPLAINED, Completed, Explanation
 from harness.protocols.explanations import WITHOUT
-from targets.zookeeper.transaction_log import Damaged, Transaction, copied, held, transactions
+from targets.zookeeper.transaction_log import Damaged, copied, held, transactions
 from tests.targets.test_explain_servers import LOSSES, STARTS, Change, counted, explained
 
 NAME = "zookeeper-held-3.9"
@@ -24,7 +24,7 @@ LOST = json.loads((LOSSES / f"{NAME}.json").read_text())["lost"]["value"]
 RAW = (KEPT / "z3/log.100000001").read_bytes()
 
 
-def read(raw: bytes) -> list[Transaction]:
+def read(raw: bytes) -> list[int]:
     return list(transactions(raw))
 
 
@@ -39,10 +39,7 @@ def held_by(found: list[Explanation]) -> dict[str | None, tuple[str, str]]:
 
 
 def test_every_transaction_of_a_log_is_read() -> None:
-    found = read(RAW)
-    assert [each.zxid for each in found] == [*range(0x100000001, 0x1000001A6)]
-    assert found[0].kind == -10  # a session begins
-    assert all(1_764_410_000_000 < each.at_ms < 1_795_950_000_000 for each in found)
+    assert read(RAW) == [*range(0x100000001, 0x1000001A6)]
 
 
 def test_a_torn_tail_was_being_written() -> None:
