@@ -19,6 +19,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from select import select
 from types import MappingProxyType
@@ -927,13 +928,19 @@ class ServerSystem(Target[PlanT]):
         self, cluster: Cluster, plan: PlanT, reader: str, partition: int, deadline: float
     ) -> tuple[Sequence[tuple[int, int]], End]:
         """What one server has of a partition, or why that is not known."""
-        log, seen, name, error = None, None, None, "no server leads"
+        log, end, name, error = None, End(partition=partition), None, "no server leads"
         while log is None and (left_s := deadline - time.monotonic()) > 0:
             for node in cluster.nodes.values():
                 view = self.observe(node, plan, timeout_s=_ASK_S)
-                seen = view.partitions[partition] if view and view.authority else seen
-            led_by = seen.leader if seen else None
-            name = reader if reader in cluster.nodes else led_by
+                if view and view.authority:
+                    seen = view.partitions[partition]
+                    end = replace(
+                        end,
+                        leader=seen.leader,
+                        leader_epoch=seen.leader_epoch,
+                        members=seen.members,
+                    )
+            name = reader if reader in cluster.nodes else end.leader
             try:
                 if name is not None:
                     log = self.read_log(cluster.nodes[name], partition, plan, timeout_s=left_s)
@@ -941,24 +948,18 @@ class ServerSystem(Target[PlanT]):
                 error = f"{type(failed).__name__}: {failed}"[:200]
             if log is None:
                 time.sleep(_POLL_S)
-        members = seen.members if seen else ()
-        if log is not None and name not in members:
-            error = (
-                f"it is not in sync with the leader, {seen.leader if seen else 'which is unknown'}"
-            )
-        whole = log is not None and name in members
-        end = End(
-            partition=partition,
-            log_start_offset=log and log.start,
-            end_offset=log and log.end,
-            position=log and log.end,
-            leader=seen.leader if seen else None,
-            leader_epoch=seen.leader_epoch if seen else None,
-            members=members,
+        whole = log is not None and name in end.members
+        if log is not None and not whole:
+            error = f"it is not in sync with the leader, {end.leader or 'which is unknown'}"
+        start, behind, records = log or (None, None, ())
+        return records, replace(
+            end,
+            log_start_offset=start,
+            end_offset=behind,
+            position=behind,
             complete=whole,
             error=None if whole else f"{reader}: {error}",
         )
-        return (log.records if log else ()), end
 
     def explain(self, folder: Path, lost: pa.Table) -> list[Explanation]:
         """By who was elected, with which log: see `harness.history.autopsy`."""
