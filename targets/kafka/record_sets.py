@@ -98,12 +98,9 @@ _XERIAL: Final = b"\x82SNAPPY\x00"
 _XERIAL_BYTES: Final = 16
 
 
-class Incompressible(ValueError):
-    """Bytes that cannot be decompressed, or a codec that is not known."""
-
-
 def decompressed(codec: int, packed: bytes, *, magic: int) -> bytes:
-    """The bytes that were compressed, in message format `magic`. Raises Incompressible."""
+    """The bytes that were compressed, in message format `magic`. Raises NotARecord, also where the
+    codec is not known."""
     try:
         if codec == _SNAPPY:
             return _snappy(packed)
@@ -112,8 +109,8 @@ def decompressed(codec: int, packed: bytes, *, magic: int) -> bytes:
         if codec in _STREAMS:
             return _stream(_STREAMS[codec], packed)
     except (OSError, ValueError, pa.ArrowException, struct.error, IndexError) as error:
-        raise Incompressible(f"it cannot be decompressed: {error}") from error
-    raise Incompressible(f"it is compressed by a codec that is not known, {codec}")
+        raise NotARecord(f"it cannot be decompressed: {error}") from error
+    raise NotARecord(f"it is compressed by a codec that is not known, {codec}")
 
 
 def _stream(name: str, packed: bytes) -> bytes:
@@ -243,8 +240,7 @@ class Messages:
         self._buffer, self._rows = bytearray(raw), array("q")
 
     def take(self, at: int) -> int:
-        """The message there, and where the next one begins. Raises NotARecord,
-        Incompressible."""
+        """The message there, and where the next one begins. Raises NotARecord."""
         offset, magic, attributes, time_ms, fields, end = _message(self.raw, at)
         if codec := attributes & CODEC:
             by_broker = time_ms if magic and attributes & APPEND_TIME else None
@@ -394,7 +390,7 @@ class Batches:
         self._headers = list[tuple[int, int, int, int, int, bool]]()
 
     def take(self, at: int) -> int:
-        """The batch there, and where the next one begins. Raises NotARecord, Incompressible."""
+        """The batch there, and where the next one begins. Raises NotARecord."""
         header = BATCH.unpack_from(self.raw, at)
         offset, length, epoch, _, checksum, attributes, last_delta, first_ms, most_ms = header[:9]
         count, first, end = header[12], at + BATCH.size, at + LOG_OVERHEAD + length
@@ -518,7 +514,7 @@ def records(raw: bytes) -> Iterator[Records]:
                     yield taken.records()
                 taken = kind(raw)
             at = taken.take(at)
-    except (NotARecord, Incompressible) as error:
+    except NotARecord as error:
         (offset,) = struct.unpack_from(">q", raw, at)
         damage = Damaged(offset, str(error))
     if taken is not None:

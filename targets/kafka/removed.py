@@ -30,7 +30,6 @@ from targets.kafka.record_sets import (
     LOG_OVERHEAD,
     Batches,
     Damaged,
-    Incompressible,
     Messages,
     NotARecord,
     format_at,
@@ -153,7 +152,7 @@ def removed(rundir: RunDir) -> Removed | None:
             try:
                 for each in _records(file.read_bytes()):
                     records.append(RemovedRecord(node, at_s, partition, *each))
-            except (NotARecord, Incompressible, Damaged, struct.error) as error:
+            except (NotARecord, Damaged, struct.error) as error:
                 damaged.append(f"{file.parent.name}/{file.name}: {error}")
     whys = [f"{node}: {note['why_not']}" for node, note in notes.items() if note.get("why_not")]
     return Removed(records=tuple(records), why_not=tuple(sorted(whys + damaged)))

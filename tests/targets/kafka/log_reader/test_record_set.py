@@ -19,7 +19,6 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from targets.kafka.record_sets import (
     NO_TIME,
     Damaged,
-    Incompressible,
     NotARecord,
     Records,
     Texts,
@@ -361,14 +360,14 @@ def test_the_wrong_lz4_header_of_format_0() -> None:
     place = 14 if frame[4] & 8 else 6
     wrong = flipped(frame, place)
     assert decompressed(LZ4, wrong, magic=0) == b"0123456789" * 50
-    with pytest.raises(Incompressible):
+    with pytest.raises(NotARecord):
         decompressed(LZ4, wrong, magic=1)
-    with pytest.raises(Incompressible):
+    with pytest.raises(NotARecord):
         decompressed(LZ4, b"none of it", magic=0)
 
 
 def test_a_codec_that_is_not_known() -> None:
-    with pytest.raises(Incompressible, match="not known, 7"):
+    with pytest.raises(NotARecord, match="not known, 7"):
         decompressed(7, b"", magic=2)
 
 
