@@ -116,7 +116,6 @@ _LISTENERS: Final = {
     "broker": f"PLAINTEXT://:{BROKER_PORT}",
     "controller": f"CONTROLLER://:{CONTROLLER_PORT}",
 }
-_META: Final = "version=1\ncluster.id={cluster}\nnode.id={number}\ndirectory.id={directory}\n"
 
 
 def ingredients(plan: KafkaPlan, image: ImageRef, say: Say) -> Ingredients:
@@ -163,7 +162,8 @@ def specs(plan: KafkaPlan, made: Ingredients, addresses: Mapping[str, str]) -> l
 
 def meta(cluster_id: str, number: int, directory: str) -> bytes:
     """meta.properties of a node's data folder."""
-    return _META.format(cluster=cluster_id, number=number, directory=directory).encode()
+    own = {"node.id": number, "directory.id": directory}
+    return properties({"version": 1, "cluster.id": cluster_id, **own})
 
 
 def roles(name: str, plan: KafkaPlan) -> frozenset[str]:

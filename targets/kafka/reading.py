@@ -465,11 +465,15 @@ def values(buffer: Bytes, text: Texts, offset: Ints) -> Ints:
         chosen = np.flatnonzero(text.size == digits)
         if not chosen.size:
             continue
-        digit = buffer[text.at[chosen, None] + np.arange(digits)] - np.uint8(ord("0"))
-        right = (digit < 10).all(axis=1)
-        if digits > DIGITS:
-            right &= digit[:, 0] != 0
-        value[chosen[right]] = digit[right] @ 10 ** np.arange(digits)[::-1]
+        at, number = text.at[chosen], np.zeros(len(chosen), np.int64)
+        right = np.ones(len(chosen), np.bool_)
+        for place in range(digits):
+            digit = buffer[at + place] - np.uint8(ord("0"))
+            right &= digit < 10
+            number = number * 10 + digit
+            if place == 0 and digits > DIGITS:
+                right &= digit != 0
+        value[chosen[right]] = number[right]
     return value
 
 
