@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from targets.kafka import wire
-from targets.kafka.record_sets import Batches, batches
+from targets.kafka.record_sets import Damaged, batches, records
 
 KEPT_AS: Final = "metadata.bin"
 BYTES_AT_MOST: Final = 4 * 1024 * 1024
@@ -54,7 +54,7 @@ def assigned(logs: Mapping[str, bytes], topic: str) -> tuple[str, list[Assigned]
     node, raw = _committed(logs)
     try:
         return node, list(_states(raw, topic))
-    except (ValueError, struct.error, LookupError):  # of our own decoding, or of kafka-python's
+    except (Damaged, ValueError, struct.error, LookupError):  # ours, or of kafka-python's decoding
         return node, []
 
 
@@ -75,32 +75,30 @@ def _committed(logs: Mapping[str, bytes]) -> tuple[str, bytes]:
 
 
 def _states(raw: bytes, topic: str) -> Iterator[Assigned]:
-    taken, at = Batches(raw), 0
-    while at < len(raw):
-        at = taken.take(at)
-    records, topic_id, now = taken.records(), "", dict[int, Assigned]()
-    buffer = records.buffer.tobytes()
-    columns = (records.offset, records.timestamp_ms, records.value.at, records.value.size)
-    for offset, at_ms, start, size in zip(*(c.tolist() for c in columns), strict=True):
-        record = _record(buffer[start : start + max(size, 0)])
-        if isinstance(record, wire.TopicRecord) and record.name == topic:
-            topic_id, now = record.topic_id, {}
-        elif isinstance(record, wire.PartitionRecord) and record.topic_id == topic_id:
-            now[record.partition_id] = state = Assigned(
-                at_ms=at_ms,
-                offset=offset,
-                partition=record.partition_id,
-                leader=None if record.leader == _NOBODY else record.leader,
-                epoch=record.leader_epoch,
-                in_sync=tuple(record.isr),
-                eligible=tuple(record.eligible_leader_replicas or ()),
-                last_known=tuple(record.last_known_elr or ()),
-            )
-            yield state
-        elif isinstance(record, wire.PartitionChangeRecord) and record.topic_id == topic_id:
-            state = _changed(record, now[record.partition_id])
-            now[record.partition_id] = state = state._replace(at_ms=at_ms, offset=offset)
-            yield state
+    topic_id, now = "", dict[int, Assigned]()
+    for found in records(raw):
+        buffer = found.buffer.tobytes()
+        columns = (found.offset, found.timestamp_ms, found.value.at, found.value.size)
+        for offset, at_ms, start, size in zip(*(c.tolist() for c in columns), strict=True):
+            record = _record(buffer[start : start + max(size, 0)])
+            if isinstance(record, wire.TopicRecord) and record.name == topic:
+                topic_id, now = record.topic_id, {}
+            elif isinstance(record, wire.PartitionRecord) and record.topic_id == topic_id:
+                now[record.partition_id] = state = Assigned(
+                    at_ms=at_ms,
+                    offset=offset,
+                    partition=record.partition_id,
+                    leader=None if record.leader == _NOBODY else record.leader,
+                    epoch=record.leader_epoch,
+                    in_sync=tuple(record.isr),
+                    eligible=tuple(record.eligible_leader_replicas or ()),
+                    last_known=tuple(record.last_known_elr or ()),
+                )
+                yield state
+            elif isinstance(record, wire.PartitionChangeRecord) and record.topic_id == topic_id:
+                state = _changed(record, now[record.partition_id])
+                now[record.partition_id] = state = state._replace(at_ms=at_ms, offset=offset)
+                yield state
 
 
 def _record(value: bytes) -> Any:

@@ -26,14 +26,7 @@ from harness.protocols.clock import RunClock
 from targets.kafka.definitions import model_of
 from targets.kafka.plan import KafkaPlan
 from targets.kafka.reading import values
-from targets.kafka.record_sets import (
-    LOG_OVERHEAD,
-    Batches,
-    Damaged,
-    Messages,
-    NotARecord,
-    format_at,
-)
+from targets.kafka.record_sets import LOG_OVERHEAD, Damaged, records
 
 _PERIOD_S: Final = 0.2
 _BYTES_AT_MOST: Final = 64 * 1024 * 1024
@@ -145,29 +138,23 @@ def removed(rundir: RunDir) -> Removed | None:
     if not notes:
         return None
     topic = rundir.read_json(rundir.plan)["topic"]["name"]
-    records, damaged = list[RemovedRecord](), list[str]()
+    copied, damaged = list[RemovedRecord](), list[str]()
     for file in sorted(root.path.glob("nodes/*/removed-*.bin")):
         if (named := _KEPT.fullmatch(file.name)) and named[1] == topic:
             node, at_s, partition = file.parent.name, int(named[3]) / 1e3, int(named[2])
             try:
                 for each in _records(file.read_bytes()):
-                    records.append(RemovedRecord(node, at_s, partition, *each))
-            except (NotARecord, Damaged, struct.error) as error:
+                    copied.append(RemovedRecord(node, at_s, partition, *each))
+            except (Damaged, struct.error) as error:
                 damaged.append(f"{file.parent.name}/{file.name}: {error}")
     whys = [f"{node}: {note['why_not']}" for node, note in notes.items() if note.get("why_not")]
-    return Removed(records=tuple(records), why_not=tuple(sorted(whys + damaged)))
+    return Removed(records=tuple(copied), why_not=tuple(sorted(whys + damaged)))
 
 
 def _records(raw: bytes) -> Iterator[tuple[int, int, int]]:
-    """The offset, epoch and value of each record; an entry that is not complete ends them."""
-    at, by_format = 0, dict[bool, Batches | Messages]()
-    while (magic := format_at(raw, at)) is not None:
-        batches = magic == 2
-        if batches not in by_format:
-            by_format[batches] = Batches(raw) if batches else Messages(raw)
-        at = by_format[batches].take(at)
-    for entries in by_format.values():
-        some = entries.records()
+    """The offset, epoch and value of each record: of all of them, or of none where one is damaged.
+    An entry that is not complete ends them."""
+    for some in [*records(raw)]:
         numbers = values(some.buffer, some.value, some.offset)
         yield from zip(
             some.offset.tolist(), some.leader_epoch.tolist(), numbers.tolist(), strict=True
