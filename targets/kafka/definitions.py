@@ -26,7 +26,7 @@ writes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -102,7 +102,17 @@ _SECRET: Final = re.compile(
     r"|certificate[._-]?chain",
     re.IGNORECASE,
 )
-OPEN: Final = ("boolean", "int", "long", "short", "double")
+_WHOLE: Final = (r"[-+]?\d+", "a whole number")
+_FORMS: Final[Mapping[str, tuple[str, str]]] = {
+    "boolean": ("true|false", "true or false"),
+    "int": _WHOLE,
+    "long": _WHOLE,
+    "short": _WHOLE,
+    "double": (r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", "a number"),
+}
+"""How values of some types are written, and how to say it."""
+
+OPEN: Final = tuple(_FORMS)
 """Types that hold no secret, whatever the name: `delegation.token.expiry.time.ms`."""
 
 _NEEDS: Final[tuple[tuple[str, str], ...]] = (
@@ -120,9 +130,6 @@ _UNDEFINED: Final = re.compile(
     r"|allow\.everyone\.if\.no\.acl\.found"
 )
 """What brokers read although no definition names it: prefixes, and the authorizer's."""
-
-
-_DOUBLE: Final = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 
 
 @dataclass(frozen=True)
@@ -153,19 +160,6 @@ class Definition:
     topic: str | None
     factor: int
     help: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Unknown:
-    """Why a version does not know a name at a level, as a predicate of the name. `foreign`: no
-    version knows it at any level, and it is like no other name: a vendor's."""
-
-    what: str
-    hint: str | None = None
-    foreign: bool = False
-
-    def __str__(self) -> str:
-        return f"it {self.what}" + (f"; {self.hint}" if self.hint else "")
 
 
 @cache
@@ -224,7 +218,7 @@ def names(level: Level, version: str | None = None) -> tuple[str, ...]:
     )
 
 
-def why_unknown(name: str, level: Level, version: str | None) -> Unknown | None:
+def why_unknown(name: str, level: Level, version: str | None) -> str | None:
     """Why this version does not know a name; `None` where it does, or where that cannot be said:
     the version is newer than the definitions, or unknown while others know the name."""
     known = definitions().get(name)
@@ -237,8 +231,8 @@ def why_unknown(name: str, level: Level, version: str | None) -> Unknown | None:
         if version is None or span.has(minor(version)):
             return None
         if number_of(minor(version)) < number_of(span.since):
-            return Unknown(what=f"came with Kafka {span.since}")
-        return Unknown(what=f"went after Kafka {span.last}")
+            return f"it came with Kafka {span.since}"
+        return f"it went after Kafka {span.last}"
     if known is not None:
         others = [each for each in PLACES if each in known.levels]
         hint = f"it belongs in {PLACES[others[0]]}"
@@ -246,15 +240,10 @@ def why_unknown(name: str, level: Level, version: str | None) -> Unknown | None:
             hint = f"a topic calls it {known.topic!r}"
         elif level == "broker" and (called := of_brokers().get(name)):
             hint += f", or brokers call it {called!r}"
-        return Unknown(
-            what=f"is a setting of {' and '.join(f'{each}s' for each in others)}", hint=hint
-        )
+        return f"it is a setting of {' and '.join(f'{each}s' for each in others)}; {hint}"
     near = get_close_matches(name, names(level, version), n=1, cutoff=_LIKE)
-    return Unknown(
-        what="is known to no version of Kafka",
-        hint=f"did you mean {near[0]!r}?" if near else None,
-        foreign=not near,
-    )
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"it is known to no version of Kafka{hint}"
 
 
 @cache
@@ -267,24 +256,25 @@ def of_brokers() -> Mapping[str, str]:
 def why_refused(name: str, level: Level = "broker", library: Library = "librdkafka") -> str | None:
     """Why a plan may not set this; `None` when it may. Names of clients are those of any library,
     if this one has the setting that they mean."""
-    patterns = _BROKER_REFUSED
-    if level in ("producer", "consumer"):
-        found = meant(name, level)
-        if found is not None and found.name_in(library):
-            return None
-        if level == "consumer" and name in OPTIONS:
-            return f"an option of the workload stands for it: {OPTIONS[name]}"
-        patterns = _CLIENT_REFUSED
-    elif level == "topic":
-        patterns = ()
-    for pattern, why in patterns:
-        if re.fullmatch(pattern, name):
-            return why
-    if level in ("broker", "topic"):
+    if level == "topic":
         return None
+    if level == "broker":
+        return by_pattern(_BROKER_REFUSED, name)
+    found = meant(name, level)
+    if found is not None and found.name_in(library):
+        return None
+    if level == "consumer" and name in OPTIONS:
+        return f"an option of the workload stands for it: {OPTIONS[name]}"
+    if why := by_pattern(_CLIENT_REFUSED, name):
+        return why
     if found is not None:
         return f"{library} has no setting that means it"
     return f"it is not on the list of {level} settings that a plan may set"
+
+
+def by_pattern(table: Iterable[tuple[str, str]], name: str) -> str | None:
+    """What the first pattern of a table that matches a name stands for."""
+    return next((meaning for pattern, meaning in table if re.fullmatch(pattern, name)), None)
 
 
 def why_not(name: str, value: Scalar) -> str | None:
@@ -294,18 +284,11 @@ def why_not(name: str, value: Scalar) -> str | None:
     given = str(value).strip()
     if known is None:
         return None
-    if known.type == "boolean":
-        right, what = given.lower() in ("true", "false"), "true or false"
-    elif known.type in ("int", "long", "short"):
-        right, what = re.fullmatch(r"[-+]?\d+", given) is not None, "a whole number"
-    elif known.type == "double":
-        right, what = re.fullmatch(_DOUBLE, given) is not None, "a number"
-    elif known.type == "string" and known.words:
-        right = given.lower() in (word.lower() for word in known.words)
+    form, what = _FORMS.get(known.type, (".*", ""))
+    if known.type == "string" and known.words:
+        form = "|".join(re.escape(word.lower()) for word in known.words)
         what = f"one of {', '.join(known.words)}"
-    else:
-        return None
-    return None if right else f"{given!r} is not {what}"
+    return None if re.fullmatch(form, given.lower(), re.DOTALL) else f"{given!r} is not {what}"
 
 
 def is_secret(name: str) -> bool:
@@ -329,7 +312,7 @@ def of_topic(name: str, value: str) -> tuple[str, str] | None:
 def needed_by(name: str) -> str | None:
     """The setting with a class's name without which this one does nothing, or stops a broker:
     `remote.log.storage.system.enable` without a storage manager."""
-    return next((needed for pattern, needed in _NEEDS if re.fullmatch(pattern, name)), None)
+    return by_pattern(_NEEDS, name)
 
 
 @dataclass(frozen=True)
@@ -489,19 +472,16 @@ def listed() -> list[SettingHelp]:
 def _help(level: Level, known: Definition | None, client: ClientSetting | None) -> SettingHelp:
     """A setting that Kafka's definitions have, or that a plan may set of clients, or both."""
     span = known.levels.get(level) if known else None
+    called, refused, secret = dict[Library, str](), None, False
     if client is not None:
         called = {each: client.name_in(each) for each in (LIBRDKAFKA, JAVA)}
         called[KAFKA_PYTHON] = client.keyword if client.name_in(KAFKA_PYTHON) else ""
         kinds = {"number": "int", "flag": "boolean", "acks": SPELLINGS, "text": "string"}
         name, sentence = client.librdkafka or client.java, client.help
-        values, refused, secret = (
-            kinds.get(client.kind, client.kind.replace(" ", ", ")),
-            None,
-            False,
-        )
+        values = kinds.get(client.kind, client.kind.replace(" ", ", "))
     else:
         assert known is not None
-        called, name, sentence = {}, known.name, known.help
+        name, sentence = known.name, known.help
         values = ", ".join(known.words) or known.type
         refused, secret = why_refused(name, level, JAVA), is_secret(name)
     return SettingHelp(

@@ -303,7 +303,7 @@ def _unknown(plan: KafkaPlan, place: Place, key: str, version: str | None) -> It
         return
     if unknown := why_unknown(name, place, version):
         ours, source = place in ("broker", "topic"), "Kafka's own definitions"
-        yield Limit(key, place, "absent", source, str(unknown), forcible=ours)
+        yield Limit(key, place, "absent", source, unknown, forcible=ours)
 
 
 def _without(plan: KafkaPlan, out: Callable[[_Asked], bool]) -> KafkaPlan:

@@ -321,10 +321,9 @@ def scalar(value: str) -> Scalar:
 
 
 def _of_broker(plan: KafkaPlan, key: str, value: str, file: Mapping[str, str]) -> OwnKey:
-    version = version_of(plan)
     if why := definitions.why_refused(key):
         return _unused(key, IGNORED, why)
-    if unknown := _why_unknown(key, "broker", version):
+    if unknown := _why_unknown(key, "broker", version_of(plan)):
         return _unused(key, UNKNOWN, unknown)
     if needed := definitions.needed_by(key):
         return _unused(key, IGNORED, f"it does nothing without {needed}, which no plan may set")
@@ -338,32 +337,26 @@ def _of_broker(plan: KafkaPlan, key: str, value: str, file: Mapping[str, str]) -
         if value.isdigit() and not 1 <= int(value) <= plan.target.brokers:
             return _unused(key, IGNORED, f"the plan has {plan.target.brokers} brokers")
         return _used(key, value, ("topic", "replication_factor"), why="for the plan's topic")
-    places = [("target", "settings", key)]
-    if (topic := definitions.of_topic(key, value)) is None:
-        return _used(key, value, *places)
-    name, in_its_unit = topic
+    own = ("target", "settings", key)
+    name, in_its_unit = definitions.of_topic(key, value) or ("", value)
     if name not in plan.topic.settings or _finer(key, name, file):
-        return _used(key, value, *places)
+        return _used(key, value, own)
     if in_its_unit == value:
         why = "of brokers and of the topic"
-        return _used(key, value, *places, ("topic", "settings", name), why=why)
+        return _used(key, value, own, ("topic", "settings", name), why=why)
     return _used(key, in_its_unit, ("topic", "settings", name), why=f"as the topic's {name}")
 
 
 def _finer(key: str, topic: str, file: Mapping[str, str]) -> bool:
     """Whether the file also has the setting in a smaller unit, which overrides."""
-    own = definitions.definitions()[key].factor
-    return any(
-        (other := definitions.definitions().get(each)) is not None
-        and other.topic == topic
-        and other.factor < own
-        for each in file
-    )
+    known = definitions.definitions()
+    others = (known[each] for each in file if each in known)
+    return any(each.topic == topic and each.factor < known[key].factor for each in others)
 
 
 def _why_unknown(key: str, level: Level, version: str | None) -> str | None:
     if unknown := definitions.why_unknown(key, level, version):
-        return str(unknown)
+        return unknown
     if key in definitions.definitions() or definitions.needed_by(key):
         return None
     return "no version of Kafka that ackloss knows has it"
@@ -382,13 +375,16 @@ def _why_not_honoured(plan: KafkaPlan, key: str, value: str) -> str | None:
 
 def _of_producer(plan: KafkaPlan, key: str, value: str, file: Mapping[str, str]) -> OwnKey:
     del file
-    if key == TIMEOUT and transactions_of(plan) is not None:
+    why = library_of(plan).why_refused(key)
+    if why is None or (key == TIMEOUT and transactions_of(plan) is not None):
         return _used(key, value, ("workload", "producer", key))
-    if (why := library_of(plan).why_refused(key)) is None:
-        return _used(key, value, ("workload", "producer", key))
-    if definitions.meant(key) is None and (unknown := _why_unknown(key, "producer", None)):
-        return _unused(key, UNKNOWN, unknown)
-    return _unused(key, IGNORED, why)
+    return _refused(key, "producer", why)
+
+
+def _refused(key: str, level: Level, why: str) -> OwnKey:
+    """A setting of clients that a plan may not set, or that does not exist."""
+    unknown = None if definitions.meant(key, level) else _why_unknown(key, level, None)
+    return _unused(key, UNKNOWN, unknown) if unknown else _unused(key, IGNORED, why)
 
 
 def _implied(keys: list[OwnKey]) -> Iterator[OwnKey]:
@@ -426,11 +422,7 @@ def _of_consumer(plan: KafkaPlan, key: str, value: str, file: Mapping[str, str])
     try:
         check_group(plan.model_copy(update={"workload": tried}))
     except PlanError as error:
-        if not definitions.meant(key, "consumer") and (
-            unknown := _why_unknown(key, "consumer", None)
-        ):
-            return _unused(key, UNKNOWN, unknown)
-        return _unused(key, IGNORED, error.what)
+        return _refused(key, "consumer", error.what)
     return _used(key, value, ("workload", "consumer", key))
 
 
@@ -449,10 +441,8 @@ def _option(
     automatic = file.get("enable.auto.commit", str(group.commit == "auto")).lower() == "true"
     assignor = _ASSIGNORS.get(value.split(",")[0].rpartition(".")[2])
     if key == "enable.auto.commit":
-        return (
-            "commit",
-            "auto" if automatic else "after" if group.commit == "auto" else group.commit,
-        )
+        manual = "after" if group.commit == "auto" else group.commit
+        return "commit", "auto" if automatic else manual
     if key in _NUMBERS and re.fullmatch(r"\d{1,9}", value) and int(value):
         if key == "auto.commit.interval.ms" and not automatic:
             return "nothing commits by itself"

@@ -69,10 +69,12 @@ def test_what_a_version_does_not_know(
 ) -> None:
     unknown = why_unknown(name, level, version)
     assert unknown is not None
-    assert what in unknown.what
-    assert (unknown.hint or "").startswith(hint or "")
-    assert bool(hint) == bool(unknown.hint)
-    assert unknown.foreign == name.startswith("vendor")
+    predicate, _, advice = unknown.partition("; ")
+    assert what in predicate
+    assert advice.startswith(hint or "")
+    assert bool(hint) == bool(advice)
+    foreign = "known to no version" in predicate and not advice
+    assert foreign == name.startswith("vendor")
 
 
 @pytest.mark.parametrize(
