@@ -11,12 +11,11 @@ kafka-python can be given, and nothing else.
 from __future__ import annotations
 
 import logging
-import re
 import secrets
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -52,6 +51,7 @@ from targets.kafka.brokers import Values, broker_name, partitions, why_not_whole
 from targets.kafka.clients import library_of
 from targets.kafka.clients.kafka_python import KafkaPython
 from targets.kafka.clients.librdkafka import Librdkafka
+from targets.kafka.definitions import by_pattern
 from targets.kafka.effective import OURS, shortened
 from targets.kafka.log import KafkaLog
 from targets.kafka.plan import KafkaPlan
@@ -78,20 +78,19 @@ _ALLOWED: Final[Mapping[str, tuple[str, ...]]] = {
     CHECKED: ("https", "none"),
 }
 
-_KAFKA_PYTHON: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
-    PROTOCOL: ("security_protocol", str),
-    MECHANISM: ("sasl_mechanism", str),
-    _USER: ("sasl_plain_username", str),
-    _PASSWORD: ("sasl_plain_password", str),
-    "ssl.ca.location": ("ssl_cafile", str),
-    _CERTIFICATE: ("ssl_certfile", str),
-    _KEY: ("ssl_keyfile", str),
-    _KEY_PASSWORD: ("ssl_password", str),
-    "ssl.crl.location": ("ssl_crlfile", str),
-    CHECKED: ("ssl_check_hostname", lambda value: value == "https"),
+_KAFKA_PYTHON: Final[Mapping[str, str]] = {
+    PROTOCOL: "security_protocol",
+    MECHANISM: "sasl_mechanism",
+    _USER: "sasl_plain_username",
+    _PASSWORD: "sasl_plain_password",
+    "ssl.ca.location": "ssl_cafile",
+    _CERTIFICATE: "ssl_certfile",
+    _KEY: "ssl_keyfile",
+    _KEY_PASSWORD: "ssl_password",
+    "ssl.crl.location": "ssl_crlfile",
+    CHECKED: "ssl_check_hostname",
 }
-"""By property, kafka-python's keyword and how the value is converted. librdkafka has the same
-names."""
+"""By property, kafka-python's keyword. librdkafka has the same names."""
 
 _SAME: Final[Mapping[str, str]] = {"sasl.mechanisms": MECHANISM}
 
@@ -140,10 +139,8 @@ def client_properties(access: Access) -> ClientProperties:
     }
     _check(values, access)
     values = {PROTOCOL: "PLAINTEXT", CHECKED: "https", **values}
-    kafka_python = {}
-    for name, value in values.items():
-        keyword, translated = _KAFKA_PYTHON[name]
-        kafka_python[keyword] = translated(value)
+    kafka_python: dict[str, Any] = {_KAFKA_PYTHON[name]: each for name, each in values.items()}
+    kafka_python[_KAFKA_PYTHON[CHECKED]] = values[CHECKED] == "https"
     secret = frozenset(_SAME.get(name, name) for name in access.secrets)
     return ClientProperties(librdkafka=values, kafka_python=kafka_python, secret=secret)
 
@@ -154,7 +151,7 @@ def _by_name(access: Access) -> dict[str, str]:
     for name, value in {**access.properties, **secret}.items():
         known = _SAME.get(name, name)
         if known not in _KAFKA_PYTHON:
-            why = next((why for pattern, why in _INSTEAD if re.fullmatch(pattern, name)), None)
+            why = by_pattern(_INSTEAD, name)
             why = why or "librdkafka and kafka-python cannot both be given it"
             near = nearest(name, list(_KAFKA_PYTHON))
             hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(_KAFKA_PYTHON)}"
@@ -162,12 +159,8 @@ def _by_name(access: Access) -> dict[str, str]:
         if known in given:
             _refuse(f"{known} is set twice, under two names", access, name)
         if known in SECRET and name in access.properties:
-            _refuse(
-                "a secret may not stand in this file",
-                access,
-                name,
-                'refer to it: { env = "VARIABLE" } or { file = "NAME" }',
-            )
+            hint = 'refer to it: { env = "VARIABLE" } or { file = "NAME" }'
+            _refuse("a secret may not stand in this file", access, name, hint)
         given[known] = value
     return given
 
@@ -182,9 +175,8 @@ def _check(values: Mapping[str, str], access: Access) -> None:
             if name not in values:
                 _refuse(f"is missing: {PROTOCOL} is {protocol}", access, name, "add it")
     for name in values:
-        if name.startswith("sasl.") and not protocol.startswith("SASL"):
-            _refuse(f"has no effect: {PROTOCOL} is {protocol}", access, name, "remove it")
-        if name.startswith("ssl.") and not protocol.endswith("SSL"):
+        sasl = name.startswith("sasl.") and not protocol.startswith("SASL")
+        if sasl or (name.startswith("ssl.") and not protocol.endswith("SSL")):
             _refuse(f"has no effect: {PROTOCOL} is {protocol}", access, name, "remove it")
     if (_CERTIFICATE in values) != (_KEY in values):
         missing = _KEY if _CERTIFICATE in values else _CERTIFICATE
@@ -221,18 +213,13 @@ class Session:
     @property
     def admin(self) -> wire.KafkaAdminClient:
         """kafka-python's client of administrators. Raises EnvironmentFailure."""
-        with self._lock:
-            if self._client is None:
-                self._client = self._opened(_CONNECT_S)
-            return self._client
+        return self._opened(_CONNECT_S)
 
     def reach(self, timeout_s: float) -> None:
         """Raise EnvironmentFailure, with the reason, when either library cannot be served."""
         self._shake_hands()
         self._ask_by_librdkafka(timeout_s)
-        with self._lock:
-            if self._client is None:
-                self._client = self._opened(timeout_s)
+        self._opened(timeout_s)
 
     def brokers(self) -> Mapping[int, Any]:
         """Every broker by its id, as kafka-python knows it after its own look.
@@ -266,19 +253,23 @@ class Session:
             client.close()
 
     def _opened(self, timeout_s: float) -> wire.KafkaAdminClient:
-        try:
-            return wire.KafkaAdminClient(
-                bootstrap_servers=list(self._access.addresses),
-                bootstrap_timeout_ms=int(timeout_s * 1000),
-                client_id="ackloss-admin",
-                request_timeout_ms=_REQUEST_MS,
-                reconnect_backoff_max_ms=1000,
-                metadata_max_age_ms=2000,
-                **self._properties.kafka_python,
-            )
-        except wire.KafkaError as error:
-            self._shake_hands()  # says why, where it fails
-            raise self.failure(f"does not answer kafka-python: {_named(error)}") from error
+        with self._lock:
+            if self._client is not None:
+                return self._client
+            try:
+                self._client = wire.KafkaAdminClient(
+                    bootstrap_servers=list(self._access.addresses),
+                    bootstrap_timeout_ms=int(timeout_s * 1000),
+                    client_id="ackloss-admin",
+                    request_timeout_ms=_REQUEST_MS,
+                    reconnect_backoff_max_ms=1000,
+                    metadata_max_age_ms=2000,
+                    **self._properties.kafka_python,
+                )
+            except wire.KafkaError as error:
+                self._shake_hands()  # says why, where it fails
+                raise self.failure(f"does not answer kafka-python: {_named(error)}") from error
+            return self._client
 
     def _shake_hands(self) -> None:
         """Connect to the addresses of the file, until one takes us."""
@@ -342,11 +333,9 @@ class Session:
         try:
             client = AdminClient(configuration, logger=_SILENT)
             deadline = time.monotonic() + timeout_s
-            while not _answers(client):
-                if reasons or time.monotonic() > deadline:
-                    break
-            else:
-                return
+            while not reasons and time.monotonic() <= deadline:
+                if _answers(client):
+                    return
         except KafkaException as error:
             reasons.append(error.args[0])
         raise self.failure(
@@ -494,9 +483,7 @@ class KafkaGuest(KafkaLog, GuestTarget[KafkaPlan]):
 
     def effective(self, cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
         """Settings of brokers and topic as far as we may read them, compared with the plan's."""
-        brokers = {
-            node.name: node for node in with_role(cluster, "broker")
-        }  # others: not by clients
+        brokers = {each.name: each for each in with_role(cluster, "broker")}  # clients reach these
         in_force = effective.reported(self._ask, brokers, plan)
         found = in_force["settings"]
         _refuse_compaction(plan, found["topic"])
@@ -504,7 +491,8 @@ class KafkaGuest(KafkaLog, GuestTarget[KafkaPlan]):
         return {
             **in_force,
             "origins": {
-                **{of: dict.fromkeys(found[of], "your cluster") for of in ("broker", "topic")},
+                "broker": dict.fromkeys(found["broker"], "your cluster"),
+                "topic": dict.fromkeys(found["topic"], "your cluster"),
                 "producer": dict.fromkeys(producer, OURS),
             },
             "shortened": {"producer": shortened(plan, "producer", producer)},
