@@ -37,6 +37,7 @@ from harness.protocols import (
     Access,
     Client,
     Cluster,
+    ImageRef,
     Ingredients,
     Lever,
     Node,
@@ -122,9 +123,7 @@ class Kafka(KafkaLog):
     packages: ClassVar[tuple[str, ...]] = ("confluent-kafka", "kafka-python")
     libraries: ClassVar[tuple[str, ...]] = tuple(name for name in LIBRARIES if name != EXEC)
     settings_files: ClassVar[Mapping[str, str]] = own_settings.FILES
-    settings_places: ClassVar[Mapping[str, str]] = {
-        **{str(level): table for level, table in PLACES.items()}
-    }
+    settings_places: ClassVar[Mapping[str, str]] = dict(PLACES.items())
     sampler: ClassVar[str] = METRICS
     alarms: ClassVar[Path | None] = Path(__file__).parent / "alarms.toml"
     own_levers: ClassVar[frozenset[str]] = frozenset(
@@ -251,13 +250,18 @@ class Kafka(KafkaLog):
     def prepare(self, plan: KafkaPlan, say: Callable[[str], None]) -> Ingredients:
         from targets.kafka import images  # imports Docker's client
 
-        plan, image = limits.sent(plan), images.resolve(plan.target, say)
+        plan = limits.sent(plan)
+        return self._ingredients(plan, images.resolve(plan.target, say), say)
+
+    def _ingredients(
+        self, plan: KafkaPlan, image: ImageRef, say: Callable[[str], None]
+    ) -> Ingredients:
         made = mode_of(plan).ingredients(plan, image, say)
-        clients = library_of(plan).files(plan, image, say)
+        files = {**made.files, **library_of(plan).files(plan, image, say)}
         if any(node_names(each) for each in self._groups(plan)):
-            clients = {**clients, MEMBER_JAR: member_jar(image, say)}
+            files[MEMBER_JAR] = member_jar(image, say)
         ours = {**proxy_files(plan, image, say), **agent_files(image, say)}
-        return replace(made, files={**made.files, **clients, **ours})
+        return replace(made, files={**files, **ours})
 
     def for_hosts(self, plan: KafkaPlan, say: Callable[[str], None]) -> Ingredients:
         from targets.kafka import jars
@@ -271,10 +275,8 @@ class Kafka(KafkaLog):
             )
         plan = limits.sent(plan)
         image, folder = jars.resolve(plan, say)
-        made = mode_of(plan).ingredients(plan, image, say)
         return replace(
-            made,
-            files={**made.files, **proxy_files(plan, image, say), **agent_files(image, say)},
+            self._ingredients(plan, image, say),
             folders={folder: JAR_FOLDER},
             programs=jars.PROGRAMS,
             distribution=jars.INSTALLED,
@@ -303,10 +305,8 @@ class Kafka(KafkaLog):
         for each in topic_plans(plan):
             mode.create_topic(cluster, limits.sent(each), deadline)
             brokers.await_whole(cluster, each, self.observe, deadline)
-        make, leadership = (
-            partial(mode.create_topic, cluster),
-            partial(mode.leadership, cluster.nodes),
-        )
+        make = partial(mode.create_topic, cluster)
+        leadership = partial(mode.leadership, cluster.nodes)
         ballast.create(cluster, limits.sent(plan), make, leadership, deadline)
 
     def effective(self, cluster: Cluster, plan: KafkaPlan) -> dict[str, Any]:
@@ -359,14 +359,45 @@ class Kafka(KafkaLog):
         return removed.copying(nodes, plans, RunDir(folder), clock)
 
     def cluster_key(self, plan: KafkaPlan) -> str | None:
-        return cluster_key(plan, self.in_nodes(plan))
+        """What a cluster is made of: everything of the plan's target, nodes of clients (their
+        names), and proxies. `None`: it serves one run."""
+        target = plan.target
+        if (
+            setting_text(target.settings.get("delete.topic.enable")) == "false"
+            or (target.combined and target.controllers > 1)
+            or (metadata_of(plan) != KRAFT and _makes_topics(plan))
+            or not reports_settings(plan)
+        ):
+            return None
+        clients = self.in_nodes(plan)
+        body = {**target.model_dump(mode="json"), "clients": clients, "proxied": proxied(plan)}
+        if target.ballast_partitions:
+            body["replicas"] = plan.topic.replication_factor
+        return orjson.dumps(body, option=orjson.OPT_SORT_KEYS).decode()
 
     def fresh(self, plan: KafkaPlan, number: int) -> KafkaPlan:
         """With a topic that no earlier run on its cluster has had."""
         return plan.with_topic(name=f"{plan.topic.name}-{number}")
 
     def forget(self, cluster: Cluster, plans: Sequence[KafkaPlan]) -> None:
-        forget(cluster, plans)
+        """Delete the topics of a run's cells, or its own, and empty the nodes' log files, which the
+        run has kept. Kafka's own topics stay, led by those brokers that led them at first.
+
+        Raises HarnessFailure if a topic remains or a replica fetcher has died, TimeoutError if one
+        of Kafka's own topics stays incomplete.
+        """
+        folder = f"{NODE_DATA}/{LOGS}"
+        for node in with_role(cluster, "broker"):
+            dead = ["grep", "-m1", r"ReplicaFetcher.*Error due to", f"{folder}/server.log"]
+            if (found := node.admin(dead)).exit_code == 0:
+                why = found.output.strip()
+                raise HarnessFailure(f"{node.name} no longer replicates: {why:.200}")
+        names = [each.topic.name for plan in plans for each in topic_plans(plan)]
+        mode_of(plans[0]).forget(cluster, names)
+        if _makes_topics(plans[0]):
+            restore_leaders(cluster, plans[0])
+        for node in cluster.nodes.values():
+            node.admin(["find", folder, "-type", "f", "-exec", "truncate", "-s", "0", "{}", "+"])
 
     # --- its clients and readers
 
@@ -448,43 +479,6 @@ def restore_leaders(cluster: Cluster, plan: KafkaPlan) -> None:
             raise HarnessFailure(f"{name}, partition {number}: no election: {why}")
 
 
-def cluster_key(plan: KafkaPlan, clients: Sequence[str]) -> str | None:
-    """What a cluster is made of: everything of the plan's target, nodes of clients (their names),
-    and proxies. Null: it serves one run."""
-    target = plan.target
-    if (
-        setting_text(target.settings.get("delete.topic.enable")) == "false"
-        or (target.combined and target.controllers > 1)
-        or (metadata_of(plan) != KRAFT and _makes_topics(plan))
-        or not reports_settings(plan)
-    ):
-        return None
-    body = {**target.model_dump(mode="json"), "clients": clients, "proxied": proxied(plan)}
-    if target.ballast_partitions:
-        body["replicas"] = plan.topic.replication_factor
-    return orjson.dumps(body, option=orjson.OPT_SORT_KEYS).decode()
-
-
 def _makes_topics(plan: KafkaPlan) -> bool:
     """Whether Kafka makes topics for its runs: of groups and of transactions."""
     return definitions.model_of(plan.workload.name) != LOG.name
-
-
-def forget(cluster: Cluster, plans: Sequence[KafkaPlan]) -> None:
-    """Delete the topics of a run's cells, or its own, and empty the nodes' log files, which the run
-    has kept. Kafka's own topics stay, led by those brokers that led them at first.
-
-    Raises HarnessFailure if a topic remains or a replica fetcher has died, TimeoutError if one of
-    Kafka's own topics stays incomplete.
-    """
-    folder = f"{NODE_DATA}/{LOGS}"
-    for node in with_role(cluster, "broker"):
-        died = node.admin(["grep", "-m1", r"ReplicaFetcher.*Error due to", f"{folder}/server.log"])
-        if died.exit_code == 0:
-            raise HarnessFailure(f"{node.name} no longer replicates: {died.output.strip():.200}")
-    names = [each.topic.name for plan in plans for each in topic_plans(plan)]
-    mode_of(plans[0]).forget(cluster, names)
-    if _makes_topics(plans[0]):
-        restore_leaders(cluster, plans[0])
-    for node in cluster.nodes.values():
-        node.admin(["find", folder, "-type", "f", "-exec", "truncate", "-s", "0", "{}", "+"])

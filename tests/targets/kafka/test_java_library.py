@@ -14,7 +14,7 @@ from harness.run.preview import dry_run
 from harness.run.resolving import resolve
 from targets.kafka.clients import library_of
 from targets.kafka.clients.java import Java
-from targets.kafka.target import cluster_key
+from targets.kafka.target import Kafka
 from targets.kafka.versions import release_line
 
 
@@ -44,7 +44,7 @@ def test_java_clients_are_nodes_and_others_are_not() -> None:
 def test_a_cluster_with_nodes_of_clients_is_another_cluster() -> None:
     keys = [{"client": "java"}, {"client": "java", "clients": 2}, {}, {"clients": 2}]
     plans = [plan_for(**workload) for workload in keys]
-    java, fewer, plain, same = (cluster_key(plan, library_of(plan).names(plan)) for plan in plans)
+    java, fewer, plain, same = (Kafka().cluster_key(plan) for plan in plans)
     assert len({java, fewer, plain}) == 3
     assert plain == same
 

@@ -100,7 +100,7 @@ def test_the_topics_of_all_cells_are_deleted_in_one_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World(monkeypatch, {"ackloss-a": 0, "ackloss-b": UNKNOWN})
-    plug_in.forget(cast("Any", world), CELLS)
+    plug_in.Kafka().forget(cast("Any", world), CELLS)
     assert world.asked == [("b1", ["ackloss-a", "ackloss-b"])]
     programs = [[argv[0] for argv in node.commands] for node in world.nodes.values()]
     assert programs == [["grep", "find"]] * 2
@@ -108,7 +108,7 @@ def test_the_topics_of_all_cells_are_deleted_in_one_request(
 
 def test_only_what_is_left_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, None, {"ackloss-a": 0, "ackloss-b": BUSY}, {}, {"ackloss-b": 0})
-    plug_in.forget(cast("Any", world), CELLS)
+    plug_in.Kafka().forget(cast("Any", world), CELLS)
     both = ["ackloss-a", "ackloss-b"]
     assert [names for _, names in world.asked] == [both, both, ["ackloss-b"], ["ackloss-b"]]
 
@@ -130,7 +130,7 @@ def test_a_cluster_serves_several_runs_if_the_next_one_meets_it_as_the_first_did
     target: dict[str, Any], is_kept: bool
 ) -> None:
     plan: Any = parse_plan({"schema": 1, "name": "x", "target": target})
-    assert (plug_in.cluster_key(plan, []) is not None) == is_kept
+    assert (plug_in.Kafka().cluster_key(plan) is not None) == is_kept
 
 
 @pytest.mark.parametrize(("version", "is_kept"), [("3.9.2", True), ("2.8.2", False)])
@@ -139,13 +139,13 @@ def test_with_zookeeper_a_cluster_of_groups_serves_one_run(version: str, is_kept
     plan: Any = parse_plan(
         {"schema": 1, "name": "x", "target": {"version": version}, "workload": workload}
     )
-    assert (plug_in.cluster_key(plan, []) is not None) == is_kept
+    assert (plug_in.Kafka().cluster_key(plan) is not None) == is_kept
 
 
 def test_a_topic_that_stays_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, {"ackloss-a": 0, "ackloss-b": BUSY})
     with pytest.raises(HarnessFailure, match="ackloss-b could not be deleted: NotController"):
-        plug_in.forget(cast("Any", world), CELLS)
+        plug_in.Kafka().forget(cast("Any", world), CELLS)
 
 
 def test_a_cluster_on_which_a_replica_fetcher_died_is_refused(
@@ -155,7 +155,7 @@ def test_a_cluster_on_which_a_replica_fetcher_died_is_refused(
     world = World(monkeypatch, {})
     world.nodes["b2"].log = ALIVE + DIED
     with pytest.raises(HarnessFailure, match=r"b2 no longer replicates: .* Error due to"):
-        plug_in.forget(cast("Any", world), CELLS)
+        plug_in.Kafka().forget(cast("Any", world), CELLS)
 
 
 GROUPS: Any = parse_plan({"schema": 1, "name": "x", "workload": {"name": "consume"}})
@@ -245,5 +245,5 @@ def test_runs_for_which_kafka_makes_topics_restore_their_leaders(
     monkeypatch.setattr(plug_in, "mode_of", lambda _: fake)
     monkeypatch.setattr(plug_in, "restore_leaders", lambda _, plan: restored.append(plan))
     plan: Any = parse_plan({"schema": 1, "name": "x", "workload": {"name": workload}})
-    plug_in.forget(SimpleNamespace(nodes={}), [plan])  # type: ignore[arg-type]
+    plug_in.Kafka().forget(SimpleNamespace(nodes={}), [plan])  # type: ignore[arg-type]
     assert restored == ([plan] if concerned else [])
