@@ -226,18 +226,20 @@ def spoken_by(version: tuple[int, ...]) -> Mapping[int, tuple[int, int]]:
     return table if version >= (2, 4) else {**table, key: (0, min(table[key][1], 5))}
 
 
+def is_before(plan: KafkaPlan, version: str) -> bool:
+    """Whether a plan states a version before this one."""
+    stated = plan.target.version
+    return stated is not None and number_of(stated) < number_of(version)
+
+
 def reports_settings(plan: KafkaPlan) -> bool:
     """Whether brokers of a plan's version report the settings in force (KIP-133)."""
-    return _number(plan) >= (0, 11)
+    return not is_before(plan, "0.11")
 
 
 def controllers_report(plan: KafkaPlan) -> bool:
     """Whether controllers do, too (KIP-919); those of a migration are not there at first."""
-    return _number(plan) >= (3, 7) and not plan.migrates
-
-
-def _number(plan: KafkaPlan) -> tuple[int, ...]:
-    return number_of(plan.target.version or DEFAULT_VERSION)
+    return not is_before(plan, "3.7") and not plan.migrates
 
 
 def version_of(plan: KafkaPlan) -> str | None:

@@ -28,7 +28,6 @@ from urllib.parse import quote
 
 from harness.errors import HarnessFailure, PlanError
 from harness.images.keeping import Say
-from harness.plan import number_of
 from harness.protocols import (
     CLIENT_ROLE,
     INFO,
@@ -52,7 +51,7 @@ from targets.kafka.clients.library import Library, bootstrap, bootstrap_of, outc
 from targets.kafka.definitions import ALL, JAVA, acks_of, canonical, place_of, requested
 from targets.kafka.jars import compiled
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.versions import ReleaseLine
+from targets.kafka.versions import ReleaseLine, is_before
 
 DRIVER_PORT: Final = 9095
 
@@ -78,7 +77,6 @@ class Line:
         """Raises Refused, or Lost when no producer was ready in time."""
         self.pending: set[int] = set()
         self.reported: dict[str, str] = {}
-        self.version = ""
         self._out = bytearray()
         self._in = b""
         deadline = time.monotonic() + within_s
@@ -101,8 +99,6 @@ class Line:
                     word, _, rest = line.decode().partition(" ")
                     if word == "set":
                         key, _, self.reported[key] = rest.partition("=")
-                    elif word == "version":
-                        self.version = rest
                     elif word == "ready":
                         return
                     elif word == "refused":
@@ -161,7 +157,6 @@ def connected(address: tuple[str, int], deadline: float) -> socket.socket:
 
 
 _DRIVER: Final = Path(__file__).parents[1] / "java" / "Driver.java"
-_TRANSACTOR: Final = _DRIVER.with_name("Transactor.java")
 _LOGS: Final = "log"
 _HEAP_MB: Final = 64
 _MEMORY_MB: Final = 256
@@ -368,10 +363,9 @@ class Java(Library):
 
     def check(self, plan: KafkaPlan) -> None:
         requested_settings(plan.workload.producer)
-        version = plan.target.version
-        if version and number_of(version) < number_of(_OLDEST):
+        if is_before(plan, _OLDEST):
             raise PlanError(
-                f"the Java client needs Kafka {_OLDEST} or later, not {version}",
+                f"the Java client needs Kafka {_OLDEST} or later, not {plan.target.version}",
                 key="workload.client",
                 hint='client = "librdkafka"',
             )
@@ -399,23 +393,24 @@ class Java(Library):
         return [f"k{number}" for number in range(1, plan.workload.clients + 1)]
 
     def files(self, plan: KafkaPlan, image: ImageRef, say: Say) -> dict[str, bytes]:
-        jar, sources = f"{_program(plan).lower()}.jar", [_DRIVER]
-        if _program(plan) == _TRANSACTOR.stem:
-            sources.append(_TRANSACTOR)
+        main_class, jar = _program(plan)
+        sources = sorted({_DRIVER, _DRIVER.with_name(f"{main_class}.java")})
         return {jar: compiled(image, jar, sources, say, needed_by="workload.client")}
 
     def nodes(
         self, plan: KafkaPlan, release: ReleaseLine, ingredients: Ingredients
     ) -> list[NodeSpec]:
         """A JVM for each client, which listens for us and logs what its Kafka client reports."""
-        ran = (_program(plan), f"{_program(plan).lower()}.jar", DRIVER_PORT)
+        ran = (*_program(plan), DRIVER_PORT)
         roles = frozenset({CLIENT_ROLE})
         return [jvm(name, roles, ran, release, ingredients) for name in self.names(plan)]
 
 
-def _program(plan: KafkaPlan) -> str:
-    """The driver of producers, or of those that make transactions, which older versions lack."""
-    return (_DRIVER if transactions_of(plan) is None else _TRANSACTOR).stem
+def _program(plan: KafkaPlan) -> tuple[str, str]:
+    """The class and the jar of the driver of producers, or of those that make transactions, which
+    older versions lack."""
+    name = "Driver" if transactions_of(plan) is None else "Transactor"
+    return name, f"{name.lower()}.jar"
 
 
 def reported_by(

@@ -24,7 +24,6 @@ from importlib.metadata import version as installed
 from typing import Any, ClassVar, Final
 
 from harness.errors import PlanError
-from harness.plan import number_of
 from harness.protocols import FAIL, Client, Cluster, Completion, Invoke, with_role
 from harness.run.client_pool import ThreadedClient
 from harness.servers import ErrorAnswer, ErrorRow, KeyValueClient, Moving, NotSent, in_turn
@@ -34,7 +33,7 @@ from targets.kafka.clients.library import Library
 from targets.kafka.configuration import BROKER_PORT
 from targets.kafka.kraft import creatable
 from targets.kafka.plan import REQUEST_MS, KafkaPlan
-from targets.kafka.versions import DEFAULT_VERSION, KRAFT, metadata_of
+from targets.kafka.versions import DEFAULT_VERSION, KRAFT, is_before, metadata_of
 
 UNKNOWN_TOPIC: Final = 3
 
@@ -68,7 +67,7 @@ _TOPIC_SOURCE, _BROKER_SOURCE, _DEFAULT_SOURCE = 1, 2, 3
 """Where a setting that is reported comes from: set for the topic, the broker, all brokers."""
 _SET: Final = 0
 _REQUEST: Final = "request.timeout.ms"
-_OLDEST: Final = (2, 3)
+_OLDEST: Final = "2.3"
 
 
 class MetadataClient(KeyValueClient):
@@ -256,11 +255,11 @@ class Metadata(Library):
                     "the end",
                     key=f"workload.{key}",
                 )
-        if number_of(plan.target.version or DEFAULT_VERSION) < _OLDEST:
+        if is_before(plan, _OLDEST):
             raise PlanError(
                 f"Kafka {plan.target.version} cannot change single settings",
                 key="target.version",
-                hint="use 2.3 or later",
+                hint=f"use {_OLDEST} or later",
             )
 
     def settings(self, plan: KafkaPlan) -> dict[str, str]:

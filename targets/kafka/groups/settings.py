@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from harness.errors import PlanError
 from harness.images.keeping import Say
-from harness.plan import number_of
 from harness.plan.steps import Family, FaultStep
 from harness.protocols import CLIENT_ROLE, ImageRef, Ingredients, NodeSpec
 from harness.protocols.groups import GroupSettings, consumer_name
@@ -31,7 +30,7 @@ from targets.kafka.definitions import (
 )
 from targets.kafka.jars import compiled
 from targets.kafka.plan import KafkaPlan
-from targets.kafka.versions import ReleaseLine
+from targets.kafka.versions import ReleaseLine, is_before
 
 MEMBER_PORT: Final = 9096
 MEMBER_JAR: Final = "member.jar"
@@ -45,10 +44,9 @@ _MOST: Final = 9
 def check_java(plan: KafkaPlan, group: GroupSettings) -> None:
     """Refuse versions without what its consumers report, and more nodes than there can be. Raises
     PlanError."""
-    version = plan.target.version
-    if version and number_of(version) < number_of(_OLDEST):
+    if is_before(plan, _OLDEST):
         raise PlanError(
-            f"the Java consumer needs Kafka {_OLDEST} or later, not {version}",
+            f"the Java consumer needs Kafka {_OLDEST} or later, not {plan.target.version}",
             key=_KEY,
             hint='consumer_client = "librdkafka"',
         )
@@ -77,11 +75,12 @@ def node_name(plan: KafkaPlan, number: int) -> str:
     return f"m{number}" if plan.cell is None else f"m{number}-{plan.cell}"
 
 
-def node_names(plan: KafkaPlan) -> list[str]:
-    """The node_names of the nodes of a plan's own group; none of another library's consumers."""
+def node_names(plan: KafkaPlan) -> dict[str, int]:
+    """The names of the nodes of a plan's own group, each with the number of its consumer; none of
+    another library's consumers."""
     if plan.workload.consumer_client != JAVA or (group := group_of(plan)) is None:
-        return []
-    return [node_name(plan, number) for number in numbers(plan, group)]
+        return {}
+    return {node_name(plan, number): number for number in numbers(plan, group)}
 
 
 def member_jar(image: ImageRef, say: Say) -> bytes:
@@ -91,18 +90,15 @@ def member_jar(image: ImageRef, say: Say) -> bytes:
 
 def member_specs(plan: KafkaPlan, release: ReleaseLine, ingredients: Ingredients) -> list[NodeSpec]:
     """The nodes of a plan's own group: one JVM each, which waits for us."""
-    group = group_of(plan)
-    if group is None or not node_names(plan):
-        return []
     return [
         jvm(
-            node_name(plan, number),
+            name,
             frozenset({CLIENT_ROLE, consumer_name(number)}),
             ("Member", MEMBER_JAR, MEMBER_PORT),
             release,
             ingredients,
         )
-        for number in numbers(plan, group)
+        for name, number in node_names(plan).items()
     ]
 
 
@@ -118,30 +114,24 @@ _ASSIGNORS: Final = {
 _HEARTBEAT: Final = "heartbeat.interval.ms"
 """The brokers say it where they assign partitions."""
 
-_SERVER_ASSIGNS: Final = (4, 0)
-_GROUPS: Final = (0, 10)
-_COOPERATIVE: Final = (2, 4)
+_GROUPS_SINCE: Final = "0.10"
+_PROTOCOLS_SINCE: Final = {"consumer": "4.0", "cooperative-sticky": "2.4"}
 
 
 def check_group(plan: KafkaPlan) -> None:
     """Refuse what this version, or the consumers' library, does not know, and settings that a plan
     may not have. Raises PlanError."""
-    group = group_of(plan)
-    if group is None:
-        for key, value in {
-            "consumer": plan.workload.consumer,
-            "consumer_client": plan.workload.consumer_client != LIBRDKAFKA,
-        }.items():
-            if value:
-                raise PlanError(
-                    f"the workload {plan.workload.name!r} has no consumers",
-                    key=f"workload.{key}",
-                    hint='leave it out, or use workload.name = "consume"',
-                )
-        return
-    _check_settings(plan, group)
-    if plan.workload.consumer_client == JAVA:
-        check_java(plan, group)
+    load = plan.workload
+    if (group := group_of(plan)) is not None:
+        _check_settings(plan, group)
+        if load.consumer_client == JAVA:
+            check_java(plan, group)
+    elif load.consumer or load.consumer_client != LIBRDKAFKA:
+        raise PlanError(
+            f"the workload {load.name!r} has no consumers",
+            key="workload.consumer" if load.consumer else "workload.consumer_client",
+            hint='leave it out, or use workload.name = "consume"',
+        )
 
 
 def _check_settings(plan: KafkaPlan, group: GroupSettings) -> None:
@@ -159,16 +149,13 @@ def _check_settings(plan: KafkaPlan, group: GroupSettings) -> None:
             key=f'{PLACES["consumer"]}."{_HEARTBEAT}"',
             hint='use target.settings."group.consumer.heartbeat.interval.ms"',
         )
-    version = plan.target.version
-    number = number_of(version) if version is not None else None
-    needed = {"consumer": _SERVER_ASSIGNS, "cooperative-sticky": _COOPERATIVE}
-    least = needed.get(group.protocol, _GROUPS)
+    least = _PROTOCOLS_SINCE.get(group.protocol, _GROUPS_SINCE)
     key = "workload.options.protocol"
-    if number is not None and number[:2] < least:
+    if is_before(plan, least):
         raise PlanError(
-            f"Kafka {version} does not know the group protocol {group.protocol!r}",
+            f"Kafka {plan.target.version} does not know the group protocol {group.protocol!r}",
             key=key,
-            hint=f"it needs Kafka {'.'.join(map(str, least))} or later",
+            hint=f"it needs Kafka {least} or later",
         )
     if plan.workload.consumer_client == KAFKA_PYTHON and group.protocol == "consumer":
         raise PlanError(

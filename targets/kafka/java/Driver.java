@@ -1,9 +1,7 @@
 import java.io.BufferedReader;
 import java.io.IOException;
-import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.OutputStream;
-import java.io.UncheckedIOException;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.net.URLDecoder;
@@ -18,18 +16,17 @@ import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.clients.producer.ProducerRecord;
-import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * Kafka's producer at the other end of a TCP connection: one producer lives as long as one
- * connection. The lines of it, which {@code lines.py} speaks too:
+ * connection. The lines of it, which {@code clients/java.py} speaks too:
  *
  * <pre>
- *   there  topic NAME                   back  version NUMBER
- *          set KEY=VALUE ...                  set KEY=VALUE ...     what the producer has, all of it
+ *   there  topic NAME                   back  set KEY=VALUE ...     what the producer has, all of it
+ *          set KEY=VALUE ...
  *          begin                              ready | refused WHY | failed WHY
  *          ID PARTITION VALUE [=KEY]          ID ok OFFSET | ID error NAME CODE
  *          close                              closed                nothing was or will be sent
@@ -40,13 +37,14 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * Keys are written as in a URL, so that they may be empty or hold blanks.
  */
 public final class Driver {
-    /** What is done with a connection. */
+    /** What is done with the producer of a connection. */
     interface Connection {
-        void serve(BufferedReader lines, Answers answers) throws IOException;
+        void serve(BufferedReader lines, KafkaProducer<byte[], byte[]> producer, String topic,
+            Answers answers) throws IOException;
     }
 
     public static void main(String[] args) throws IOException {
-        listen(Integer.parseInt(args[0]), "driver", Driver::serve);
+        listen(Integer.parseInt(args[0]), "driver", Driver::sendAll);
     }
 
     /** Serves each connection in a thread of its own, for ever. */
@@ -67,7 +65,7 @@ public final class Driver {
                 new InputStreamReader(socket.getInputStream(), StandardCharsets.UTF_8));
             Answers answers = new Answers(socket.getOutputStream());
             try {
-                kind.serve(lines, answers);
+                serve(lines, answers, kind);
             } finally {
                 answers.end();
             }
@@ -76,22 +74,63 @@ public final class Driver {
         }
     }
 
-    private static void serve(BufferedReader lines, Answers answers) throws IOException {
+    private static void serve(BufferedReader lines, Answers answers, Connection kind)
+            throws IOException {
         Properties settings = new Properties();
         String topic = setUp(lines, settings);
         if (topic == null) {
             return;
         }
         KafkaProducer<byte[], byte[]> producer = producer(settings, topic, answers);
-        if (producer != null) {
-            try (Sender sender = new Sender(producer, topic, answers)) {
-                sender.sendAll(lines);
-            }
+        if (producer == null) {
+            return;
+        }
+        try {
+            kind.serve(lines, producer, topic, answers);
+        } finally {
+            producer.close(Duration.ZERO);  // its thread has ended: what was under way is answered
+            answers.add("closed");
         }
     }
 
+    private static void sendAll(
+            BufferedReader lines, KafkaProducer<byte[], byte[]> producer, String topic,
+            Answers answers) throws IOException {
+        String line = lines.readLine();
+        for (; line != null && !line.equals("close"); line = lines.readLine()) {
+            send(line.split(" "), producer, topic, answers);
+        }
+    }
+
+    private static void send(
+            String[] parts, KafkaProducer<byte[], byte[]> producer, String topic,
+            Answers answers) {
+        byte[] value = parts[2].getBytes(StandardCharsets.UTF_8);
+        byte[] key = parts.length > 3 ? key(parts[3].substring(1)) : null;
+        AtomicBoolean answered = new AtomicBoolean();
+        Callback answer = (metadata, error) -> {
+            if (answered.getAndSet(true)) {
+                return;  // only the first answer to a write counts
+            }
+            answers.add(parts[0] + (error == null
+                ? " ok " + (metadata.hasOffset() ? metadata.offset() : -1)
+                : " error " + named(error) + " " + Errors.forException(error).code()));
+        };
+        try {
+            producer.send(
+                new ProducerRecord<>(topic, Integer.valueOf(parts[1]), key, value), answer);
+        } catch (RuntimeException error) {
+            answer.onCompletion(null, error);
+        }
+    }
+
+    private static byte[] key(String written) {
+        String key = URLDecoder.decode(written, StandardCharsets.UTF_8);
+        return key.getBytes(StandardCharsets.UTF_8);
+    }
+
     /** What is said up to {@code begin}: settings, and the topic; null where it does not begin. */
-    static String setUp(BufferedReader lines, Properties settings) throws IOException {
+    private static String setUp(BufferedReader lines, Properties settings) throws IOException {
         String topic = null;
         for (String line = lines.readLine(); !"begin".equals(line); line = lines.readLine()) {
             if (line == null) {
@@ -107,19 +146,8 @@ public final class Driver {
         return topic;
     }
 
-    /** The version of kafka-clients, where every version says it. */
-    private static String version() {
-        Properties about = new Properties();
-        try (InputStream file = Driver.class.getResourceAsStream("/kafka/kafka-version.properties")) {
-            about.load(file);
-        } catch (IOException error) {
-            throw new UncheckedIOException(error);
-        }
-        return about.getProperty("version");
-    }
-
     /** A producer that knows the topic's leaders, or null when it could not be. */
-    static KafkaProducer<byte[], byte[]> producer(
+    private static KafkaProducer<byte[], byte[]> producer(
             Properties settings, String topic, Answers answers) {
         settings.put("key.serializer", ByteArraySerializer.class.getName());
         settings.put("value.serializer", ByteArraySerializer.class.getName());
@@ -128,7 +156,6 @@ public final class Driver {
             Map<String, ?> has = new TreeMap<>(new ProducerConfig(settings).values());
             producer = new KafkaProducer<>(settings);
             producer.partitionsFor(topic);
-            answers.add("version " + version());
             has.forEach((key, value) -> answers.add("set " + key + "=" + text(value)));
             answers.add("ready");
             return producer;
@@ -158,73 +185,6 @@ public final class Driver {
             return String.join(",", ((List<?>) value).stream().map(Driver::text).toList());
         }
         return value instanceof Class ? ((Class<?>) value).getName() : String.valueOf(value);
-    }
-
-    /** A producer and the topic that it writes to. */
-    private static final class Sender implements AutoCloseable {
-        private final KafkaProducer<byte[], byte[]> producer;
-        private final String topic;
-        private final Answers answers;
-
-        Sender(KafkaProducer<byte[], byte[]> producer, String topic, Answers answers) {
-            this.producer = producer;
-            this.topic = topic;
-            this.answers = answers;
-        }
-
-        void sendAll(BufferedReader lines) throws IOException {
-            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-                if (line.equals("close")) {
-                    return;
-                }
-                String[] parts = line.split(" ");
-                Once answer = new Once(parts[0], answers);
-                byte[] value = parts[2].getBytes(StandardCharsets.UTF_8);
-                byte[] key = parts.length > 3 ? key(parts[3].substring(1)) : null;
-                try {
-                    producer.send(
-                        new ProducerRecord<>(topic, Integer.valueOf(parts[1]), key, value), answer);
-                } catch (RuntimeException error) {
-                    answer.onCompletion(null, error);
-                }
-            }
-        }
-
-        private static byte[] key(String written) {
-            String key = URLDecoder.decode(written, StandardCharsets.UTF_8);
-            return key.getBytes(StandardCharsets.UTF_8);
-        }
-
-        /** Returns when the producer's thread has ended: what was under way has been answered. */
-        @Override
-        public void close() {
-            producer.close(Duration.ZERO);
-            answers.add("closed");
-        }
-    }
-
-    /** The answer to one write: only the first counts. */
-    private static final class Once implements Callback {
-        private final String id;
-        private final Answers answers;
-        private final AtomicBoolean answered = new AtomicBoolean();
-
-        Once(String id, Answers answers) {
-            this.id = id;
-            this.answers = answers;
-        }
-
-        @Override
-        public void onCompletion(RecordMetadata metadata, Exception error) {
-            if (answered.getAndSet(true)) {
-                return;
-            }
-            if (error == null) {
-                answers.add(id + " ok " + (metadata.hasOffset() ? metadata.offset() : -1));
-                return;
-            }
-            answers.add(id + " error " + named(error) + " " + Errors.forException(error).code());
-        }
     }
 
     /** Lines back, written by a thread of its own: the producer's thread must wait for nobody. */

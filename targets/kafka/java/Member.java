@@ -31,8 +31,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
  * Kafka's consumer at the other end of a TCP connection: a consumer lives as long as one connection,
- * and there is one at a time. What it does is what {@code loop.py} says, and it reports it in the
- * lines of {@code lines.py}, in the thread that consumes: what was reported before the process is
+ * and there is one at a time. What it does is what {@code loop.py} says, and it reports it in
+ * its lines, in the thread that consumes: what was reported before the process is
  * killed has been handed to the kernel.
  *
  * <pre>

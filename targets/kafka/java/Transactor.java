@@ -1,11 +1,8 @@
-import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
-import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Properties;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -35,27 +32,12 @@ public final class Transactor {
     }
 
     public static void main(String[] args) throws IOException {
-        Driver.listen(Integer.parseInt(args[0]), "transactor", Transactor::serve);
-    }
-
-    private static void serve(BufferedReader lines, Driver.Answers answers) throws IOException {
-        Properties settings = new Properties();
-        String topic = Driver.setUp(lines, settings);
-        if (topic == null) {
-            return;
-        }
-        KafkaProducer<byte[], byte[]> producer = Driver.producer(settings, topic, answers);
-        if (producer == null) {
-            return;
-        }
-        try {
+        Driver.listen(Integer.parseInt(args[0]), "transactor", (lines, producer, topic, answers) -> {
             Transactor one = new Transactor(producer, answers);
             for (String line = lines.readLine(); line != null; line = lines.readLine()) {
                 one.take(line.split(" "));
             }
-        } finally {
-            producer.close(Duration.ZERO);
-        }
+        });
     }
 
     private void take(String[] words) {

@@ -11,24 +11,22 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from harness.errors import PlanError
-from harness.plan import number_of
 from harness.protocols.groups import READ_COMMITTED
 from harness.run.cells import transactions_of
 from harness.run.client_pool import THREADS_AT_MOST
 from targets.kafka.clients.java import check_count, requested_settings
 from targets.kafka.clients.library import librdkafka_protocol
 from targets.kafka.clients.librdkafka import check_producer_settings, effective_settings
-from targets.kafka.definitions import ALL, DEFAULTS, JAVA, acks_of, place_of
+from targets.kafka.definitions import ALL, DEFAULTS, JAVA, place_of
 from targets.kafka.plan import KafkaPlan
+from targets.kafka.versions import is_before
 
 
 def topic_plans(plan: KafkaPlan) -> list[KafkaPlan]:
     """The plan with each of its topics for its own; the plan itself where it has one."""
     requested = transactions_of(plan)
     others = range(2, 1 if requested is None else requested.topics_count + 1)
-    names = [f"{plan.topic.name}.{number}" for number in others]
-    topics = [plan.topic.model_copy(update={"name": name}) for name in names]
-    return [plan, *(plan.model_copy(update={"topic": topic}) for topic in topics)]
+    return [plan, *(plan.with_topic(name=f"{plan.topic.name}.{number}") for number in others)]
 
 
 class Topic(NamedTuple):
@@ -75,9 +73,9 @@ _MESSAGE_MS: Final = "message.timeout.ms"
 _BLOCK_MS: Final = "max.block.ms"
 _WHERE: Final = "workload.producer"
 _LIBRARIES: Final = ("librdkafka", JAVA)
-_KNOWN_SINCE: Final = (0, 11)
-_GROUPS_SINCE: Final = (2, 5)
-_JAVA_SINCE: Final = (2, 5)
+_KNOWN_SINCE: Final = "0.11"
+_GROUPS_SINCE: Final = "2.5"
+_JAVA_SINCE: Final = "2.5"
 _PRODUCERS_MOST: Final = 16
 """Producers of one JVM, whose memory is small."""
 _SESSION_MS: Final = 6000
@@ -95,7 +93,7 @@ def check_transactions(plan: KafkaPlan) -> None:
             hint=f"leave it out, or use one of {', '.join(_LIBRARIES)}",
         )
     version = plan.target.version
-    if _is_before(plan, _KNOWN_SINCE):
+    if is_before(plan, _KNOWN_SINCE):
         raise PlanError(
             f"Kafka {version} has no transactions (KIP-98)",
             key="target.version",
@@ -103,7 +101,7 @@ def check_transactions(plan: KafkaPlan) -> None:
         )
     requested = transactions_of(plan)
     groups = requested is not None and requested.processors_count > 0
-    if groups and _is_before(plan, _GROUPS_SINCE):
+    if groups and is_before(plan, _GROUPS_SINCE):
         raise PlanError(
             f"Kafka {version} does not know which member of a group a transaction is of (KIP-447)",
             key="workload.options.processors_count",
@@ -125,13 +123,8 @@ def by_java(plan: KafkaPlan) -> bool:
     return plan.workload.client == JAVA
 
 
-def _is_before(plan: KafkaPlan, since: tuple[int, int]) -> bool:
-    version = plan.target.version
-    return version is not None and number_of(version)[:2] < since
-
-
 def _check_java(plan: KafkaPlan) -> None:
-    if _is_before(plan, _JAVA_SINCE):
+    if is_before(plan, _JAVA_SINCE):
         raise PlanError(
             f"transactions of the Java client need Kafka 2.5 or later, not {plan.target.version}",
             key="workload.client",
@@ -151,7 +144,6 @@ def _check_settings(plan: KafkaPlan) -> None:
     given = given_settings(plan)
     if by_java(plan):
         settings = {"acks": ALL, **requested_settings(given)}
-        settings["acks"] = acks_of(settings["acks"]) or settings["acks"]
     else:
         check_producer_settings(given)
         settings = effective_settings(given)

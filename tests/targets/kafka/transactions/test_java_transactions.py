@@ -69,7 +69,7 @@ class Peer:
         if word == "send":
             self.offset += 1
             return f"{rest[2]} sent {self.offset}\n"
-        answers = {"begin": "version 4\nready\n", "topic": "", "set": ""}
+        answers = {"begin": "ready\n", "topic": "", "set": ""}
         return answers.get(word, "done\n")
 
 
