@@ -31,7 +31,7 @@ from harness.clusters.cleaning import MARK
 from harness.faults.own_traffic import NoAnswer
 from harness.levers.commands import poll_until
 from harness.levers.process import kept_dead_by
-from harness.protocols import FAIL, INFO, OK, Cluster, Node, PartitionView, RunCluster, with_role
+from harness.protocols import FAIL, INFO, OK, Node, PartitionView, RunCluster, with_role
 from harness.protocols.groups import (
     KINDS,
     Action,
@@ -100,9 +100,8 @@ class Life(ABC):
                 self._take(list(report.rows(consumer_name(self.number), self.life)))
         if not self.stopped:
             error, now_ns = self.ending(), time.monotonic_ns()
-            name = consumer_name(self.number)
-            row = Delivery(KINDS.stop, now_ns, now_ns, INFO, consumer=name, life=self.life)
-            self._take([row._replace(error=error)])
+            row = Delivery(KINDS.stop, now_ns, now_ns, INFO, life=self.life, error=error)
+            self._take([row._replace(consumer=consumer_name(self.number))])
 
 
 def is_stopped(stat: str) -> bool:
@@ -326,16 +325,6 @@ _AGAIN_S: Final = 0.5
 _NONE: Final = -1
 
 
-def committed(cluster: Cluster, plan: KafkaPlan, timeout_s: float) -> list[Delivery]:
-    """What each broker says, once one at least has an answer."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        rows = [row for node in with_role(cluster, "broker") for row in _asked(node, plan)]
-        if any(row.type != FAIL for row in rows) or time.monotonic() >= deadline:
-            return rows
-        time.sleep(_AGAIN_S)
-
-
 def _asked(node: Node, plan: KafkaPlan) -> list[Delivery]:
     kind = wire.OffsetFetchRequest[_VERSION]
     partitions = list(range(plan.topic.partitions))
@@ -437,19 +426,14 @@ class KafkaConsumers(Consumers):
         elif (life := self._life(number)) is not None:
             if action == "crash":
                 life.kill()
-            elif action == "pause":
-                life.send(signal.SIGSTOP)
             else:
-                life.send(signal.SIGTERM)
+                life.send(signal.SIGSTOP if action == "pause" else signal.SIGTERM)
 
     def undo(self, number: int, action: Action) -> None:
-        life = self._life(number)
-        if action == "pause" and life is not None:
-            life.send(signal.SIGCONT)
-        elif action == "join" and life is not None:
-            life.send(signal.SIGTERM)
-        elif action in ("crash", "leave"):
+        if action in ("crash", "leave"):
             self._begin(number)
+        elif (life := self._life(number)) is not None:
+            life.send(signal.SIGCONT if action == "pause" else signal.SIGTERM)
 
     def state(self, number: int) -> ConsumerState:
         lives, life = self._lives.get(number, []), self._life(number)
@@ -472,7 +456,14 @@ class KafkaConsumers(Consumers):
             life.wait(deadline)
 
     def committed(self, timeout_s: float) -> list[Delivery]:
-        return committed(self._cluster, self._plan, timeout_s)
+        """What each broker says, once one at least has an answer."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            nodes = with_role(self._cluster, "broker")
+            rows = [row for node in nodes for row in _asked(node, self._plan)]
+            if any(row.type != FAIL for row in rows) or time.monotonic() >= deadline:
+                return rows
+            time.sleep(_AGAIN_S)
 
     def _begin(self, number: int) -> None:
         with self._acting:

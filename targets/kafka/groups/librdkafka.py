@@ -143,8 +143,8 @@ class Librdkafka(ConsumerLoop):
             unknown = dict.fromkeys((each.partition for each in places), None)
             self.assigned(unknown, begun_ns, error.args[0].name())
         else:
-            starts = {each.partition: max(-1, each.offset) for each in known}
-            self.assigned({p: None if o < 0 else o for p, o in starts.items()}, begun_ns)
+            starts = {p.partition: p.offset if p.offset >= 0 else None for p in known}
+            self.assigned(starts, begun_ns)
 
 
 def _answers(places: Iterable[TopicPartition], error: KafkaError | None) -> Iterable[Answer]:

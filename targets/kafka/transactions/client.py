@@ -74,7 +74,6 @@ from targets.kafka.transactions.instances import (
     Poller,
     TransactionalProducer,
     read_to_the_end,
-    read_whole,
     stable_ends,
 )
 from targets.kafka.transactions.settings import (
@@ -374,10 +373,7 @@ class TransactionClient(BlockingClient):
         found: list[MicroOp] = []
         for topic in self._logs.topics:
             ends = topic.partitions_of(goals)
-            if f == "read-log":
-                read = read_whole(self._cluster, topic.plan, ends)
-            else:
-                read = read_to_the_end(self._cluster, topic.plan, ends)
+            read = read_to_the_end(self._cluster, topic.plan, ends, whole=f == "read-log")
             if isinstance(read, str):
                 return completion(FAIL, error=read)
             found += (each._replace(key=topic.first + each.key) for each in read)

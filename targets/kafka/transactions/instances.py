@@ -51,7 +51,7 @@ from harness.protocols import (
 )
 from harness.protocols.groups import NOT_AT_END, READ_COMMITTED
 from targets.kafka import brokers
-from targets.kafka.clients.java import Line, Lost, Refused
+from targets.kafka.clients.java import LOST, Line, Lost, Refused
 from targets.kafka.clients.library import bootstrap
 from targets.kafka.groups.librdkafka import membership
 from targets.kafka.plan import KafkaPlan
@@ -203,9 +203,6 @@ def _again(call: Callable[[float], object], within_s: float) -> None:
         return
 
 
-LOST: Final = "_CLIENT_LOST"
-"""The error where the JVM is gone."""
-
 _TIMED_OUT: Final = "_TIMED_OUT"
 _NO_MEMBER: Final = "_NO_MEMBER"
 _WRITTEN_S: Final = 0.05
@@ -273,15 +270,15 @@ class JavaProducer(TransactionalProducer):
         self._line.say(line)
         self._flush()
         while (left_s := deadline - time.monotonic()) > 0:
-            ended: list[bytes] | None = None
+            ended: list[bytes] = []
             for words in self._heard(left_s):
                 if words[0] in (b"done", b"failed"):
                     ended = words
                 else:
                     self._take(words)
-            if ended is not None:
-                if ended[0] == b"failed":
-                    raise ClientError(ended[1].decode())
+            if ended[:1] == [b"failed"]:
+                raise ClientError(ended[1].decode())
+            if ended:
                 return
         self.abandon()
         raise ClientError(_TIMED_OUT)
@@ -472,16 +469,26 @@ def stable_ends(
 
 
 def read_to_the_end(
-    cluster: Cluster, plan: KafkaPlan, goals: Mapping[int, int]
+    cluster: Cluster, plan: KafkaPlan, goals: Mapping[int, int], *, whole: bool
 ) -> list[MicroOp] | str:
-    """All committed records of some partitions of a topic up to their ends; a text: why they were
-    not read."""
+    """All records of some partitions of a topic up to their goals: those that have committed, by
+    librdkafka, or the `whole` log by our own reader, whatever committed; a text: why they were not
+    read."""
     reading = Reading(starts=dict.fromkeys(goals, 0), goals=goals)
-    more, deadline = {"isolation.level": READ_COMMITTED}, time.monotonic() + _READ_S
-    read_with_librdkafka(bootstrap(cluster), plan, reading, deadline, more)
+    deadline = time.monotonic() + _READ_S
+    if whole:
+        with source_of(cluster, plan) as source:
+            read_log(source.ask, source.leaders, plan.topic.name, reading, deadline)
+    else:
+        more = {"isolation.level": READ_COMMITTED}
+        read_with_librdkafka(bootstrap(cluster), plan, reading, deadline, more)
     if reading.errors or not reading.ended():
         return next(iter(reading.errors.values()), NOT_AT_END).partition(":")[0]
-    return [*_records(reading), *(MicroOp(END, key, end) for key, end in goals.items())]
+    try:
+        found = list(_all_records(reading) if whole else _records(reading))
+    except Open:
+        return NOT_AT_END
+    return [*found, *(MicroOp(WHOLE if whole else END, key, end) for key, end in goals.items())]
 
 
 def _end(cluster: Cluster, plan: KafkaPlan, partition: int) -> int | None:
@@ -501,22 +508,6 @@ def _records(reading: Reading) -> Iterator[MicroOp]:
     table = reading.table("")
     columns = (table[name].to_pylist() for name in ("partition", "offset", "value"))
     return (MicroOp(POLL, *each) for each in zip(*columns, strict=True))
-
-
-def read_whole(cluster: Cluster, plan: KafkaPlan, goals: Mapping[int, int]) -> list[MicroOp] | str:
-    """All records of some partitions of a topic up to their goals, whatever committed; a text: why
-    they were not read."""
-    deadline = time.monotonic() + _READ_S
-    reading = Reading(starts=dict.fromkeys(goals, 0), goals=goals)
-    with source_of(cluster, plan) as source:
-        read_log(source.ask, source.leaders, plan.topic.name, reading, deadline)
-    if reading.errors or not reading.ended():
-        return next(iter(reading.errors.values()), NOT_AT_END).partition(":")[0]
-    try:
-        found = list(_all_records(reading))
-    except Open:
-        return NOT_AT_END
-    return [*found, *(MicroOp(WHOLE, key, end) for key, end in goals.items())]
 
 
 class Open(Exception):
