@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from harness.errors import PlanError
 from harness.faults.own_traffic import NoAnswer
-from harness.plan import number_of
+from harness.plan import Scalar, number_of
 from harness.plan.model import USED, OwnKey
 from harness.protocols import Cluster, Node
 from harness.run.cells import group_of, transactions_of
@@ -188,30 +188,22 @@ def real_timeouts(plan: KafkaPlan) -> list[OwnKey]:
         "broker": {**mode_of(plan).defaults(plan), **plan.target.settings},
         "producer": library_of(plan).settings(plan),
     }
-    keys = [
-        OwnKey(
-            key=key,
-            state=USED,
-            value=int(default),
-            places=[dotted((*definitions.PLACES[level].split("."), key))],
-            why="Kafka's own",
-        )
+    found: list[tuple[str, Scalar, str, str]] = [
+        (key, int(default), dotted((*definitions.PLACES[level].split("."), key)), "Kafka's own")
         for level, values in at.items()
         for key, default in shortened(plan, level, values).items()
     ]
     if group := group_of(plan):
         session = {"session.timeout.ms": round(group.session_s * 1000)}
-        keys += [
-            OwnKey(
-                key=key,
-                state=USED,
-                value=int(default) / 1000,
-                places=["workload.options.session_s"],
-                why="Kafka's own, as an option of the workload",
-            )
+        place, why = "workload.options.session_s", "Kafka's own, as an option of the workload"
+        found += [
+            (key, int(default) / 1000, place, why)
             for key, default in shortened(plan, "consumer", session).items()
         ]
-    return keys
+    return [
+        OwnKey(key=key, state=USED, value=value, places=[place], why=why)
+        for key, value, place, why in found
+    ]
 
 
 def reacts_within_s(plan: KafkaPlan) -> float:

@@ -211,14 +211,12 @@ class KafkaPlan(Plan):
     @model_validator(mode="after")
     def _replicas_fit(self) -> KafkaPlan:
         factor, brokers = self.topic.replication_factor, self.target.brokers
-        if (coordinator := self.target.coordinator or 1) > brokers:
-            raise ValueError(
-                f"target.coordinator: there is no broker {coordinator}, target.brokers is {brokers}"
-            )
-        if (first := self.topic.first_leader or 1) > brokers:
-            raise ValueError(
-                f"topic.first_leader: there is no broker {first}, target.brokers is {brokers}"
-            )
+        for key, broker in (
+            ("target.coordinator", self.target.coordinator),
+            ("topic.first_leader", self.topic.first_leader),
+        ):
+            if broker is not None and broker > brokers:
+                raise ValueError(f"{key}: there is no broker {broker}, target.brokers is {brokers}")
         if factor > brokers:
             raise ValueError(
                 f"topic.replication_factor: {factor} replicas need {factor} brokers, "

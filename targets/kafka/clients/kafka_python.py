@@ -17,12 +17,11 @@ from harness.errors import PlanError
 from harness.models import LOG
 from harness.protocols import FAIL, Completion, completion
 from harness.protocols.clock import RealClock
-from harness.protocols.systems import JSON
-from harness.run.client_process import ClientCommand, ClientLog, ClientProcess, Ready
+from harness.run.client_process import ClientCommand, ClientLog, ClientProcess, Ready, setup_line
 from harness.run.exec_client import ExecClient
 from harness.servers import setting_text
 from targets.kafka import definitions, wire
-from targets.kafka.clients.library import Library, outcome, protocol, refusals, setup_of
+from targets.kafka.clients.library import Library, outcome, protocol, refusals
 from targets.kafka.definitions import (
     ALL,
     DEFAULTS,
@@ -66,11 +65,25 @@ class KafkaPython(Library):
     naming: ClassVar[definitions.Library] = "kafka-python"
 
     def check(self, plan: KafkaPlan) -> None:
-        for name, why in _wrong(settings_in_force(plan)):
+        for name, why in _wrong(self.settings(plan)):
             raise PlanError(why, key=place_of(name, plan.workload.producer))
 
     def settings(self, plan: KafkaPlan) -> dict[str, str]:
-        return settings_in_force(plan)
+        """The protocol, if brokers do not report it, and defaults of ackloss; then what is
+        requested. Raises PlanError.
+
+        kafka-python has one timeout for a request, where librdkafka has one for the response
+        (`socket.timeout.ms`) and one that it sends to the leader (`request.timeout.ms`)."""
+        own = requested(plan.workload.producer, "kafka-python")
+        if own.get(_REQUEST, own.get(_SOCKET)) != own.get(_SOCKET, own.get(_REQUEST)):
+            raise PlanError(
+                f"kafka-python has one timeout for both {_REQUEST} and {_SOCKET}",
+                key=place_of(_SOCKET, plan.workload.producer),
+                hint="set one of them",
+            )
+        force = {**DEFAULTS, **own}
+        socket_ms = force.pop(_SOCKET)
+        return {**protocol(plan), **force, _REQUEST: own.get(_REQUEST, socket_ms)}
 
     def software(self, plan: KafkaPlan) -> str:
         return f"{KAFKA_PYTHON} {installed(KAFKA_PYTHON)}"
@@ -89,12 +102,18 @@ class KafkaPython(Library):
             return completion(type_ if type_ == FAIL else outcome(code, proof), error=name)
 
         def start(number: int, nth: int) -> ClientProcess:
-            connection: dict[str, JSON] = {
-                **self.connection(addresses, plan, number),
-                "producer": {**given},
-                "keywords": {**more},
-            }
-            setup = setup_of(plan, connection, number=number, start=nth, run_id=run_id)
+            connection = self.connection(addresses, plan, number)
+            connection |= {"producer": {**given}, "keywords": {**more}}
+            setup = setup_line(
+                run_id=run_id,
+                system=plan.target.system,
+                version=plan.target.version,
+                model=LOG.name,
+                client=number,
+                clients=plan.workload.clients,
+                start=nth,
+                connection=connection,
+            )
             name = f"ackloss-{number}.{nth}"
             return ClientProcess(command, run_id=run_id, log=log, name=name, setup=setup)
 
@@ -115,24 +134,6 @@ _LINGER_MS: Final = "0"  # kafka-python's own default
 _ACKS: Final[Mapping[str, int]] = {ALL: -1, LEADER: 1, NOBODY: 0}
 _CODECS: Final = ("snappy", "lz4", "zstd")
 """Compressions that need a Python package."""
-
-
-def settings_in_force(plan: KafkaPlan) -> dict[str, str]:
-    """What the producers are started with, by the names that plans use: the protocol, if brokers do
-    not report it, and defaults of ackloss; then what is requested. Raises PlanError.
-
-    kafka-python has one timeout for a request, where librdkafka has one for the response
-    (`socket.timeout.ms`) and one that it sends to the leader (`request.timeout.ms`)."""
-    own = requested(plan.workload.producer, "kafka-python")
-    if own.get(_REQUEST, own.get(_SOCKET)) != own.get(_SOCKET, own.get(_REQUEST)):
-        raise PlanError(
-            f"kafka-python has one timeout for both {_REQUEST} and {_SOCKET}",
-            key=place_of(_SOCKET, plan.workload.producer),
-            hint="set one of them",
-        )
-    force = {**DEFAULTS, **own}
-    socket_ms = force.pop(_SOCKET)
-    return {**protocol(plan), **force, _REQUEST: own.get(_REQUEST, socket_ms)}
 
 
 def keyword_arguments(force: Mapping[str, str]) -> dict[str, Any]:

@@ -35,7 +35,6 @@ from typing import Any, ClassVar, Final, Protocol
 
 from harness.errors import HarnessFailure
 from harness.images.keeping import Say
-from harness.models import LOG
 from harness.protocols import (
     FAIL,
     INFO,
@@ -49,7 +48,6 @@ from harness.protocols import (
     with_role,
 )
 from harness.protocols.systems import COMMAND, EXEC, JSON
-from harness.run.client_process import setup_line
 from targets.kafka import definitions
 from targets.kafka.configuration import BROKER_PORT
 from targets.kafka.definitions import requested
@@ -165,22 +163,6 @@ ANY_DEFAULTS: Final[Mapping[str, str]] = {
     _BLOCK: "3000",
 }
 """What ackloss sets unless the plan says otherwise."""
-
-
-def setup_of(
-    plan: KafkaPlan, connection: Mapping[str, JSON], *, number: int, start: int, run_id: str = ""
-) -> bytes:
-    """The setup line of a program that ackloss ships: the client `number`, started so often."""
-    return setup_line(
-        run_id=run_id,
-        system=plan.target.system,
-        version=plan.target.version,
-        model=LOG.name,
-        client=number,
-        clients=plan.workload.clients,
-        start=start,
-        connection=connection,
-    )
 
 
 _GRACE_S: Final = 5.0

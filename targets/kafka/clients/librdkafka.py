@@ -65,11 +65,6 @@ _STARTING: Final = threading.Lock()
 _tried: Final = cache(lambda *given: bool(Producer({**dict(given), "log_level": 0})))
 
 
-class NotQueued(Exception):
-    """The library refused a write when it was handed over: certainly not written. Holds the error's
-    name."""
-
-
 class LibrdkafkaProducer:
     """A producer; `pending` are the processes that wait for a report, by value and key; `heard_s`,
     when it last reported or had nothing to report (monotonic). `reported` takes a process, the
@@ -104,11 +99,9 @@ class LibrdkafkaProducer:
     def produce(
         self, process: int, topic: str, value: bytes, key: str | None, partition: int
     ) -> None:
-        """Queue a write. Raises BufferError when its queue is full, and NotQueued."""
-        try:
-            self._producer.produce(topic, value, key, partition)
-        except KafkaException as error:  # raised before it was queued
-            raise NotQueued(error.args[0].name()) from error
+        """Queue a write. Raises BufferError when its queue is full, and KafkaException for a write
+        that the library refuses before it is queued: certainly not written."""
+        self._producer.produce(topic, value, key, partition)
         self.pending[value if key is None else _identity(value, key.encode())] = process
 
     def poll(self, timeout_s: float) -> int:
@@ -217,8 +210,8 @@ class KafkaClient(ClientPool[Place[LibrdkafkaProducer]]):
             produce(process, self._topic, b"%010d" % value, key, partition)
         except BufferError:
             return False
-        except NotQueued as refusal:
-            self._refused.append((process, completion(FAIL, error=str(refusal))))
+        except KafkaException as error:
+            self._refused.append((process, completion(FAIL, error=error.args[0].name())))
         return True
 
     def poll(self, timeout_s: float, done: Done) -> None:

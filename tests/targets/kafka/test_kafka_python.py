@@ -16,7 +16,6 @@ from targets.kafka.clients.kafka_python import (
     KafkaPython,
     _named,
     keyword_arguments,
-    settings_in_force,
 )
 from targets.kafka.clients.library import REFUSED, outcome
 from targets.kafka.definitions import DEFAULTS, same
@@ -46,7 +45,7 @@ def refusal(producer: dict[str, Any], version: str = "4.3.1") -> PlanError:
 
 
 def test_what_it_starts_with_when_a_plan_asks_for_nothing() -> None:
-    force = settings_in_force(plan_for())
+    force = KafkaPython().settings(plan_for())
     shown = {**DEFAULTS, "request.timeout.ms": DEFAULTS["socket.timeout.ms"]}
     del shown["socket.timeout.ms"]
     assert force == shown
@@ -67,14 +66,14 @@ def test_it_knows_every_setting_that_it_takes() -> None:
     asked |= {"message.timeout.ms": 9000, "max.in.flight.requests.per.connection": 5}
     plan = plan_for(asked)
     KafkaPython().check(plan)
-    arguments = keyword_arguments(settings_in_force(plan))
+    arguments = keyword_arguments(KafkaPython().settings(plan))
     assert arguments.keys() <= KafkaProducer.DEFAULT_CONFIG.keys()
     assert len(arguments) == len(taken) - 1, "two timeouts are one"
 
 
 def test_javas_names_are_taken_too() -> None:
     asked = {"delivery.timeout.ms": 9000, "metadata.max.age.ms": "500", "acks": 0}
-    force = settings_in_force(plan_for(asked))
+    force = KafkaPython().settings(plan_for(asked))
     assert force["message.timeout.ms"] == "9000"
     assert keyword_arguments(force)["metadata_max_age_ms"] == 500
     assert keyword_arguments(force)["acks"] == 0
@@ -115,7 +114,7 @@ def test_wrong_settings_are_reported_at_their_key(
 def test_what_it_takes_it_starts_with() -> None:
     """Configured for what brokers speak it does not ask them, so none needs to run."""
     asked = {"acks": "all", "retries": 3, "linger.ms": 5, "compression.type": "gzip"}
-    arguments = keyword_arguments(settings_in_force(plan_for(asked, "0.8.2.2")))
+    arguments = keyword_arguments(KafkaPython().settings(plan_for(asked, "0.8.2.2")))
     assert arguments.pop("api_version") == "0.8.2"
     producer = KafkaProducer(bootstrap_servers="127.0.0.1:1", api_version=(0, 8, 2), **arguments)
     assert producer.config["linger_ms"] == 5
