@@ -97,7 +97,10 @@ class Session:
                 parse_plan(document, file=file), file=file, inventory=self.inventory, place=place
             )
             refuse_unsupported(resolved, file=file, force=self.force)
-        return with_client(resolved, client_command(self.client), file=file) if run else resolved
+        if not run:
+            return resolved
+        command = None if self.client is None else client_command(self.client)
+        return with_client(resolved, command, file=file)
 
     def command(self, plan: Path, changes: Sequence[str] = (), **files: Path | None) -> list[str]:
         """The command that runs a plan again, without options that only affect the output."""

@@ -294,13 +294,9 @@ def _file_of(plugin: type[Any]) -> str:
         return plugin.__module__
 
 
+@cache
 def adapter(plugin: Any) -> TypeAdapter[Any]:
     """pydantic's view of a plug-in, a class: validates its options and knows their JSON schema."""
-    return _adapter(plugin)
-
-
-@cache
-def _adapter(plugin: type[Any]) -> TypeAdapter[Any]:
     from pydantic import ConfigDict, TypeAdapter, with_config
 
     return TypeAdapter(with_config(ConfigDict(extra="forbid"))(plugin))

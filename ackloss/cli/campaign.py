@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from harness.campaigns.plan import Campaign
     from harness.campaigns.worker import Start
     from harness.protocols import Provider
-    from harness.run.client_process import ClientCommand
+    from harness.run.client_process import Argv
     from harness.run.interrupts import Interrupts
     from harness.run.resolving import ResolvedPlan
     from harness.storage import Folder
@@ -210,7 +210,7 @@ def resume(
 class _Given:
     """What only the command line names: the clients' command, hosts, and where runs are copied."""
 
-    client: ClientCommand | None
+    client: Argv | None
     inventories: tuple[Path, ...]
     archive: Folder | None
 
@@ -269,12 +269,12 @@ def _check_inventories(inventories: tuple[Path, ...], workers: int | None) -> No
         raise click.UsageError("--inventory names a file twice: a host takes one run at a time")
 
 
-def _command(campaign: Campaign, client: str | None, file: str) -> ClientCommand | None:
+def _command(campaign: Campaign, client: str | None, file: str) -> Argv | None:
     """The command of --client. Raises PlanError where a cell needs one, or none does."""
     from harness.run.client_process import client_command
     from harness.run.resolving import with_client
 
-    command = client_command(client)
+    command = None if client is None else client_command(client)
     for cell in campaign.possible:
         with_client(cell.resolved, command, file=file)
     return command

@@ -69,7 +69,7 @@ def _requirements(
     """What the protocol requires, in order, each with how the program violates it, `None` if it
     does not. What follows the first process that is not ready is not tried."""
     from harness.protocols.clock import RealClock
-    from harness.run.client_process import ClientCommand, ClientLog, ClientProcess, setup_line
+    from harness.run.client_process import ClientLog, ClientProcess, client_command, setup_line
     from harness.run.exec_client import CLOSE_S, ExecClient, Notes
 
     setup = setup_line(
@@ -84,7 +84,7 @@ def _requirements(
         connection=connection,  # type: ignore[arg-type]  # the program judges what it is passed
     )
     setup = orjson.dumps({**orjson.loads(setup), "a_field_of_a_later_version": 1}) + b"\n"
-    argv = ClientCommand.of(command)
+    argv = client_command(command)
     ended: dict[int, Completion] = {}
     with scratch() as folder:
         log = ClientLog(Path(folder) / "client.log")

@@ -87,11 +87,9 @@ class CampaignDir:
         from harness.campaigns.plan import campaign_of, parse_campaign
         from harness.plan.parsing import read_plan, read_text
 
-        text = read_text(self.file)
-        plan = parse_campaign(text, file=str(self.file))
-        file, base_file = str(self.file), str(self.base)
-        base = read_plan(self.base)
-        campaign = campaign_of(plan, text, base, file=file, base_file=base_file)
+        text, file = read_text(self.file), str(self.file)
+        plan, base = parse_campaign(text, file=file), read_plan(self.base)
+        campaign = campaign_of(plan, text, base, file=file, base_file=str(self.base))
         progress = self.progress()
         campaign = campaign.with_repetitions(progress.raised)
         self._refuse_changed(campaign, progress)

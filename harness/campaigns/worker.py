@@ -13,6 +13,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import queue
+import shlex
 import signal
 import threading
 import time
@@ -35,7 +36,7 @@ from harness.machine import state
 from harness.machine.files import scratch
 from harness.plan import parse_plan
 from harness.protocols import FAILED, Provider, RunCluster
-from harness.run.client_process import ClientCommand
+from harness.run.client_process import Argv
 from harness.run.final_read import NOT_FULLY_REPLICATED
 from harness.run.interrupts import Interrupts
 from harness.run.metadata import RunMetadata
@@ -124,7 +125,7 @@ def serve(
     scheduler: Connection,
     folder: Path,
     judge: Judge,
-    client: ClientCommand | None = None,
+    client: Argv | None = None,
     inventory: Path | None = None,
 ) -> None:
     """The process of a worker: executes assignments until there are none, and removes what it
@@ -172,7 +173,7 @@ class _Worker:
     folder: Path
     judge: Judge
     interrupts: Interrupts
-    client: ClientCommand | None = None
+    client: Argv | None = None
     inventory: Path | None = None
     kept: _KeptCluster | None = None
 
@@ -297,7 +298,7 @@ class _Worker:
 
     def _command(self, rundir: RunDir) -> list[str]:
         """The command that repeats a run, from its stored plan."""
-        options = [] if self.client is None else ["--client", str(self.client)]
+        options = [] if self.client is None else ["--client", shlex.join(self.client)]
         options += [] if self.inventory is None else ["--inventory", str(self.inventory)]
         return ["ackloss", "run", str(rundir.plan), *options]
 
@@ -349,7 +350,7 @@ def start_process(
     runs: Path,
     judge: Judge,
     *,
-    client: ClientCommand | None = None,
+    client: Argv | None = None,
     inventory: Path | None = None,
 ) -> tuple[BaseProcess, Connection]:
     """A worker in a new process, which shares nothing with this one; `client`: the command of the
@@ -369,7 +370,7 @@ class OnInventories:
     """Starts each worker on the hosts of one inventory, which no other living worker has."""
 
     inventories: Sequence[Path]
-    client: ClientCommand | None = None
+    client: Argv | None = None
     begin: Callable[..., tuple[BaseProcess, Connection]] = start_process
     _processes: dict[Path, BaseProcess] = field(default_factory=dict)
 

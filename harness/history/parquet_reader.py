@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.errors import HistoryError, TooNewError
-from harness.history import ADDED, DELIVERIES, HISTORY, READS, SCHEMA_VERSION
+from harness.history import ADDED, DELIVERIES, ENDS, HISTORY, READS, SCHEMA_VERSION
 from harness.history.parquet_writer import one_batch
 from harness.history.run_folder import RunDir
 from harness.protocols.runs import (
@@ -146,12 +146,11 @@ def _all_opened(paths: Sequence[Path], schema: pa.Schema) -> tuple[Part, ...]:
     return tuple(Part.opened(path, schema, keep=keep) for path in paths)
 
 
-def rows_of_ends(path: Path, schema: pa.Schema) -> list[dict[str, Any]]:
-    """The rows of a small file with the columns of `schema`, such as `reads/ends.parquet`. Raises
-    HistoryError unless it is one."""
+def rows_of_ends(path: Path) -> list[dict[str, Any]]:
+    """The rows of `reads/ends.parquet`. Raises HistoryError unless it is one."""
     try:
         with pa.OSFile(str(path)) as source, pq.ParquetFile(source, pre_buffer=False) as file:
-            refuse_columns(path, file.schema_arrow, schema)
+            refuse_columns(path, file.schema_arrow, ENDS)
             rows: list[dict[str, Any]] = file.read(use_threads=False).to_pylist()
     except (OSError, pa.ArrowException) as error:
         raise _unreadable(path) from error

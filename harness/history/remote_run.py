@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Final, NamedTuple
+from typing import Final
 
 from harness.errors import HistoryError
 from harness.history.manifest import is_evidence
@@ -55,18 +55,12 @@ class RemoteRun:
         return "/".join(parts[-3:] if parts[-2] == CELLS else parts[-1:])
 
 
-class RemoteRuns(NamedTuple):
-    """Runs in order. `without_history`: how many more of a campaign have none to judge."""
-
-    runs: list[RemoteRun]
-    without_history: int = 0
-
-
 def remote_runs(
     folder: Folder, shared_runs: Callable[[], Collection[str]] = frozenset
-) -> RemoteRuns:
-    """The runs at a URL: the run itself, those of a campaign that still have their history (for
-    each of its `shared_runs`, the cells), or those of a folder of runs.
+) -> tuple[list[RemoteRun], int]:
+    """The runs at a URL in order: the run itself, those of a campaign that still have their history
+    (for each of its `shared_runs`, the cells), or those of a folder of runs; and how many more of a
+    campaign have none to judge.
 
     A run of a campaign that is done and has neither a history nor a manifest was not copied to its
     end. It is among the runs, so that judging it reports that.
@@ -76,7 +70,7 @@ def remote_runs(
     files = folder.files()
     names = sorted(files)
     if _RUN in files:
-        return RemoteRuns([_run(folder, "", files, names)])
+        return [_run(folder, "", files, names)], 0
     places = [name.removesuffix(f"/{_RUN}") for name in files if name.endswith(f"/{_RUN}")]
     missing = 0
     if _CAMPAIGN in files:
@@ -96,7 +90,7 @@ def remote_runs(
             file=folder.place(),
             hint="name the folder of a run, of runs, or of a campaign",
         )
-    return RemoteRuns([_run(folder, place, files, names) for place in found], missing)
+    return [_run(folder, place, files, names) for place in found], missing
 
 
 def _is_judged_alone(place: str, shared: Collection[str]) -> bool:

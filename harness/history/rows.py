@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from harness import registry
 from harness.errors import HistoryError, TooNewError, nearest
 from harness.faults.journal import windows
-from harness.history import ENDS, MEMBERS, parquet_reader
+from harness.history import MEMBERS, parquet_reader
 from harness.history.documents import InSync
 from harness.history.manifest import gaps
 from harness.history.parquet_reader import Parts, rows_of_ends
@@ -101,7 +101,7 @@ def _facts(rundir: RunDir, run: dict[str, Any], plan: dict[str, Any], promises: 
     if not parts.history and run["state"] == DONE:
         raise HistoryError("holds no history", file=str(rundir.history))
     load = run.get("load") or {}
-    rows = rows_of_ends(rundir.ends, ENDS) if rundir.ends.exists() else []
+    rows = rows_of_ends(rundir.ends) if rundir.ends.exists() else []
     missing = gaps(rundir, run, parts, rows)
     ends = tuple(_merged(rows, replicas=promises.replicas))
     noted = [InSync(**each) for each in run.get("in_sync") or ()]

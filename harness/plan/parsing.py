@@ -285,16 +285,19 @@ def load_plan(path: Path, changes: Iterable[str] = ()) -> Plan:
 def read_plan(path: Path, changes: Iterable[str] = ()) -> dict[str, Any]:
     """The raw document of a plan with changes applied, not yet validated: of a TOML file, or of the
     plan.json of a run's folder."""
+    text, is_json = read_text(path), path.suffix == ".json"
+    why: str | None = None
     try:
-        document = _read(path)
+        document: Any = orjson.loads(text) if is_json else tomllib.loads(text)
     except (tomllib.TOMLDecodeError, orjson.JSONDecodeError) as error:
-        raise PlanError(
-            f"is not JSON: {error}"
-            if isinstance(error, orjson.JSONDecodeError)
-            else f"cannot be read: {error}",
-            file=str(path),
-            hint="a plan is TOML (docs/reference/plan.md)",
-        ) from error
+        why = f"{'is not JSON' if is_json else 'cannot be read'}: {error}"
+    else:
+        if not isinstance(document, dict):
+            why = "is not a JSON object"
+        elif is_json and "schema" not in document:
+            why = "is JSON, and not the plan.json of a run"
+    if why is not None:
+        raise PlanError(why, file=str(path), hint="a plan is TOML (docs/reference/plan.md)")
     changed = [key for change in changes for key in apply_change(document, change)]
     if changed:
         yours = document.setdefault("yours", {})
@@ -310,19 +313,3 @@ def read_text(path: Path) -> str:
         raise PlanError("is not UTF-8 text", file=str(path)) from error
     except OSError as error:
         raise PlanError(f"cannot be read: {error.strerror}", file=str(path)) from error
-
-
-def _read(path: Path) -> dict[str, Any]:
-    text = read_text(path)
-    if path.suffix != ".json":
-        return tomllib.loads(text)
-    document = orjson.loads(text)
-    if not isinstance(document, dict) or "schema" not in document:
-        raise PlanError(
-            "is JSON, and not the plan.json of a run"
-            if isinstance(document, dict)
-            else "is not a JSON object",
-            file=str(path),
-            hint="a plan is TOML (docs/reference/plan.md)",
-        )
-    return document

@@ -138,7 +138,7 @@ class Clients:
     def __enter__(self) -> Clients:
         if self.resolved.plan.workload.client == EXEC:
             assert self.resolved.client is not None
-            self._notes = Notes(self.cluster.clock, self.resolved.client.argv)
+            self._notes = Notes(self.cluster.clock, self.resolved.client)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -189,19 +189,18 @@ class Clients:
             self._notes.begin_at(clock.zero_ns or 0)
 
     def _start(self, plan: Plan, number: int, start: int) -> ClientProcess:
-        resolved = self.resolved
+        resolved, target = self.resolved, self.resolved.target
         assert resolved.client is not None
-        server = resolved.target
         setup = setup_line(
             run_id=self.record.rundir.run_id,
-            system=resolved.target.plugin,
+            system=target.plugin,
             version=plan.target.version,
             model=resolved.workload.model,
             client=number,
             clients=plan.workload.clients,
             start=start,
-            answer_within_s=server.answers_within_s(plan),
-            connection=server.connection(self.cluster, plan, number),
+            answer_within_s=target.answers_within_s(plan),
+            connection=target.connection(self.cluster, plan, number),
         )
         return ClientProcess(
             resolved.client,
@@ -326,10 +325,6 @@ class CellRun:
     cluster: RunCluster
     group: GroupRun | None = None
     failure: Exception | None = None
-
-    def bring_up(self, timeout_s: float) -> None:
-        """Wait until its object is there."""
-        self.resolved.target.bring_up(self.cluster, self.resolved.plan, timeout_s=timeout_s)
 
     def read_settings(self) -> None:
         """Record the settings that it has, and what is promised with them."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -54,12 +54,13 @@ _NAME_LENGTH = 200
 
 @dataclass(frozen=True, kw_only=True)
 class CellPlan:
-    """One cell with its own plan. `overrides`: the keys that it changes, dotted."""
+    """One cell with its own plan, or a plan without `[[cells]]` as a cell. `overrides`: the keys
+    that it changes, dotted."""
 
-    name: str
-    number: int
-    overrides: Mapping[str, Any]
     plan: Plan
+    name: str = ""
+    number: int = 0
+    overrides: Mapping[str, Any] = field(default_factory=dict)
 
     def key(self, key: str) -> str:
         """A key of its plan as a key of the run's plan: below the cell, where the cell has set
@@ -68,17 +69,12 @@ class CellPlan:
         return f"cells.{self.number}.{key}" if below else key
 
 
-def only_cell(plan: Plan) -> CellPlan:
-    """A plan without `[[cells]]` as a cell."""
-    return CellPlan(name="", number=0, overrides={}, plan=plan)
-
-
 def cell_plans(plan: Plan, target: Target[Any]) -> tuple[CellPlan, ...]:
     """The cells of a plan in its order; a plan without `[[cells]]` is one cell, without a name.
     Raises PlanError for a target without cells, for a key that no cell may change, and for an
     impossible plan."""
     if not plan.cells:
-        return (only_cell(plan),)
+        return (CellPlan(plan=plan),)
     if not target.cell_keys:
         raise PlanError(
             f"{target.plugin} cannot hold several cells in one run here",

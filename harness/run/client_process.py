@@ -17,7 +17,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, Final, NamedTuple
@@ -31,6 +30,7 @@ from harness.models.micro_ops import WIDTH
 from harness.protocols import FAIL, INFO, NULL, OK, Completion, Invoke, Result, completion
 from harness.protocols.systems import JSON
 from harness.run import client_guard
+from harness.wrong_values import shown
 
 # The line protocol of clients that are programs: docs/how-to/any-client.md.
 #
@@ -74,13 +74,6 @@ class Ready(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"
-
-
-class Answer(NamedTuple):
-    """How the operation `id` ended, as a client reports it."""
-
-    id: int
-    ended: Completion
 
 
 def setup_line(
@@ -141,7 +134,7 @@ def ready_of(line: bytes) -> Ready:
         _only(found, _FAILED)
         raise Failed(_text(found, "error") or "it gives no reason")
     if kind != "ready":
-        raise Lie(f"its first line must be of type 'ready' or 'failed', not {_short(kind)}")
+        raise Lie(f"its first line must be of type 'ready' or 'failed', not {shown(kind)}")
     _only(found, _READY)
     name, version = _text(found, "name"), _text(found, "version")
     if not name or not version:
@@ -149,22 +142,22 @@ def ready_of(line: bytes) -> Ready:
     return Ready(name, version)
 
 
-def answer_of(line: bytes, ops: Mapping[int, str], model: str) -> Answer:
-    """A completion, of one of the operations in flight, `ops`: their functions by id. Raises Lie
+def answer_of(line: bytes, ops: Mapping[int, str], model: str) -> tuple[int, Completion]:
+    """Which of the operations in flight ended, and how; `ops`: their functions by id. Raises Lie
     for anything else that a client may write, including an answer to no request."""
     found = _object(line)
     kind = found.get("type")
     if not isinstance(kind, str) or kind not in _ENDED:
-        raise Lie(f"'type' is {_short(kind)}, not 'ok', 'fail' or 'info'")
+        raise Lie(f"'type' is {shown(kind)}, not 'ok', 'fail' or 'info'")
     number = found.get("id")
     if type(number) is not int:
-        raise Lie(f"'id' is {_short(number)}, not an integer")
+        raise Lie(f"'id' is {shown(number)}, not an integer")
     if number not in ops:
         raise NotInFlight(number, kind)
     _only(found, _ENDED[kind])
     node = _text(found, "node")
     if kind != OK:
-        return Answer(number, completion(kind, error=_text(found, "error"), node=node))
+        return number, completion(kind, error=_text(found, "error"), node=node)
     reads = ops[number] not in MODELS[model].writes
     if reads != ("result" in found):
         what = "needs a 'result'" if reads else "has no 'result'"
@@ -172,8 +165,8 @@ def answer_of(line: bytes, ops: Mapping[int, str], model: str) -> Answer:
     result = _result(found["result"], model) if reads else None
     position = found.get("position")
     if position is not None and (type(position) is not int or not 0 <= position < _INT64):
-        raise Lie(f"'position' is {_short(position)}, not an integer from 0 on")
-    return Answer(number, completion(OK, position, None, node, result))
+        raise Lie(f"'position' is {shown(position)}, not an integer from 0 on")
+    return number, completion(OK, position, None, node, result)
 
 
 class NotInFlight(Lie):
@@ -201,7 +194,7 @@ def _object(line: bytes) -> dict[str, Any]:
 def _only(found: Mapping[str, Any], known: frozenset[str]) -> None:
     for name in found:
         if name not in known:
-            raise Lie(f"a line of type {found['type']!r} has no field {_short(name)}")
+            raise Lie(f"a line of type {found['type']!r} has no field {shown(name)}")
 
 
 def _text(found: Mapping[str, Any], name: str) -> str | None:
@@ -209,14 +202,14 @@ def _text(found: Mapping[str, Any], name: str) -> str | None:
     if text is None:
         return None
     if not isinstance(text, str) or len(text) > _MAX_TEXT:
-        raise Lie(f"{name!r} is {_short(text)}, not a text of at most {_MAX_TEXT} characters")
+        raise Lie(f"{name!r} is {shown(text)}, not a text of at most {_MAX_TEXT} characters")
     return text
 
 
 def _result(result: Any, model: str) -> Result:
     what, fits = _RESULTS[model]
     if not fits(result):
-        raise Lie(f"'result' is {_short(result)}, not {what}")
+        raise Lie(f"'result' is {shown(result)}, not {what}")
     read: Result = tuple(result) if isinstance(result, list) else result
     return read
 
@@ -254,13 +247,8 @@ _RESULTS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
 models have no reads."""
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 def _excerpt(line: bytes) -> str:
-    return _short(line[:60].decode(errors="replace"))
+    return shown(line[:60].decode(errors="replace"))
 
 
 LOG_LIMIT: Final = 16 << 20
@@ -273,37 +261,26 @@ _CHUNK: Final = 1 << 16
 _END_S: Final = 5.0
 
 
-@dataclass(frozen=True)
-class ClientCommand:
-    """The command line of `--client`, as an argument list; no shell reads it."""
-
-    argv: tuple[str, ...]
-
-    @classmethod
-    def of(cls, text: str) -> ClientCommand:
-        """The command that a text means, found and executable. Raises PlanError."""
-        try:
-            argv = tuple(shlex.split(text))
-        except ValueError as error:
-            raise _refused(f"{text!r} is not a command line: {error}", "close the quotes") from None
-        if not argv:
-            raise _refused("the command is empty", "name a program and its arguments")
-        if shutil.which(argv[0]) is None:
-            path = Path(argv[0])
-            if path.is_dir():
-                raise _refused(f"{argv[0]!r} is a folder", "name a program")
-            if "/" in argv[0] and path.exists():
-                raise _refused(f"{argv[0]!r} is not executable", f"chmod +x {argv[0]}")
-            raise _refused(f"there is no command {argv[0]!r}", "name a program that is there")
-        return cls(argv)
-
-    def __str__(self) -> str:
-        return shlex.join(self.argv)
+Argv = tuple[str, ...]
+"""A command line as an argument list; no shell reads it."""
 
 
-def client_command(text: str | None) -> ClientCommand | None:
-    """The command of `--client`; `None` where none is given. Raises PlanError."""
-    return None if text is None else ClientCommand.of(text)
+def client_command(text: str) -> Argv:
+    """The command of `--client`, found and executable. Raises PlanError."""
+    try:
+        argv = tuple(shlex.split(text))
+    except ValueError as error:
+        raise _refused(f"{text!r} is not a command line: {error}", "close the quotes") from None
+    if not argv:
+        raise _refused("the command is empty", "name a program and its arguments")
+    if shutil.which(argv[0]) is None:
+        path = Path(argv[0])
+        if path.is_dir():
+            raise _refused(f"{argv[0]!r} is a folder", "name a program")
+        if "/" in argv[0] and path.exists():
+            raise _refused(f"{argv[0]!r} is not executable", f"chmod +x {argv[0]}")
+        raise _refused(f"there is no command {argv[0]!r}", "name a program that is there")
+    return argv
 
 
 def _refused(what: str, hint: str) -> PlanError:
@@ -434,7 +411,7 @@ class ClientProcess(Connection):
     """A process under its guard."""
 
     def __init__(
-        self, command: ClientCommand, *, run_id: str, log: ClientLog, name: str, setup: bytes
+        self, command: Argv, *, run_id: str, log: ClientLog, name: str, setup: bytes
     ) -> None:
         """Start it and queue its setup line. Raises EnvironmentFailure where nothing can be
         started."""
@@ -443,7 +420,7 @@ class ClientProcess(Connection):
         guard = [sys.executable, "-I", "-S", client_guard.__file__, str(lifeline)]
         try:
             self._guard = subprocess.Popen(
-                [*guard, *command.argv],
+                [*guard, *command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

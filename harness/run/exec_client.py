@@ -150,7 +150,7 @@ class ConnectionPlace(Place[Connection]):
         """Which operation a line answers, and how it ended; `None`: one that was given up. Raises
         Lie and Failed."""
         try:
-            answer = answer_of(line, self._functions, model)
+            number, ended = answer_of(line, self._functions, model)
         except NotInFlight as lie:
             if lie.number in self._given_up:
                 self._given_up.discard(lie.number)
@@ -158,8 +158,8 @@ class ConnectionPlace(Place[Connection]):
             if 0 < lie.number <= self._last_id:
                 raise Lie(f"it answers operation {lie.number} a second time") from None
             raise Lie(f"it answers operation {lie.number}, which it was not given") from None
-        self._answered_id = max(self._answered_id, answer.id)
-        return answer
+        self._answered_id = max(self._answered_id, number)
+        return number, ended
 
     def overdue(self, now_ns: int) -> tuple[int, str] | None:
         """The next operation that has waited for too long, and what it does; each is named once."""

@@ -79,7 +79,7 @@ def readers_of(target: Target[Any], plan: Plan) -> tuple[str, ...]:
 
 def read_by(
     target: Target[Any], cluster: Cluster, plan: Plan, reader: str, ranges: Ranges | None = None
-) -> tuple[pa.Table, list[End]]:
+) -> Read:
     """All that a reader has read, or what it has in these ranges, in the columns of READS but
     `run_id`, and how far it got. With ranges the target has `read_ranges`."""
     who, limit_s = f"the target {target.plugin!r}: the reader {reader!r}", plan.final.read_s
@@ -105,7 +105,7 @@ def read_again(
     first: pa.Table,
     ends: Sequence[End],
     wanted: Ranges | None,
-) -> tuple[pa.Table, list[End]]:
+) -> Read:
     """What the second library reads: these ranges, if the target can and the first reader is
     confirmed by them; else everything."""
     if wanted is not None and target.does("read_ranges"):
@@ -231,16 +231,13 @@ def wait_until_replicated(
 
 
 def are_fully_replicated(observer: Observer) -> bool:
-    """Whether every partition of every cell is, as observed now."""
+    """Whether every partition of every cell has a leader and all its replicas in sync, as observed
+    now."""
     return all(
-        is_fully_replicated(observer.situation(number), cell.plan)
+        each.every
         for number, cell in enumerate(observer.cells)
+        for each in in_sync(observer.situation(number), cell.plan)
     )
-
-
-def is_fully_replicated(situation: Situation, plan: Plan) -> bool:
-    """Whether every partition has a leader and all its replicas in sync."""
-    return all(each.every for each in in_sync(situation, plan))
 
 
 def in_sync(situation: Situation, plan: Plan) -> list[InSync]:
@@ -279,14 +276,14 @@ def read_everything(
         return
     first, second, *others = readers_of(target, plan)
     written = recorder.written()
-    ends: list[pa.Table] = []
+    ends: list[dict[str, Any]] = []
     with ParquetWriter(rundir.reads, READS, run_id=rundir.run_id) as reads:
 
         def keep(reader: str, table: pa.Table, of_reader: list[End]) -> None:
             place = table.schema.get_field_index("time_ns")
             times = pc.subtract(table["time_ns"], clock.zero_ns or 0)
             reads.write(table.set_column(place, "time_ns", times))
-            ends.append(_ends_table(rundir.run_id, reader, of_reader))
+            ends.extend(_row_of(end, rundir.run_id, reader) for end in of_reader)
 
         table, of_first = read_by(target, cluster, plan, first)
         complete = all(end.complete for end in of_first)
@@ -302,7 +299,7 @@ def read_everything(
             found = read_again(target, cluster, plan, second, table, of_first, wanted)
             keep(second, *found)
     buffer = io.BytesIO()
-    pq.write_table(pa.concat_tables(ends), buffer)
+    pq.write_table(pa.Table.from_pylist(ends, schema=ENDS), buffer)
     write_atomically(rundir.ends, buffer.getvalue())
 
 
@@ -336,15 +333,8 @@ def as_promised(table: pa.Table, written: Written) -> bool:
     )
 
 
-def _ends_table(run_id: str, reader: str, ends: list[End]) -> pa.Table:
-    rows = [
-        {
-            "run_id": run_id,
-            "reader": reader,
-            **vars(end),
-            MEMBERS: list(end.members),
-            "ranges": None if end.ranges is None else [each._asdict() for each in end.ranges],
-        }
-        for end in ends
-    ]
-    return pa.Table.from_pylist(rows, schema=ENDS)
+def _row_of(end: End, run_id: str, reader: str) -> dict[str, Any]:
+    """A row of `ENDS`."""
+    ranges = None if end.ranges is None else [each._asdict() for each in end.ranges]
+    members = {MEMBERS: list(end.members), "ranges": ranges}
+    return {"run_id": run_id, "reader": reader, **vars(end), **members}

@@ -43,15 +43,8 @@ from harness.protocols import (
 )
 from harness.protocols.faults import CONSUMERS, Choice, ClientNemesis, names_met
 from harness.protocols.systems import EXEC
-from harness.run.cells import (
-    CellPlan,
-    asked_in_vain,
-    cell_plans,
-    checked_cells,
-    only_cell,
-    workload_of,
-)
-from harness.run.client_process import ClientCommand
+from harness.run.cells import CellPlan, asked_in_vain, cell_plans, checked_cells, workload_of
+from harness.run.client_process import Argv
 from harness.wrong_values import dotted
 
 
@@ -336,7 +329,13 @@ def _check_clients(
 ) -> None:
     """What it affects exists, and no nodes are named that it would not affect."""
     if nemesis.meets == CONSUMERS:
-        _check_consumers(plan, step, where)
+        workload = registry.plugins("workloads").get(plan.workload.name)
+        if workload is not None and workload.model != GROUP.name:
+            raise PlanError(
+                f"{step.nemesis} meets the consumers of a group, and {plan.workload.name} has none",
+                key=f"{where}.nemesis",
+                hint='use workload.name = "consume", or another nemesis',
+            )
     elif plan.cells:
         raise PlanError(
             "no cell's clients can crash by themselves: a fault meets all cells alike",
@@ -355,17 +354,6 @@ def _check_clients(
         nemesis.client_acts(names_met(nemesis, plan), random.Random(plan.seed))
     except ValueError as error:
         raise PlanError(str(error), key=where) from error
-
-
-def _check_consumers(plan: Plan, step: FaultStep, where: str) -> None:
-    """The workload has a group, of as many consumers in each cell."""
-    workload = registry.plugins("workloads").get(plan.workload.name)
-    if workload is not None and workload.model != GROUP.name:
-        raise PlanError(
-            f"{step.nemesis} meets the consumers of a group, and {plan.workload.name} has none",
-            key=f"{where}.nemesis",
-            hint='use workload.name = "consume", or another nemesis',
-        )
 
 
 def _check_same(steps: Sequence[ResolvedStep]) -> None:
@@ -461,7 +449,7 @@ class ResolvedPlan:
     provider: Provider
     steps: tuple[ResolvedStep, ...]
     unsupported: tuple[Unsupported, ...] = ()
-    client: ClientCommand | None = None
+    client: Argv | None = None
     operator: Operator | None = None
 
     @property
@@ -502,7 +490,7 @@ def resolve(
         else registry.make("targets", plan.target.system, {}, key="target.system", file=file)
     )
     mistakes, workload, provider = Mistakes(file), None, None
-    cells: tuple[CellPlan, ...] = (only_cell(plan),)
+    cells: tuple[CellPlan, ...] = (CellPlan(plan=plan),)
     steps: tuple[ResolvedStep, ...] = ()
     with mistakes.noted():
         _check_model(target, plan.workload.name)
@@ -606,7 +594,7 @@ def hosts_provider(inventory: Path) -> Provider:
 
 
 def with_client(
-    resolved: ResolvedPlan, command: ClientCommand | None, *, file: str = "plan"
+    resolved: ResolvedPlan, command: Argv | None, *, file: str = "plan"
 ) -> ResolvedPlan:
     """The plan with the command of its clients. Raises PlanError if one is missing, or is given but
     not used."""

@@ -312,7 +312,8 @@ class _Run:
             known = {"reference": image.reference, "id": image.id, "digest": image.digest}
             record.update(image=known)
         try:
-            up = [partial(cell.bring_up, target.up_within_s) for cell in self.cells]
+            bring_up = partial(target.bring_up, cluster, timeout_s=target.up_within_s)
+            up = [partial(bring_up, cell.resolved.plan) for cell in self.cells]
             together(cluster.clock, "bring-up", up, at_most=_AT_ONCE)
             for node in cluster.nodes.values():
                 # A system that was just created is not like one that has run for long.

@@ -17,7 +17,8 @@ from harness.errors import PlanError
 from harness.models import LOG
 from harness.protocols import FAIL, Completion, completion
 from harness.protocols.clock import RealClock
-from harness.run.client_process import ClientCommand, ClientLog, ClientProcess, Ready, setup_line
+from harness.protocols.systems import JSON
+from harness.run.client_process import ClientLog, ClientProcess, Ready, setup_line
 from harness.run.exec_client import ExecClient
 from harness.servers import setting_text
 from targets.kafka import definitions, wire
@@ -95,7 +96,7 @@ class KafkaPython(Library):
         proof = refusals(self.plugin, settings)
         keywords = {**keyword_arguments(settings), "max_block_ms": _BLOCK_MS}
         given = {name.replace("_", "."): setting_text(value) for name, value in keywords.items()}
-        command = ClientCommand((sys.executable, "-P", str(_PROGRAM)))
+        command = (sys.executable, "-P", str(_PROGRAM))
 
         def settled(type_: str, error: str, _: Ready) -> Completion:
             name, code = _named(error)

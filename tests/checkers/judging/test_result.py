@@ -236,7 +236,7 @@ def test_a_verdict_that_cannot_be_written_at_its_url_is_one_all_the_same(
     broken = build(tmp_path, 1)
     broken.plan.write_bytes(b"{")
     errors: list[AcklossError] = []
-    remote = remote_runs(Folder.at(f"file://{tmp_path}")).runs
+    remote = remote_runs(Folder.at(f"file://{tmp_path}"))[0]
     assert [each["verdict"] for each in check_runs(remote, errors=errors)] == ["valid"]
     unwritten, unread = errors
     assert type(unwritten) is EnvironmentFailure

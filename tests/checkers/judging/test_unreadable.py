@@ -71,7 +71,7 @@ def test_so_it_is_at_a_url(tmp_path: Path) -> None:
     rundir = judged(tmp_path)
     cut(rundir.path / PART)
     errors: list[AcklossError] = []
-    assert check_runs(remote_runs(Folder.at(f"file://{tmp_path}")).runs, errors=errors) == []
+    assert check_runs(remote_runs(Folder.at(f"file://{tmp_path}"))[0], errors=errors) == []
     assert [error.file for error in errors] == [str(rundir.path / PART)]
     result = read_result(rundir)
     assert result.verdict == "unknown"

@@ -23,7 +23,7 @@ def build(folder: Path, *places: str, names: tuple[str, ...] = RUN) -> Folder:
 
 
 def found(folder: Folder, *shared: str) -> list[str]:
-    runs = remote_runs(folder, lambda: shared).runs
+    runs = remote_runs(folder, lambda: shared)[0]
     return [run.folder.url.removeprefix(f"{folder.url}/") for run in runs]
 
 
@@ -45,7 +45,7 @@ def test_a_campaign_is_its_runs_with_history_and_each_cell_of_a_shared_one(tmp_p
     build(tmp_path, "runs/c", names=("run.json", "result.json"))
     (tmp_path / "campaign.toml").touch()
     assert found(folder, "s") == ["runs/a", "runs/c", "runs/s/cells/x", "runs/s/cells/y"]
-    assert remote_runs(folder, lambda: ["s"]).without_history == 1
+    assert remote_runs(folder, lambda: ["s"])[1] == 1
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_place_without_runs_is_refused(tmp_path: Path) -> None:
 
 def test_its_size_is_that_of_its_operations_and_records(tmp_path: Path) -> None:
     more = (*RUN, "reads/part-00000.parquet", "findings/loss.parquet", "report.html")
-    run = remote_runs(build(tmp_path, "a", names=more)).runs[0]
+    run = remote_runs(build(tmp_path, "a", names=more))[0][0]
     assert (run.size_bytes, run.findings) == (10, ("findings/loss.parquet",))
 
 

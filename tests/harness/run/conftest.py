@@ -13,7 +13,7 @@ import pytest
 from harness.clusters.cleaning import end_client_processes
 from harness.protocols.clock import RealClock
 from harness.run import exec_client
-from harness.run.client_process import ClientCommand, ClientLog, ClientProcess, setup_line
+from harness.run.client_process import ClientLog, ClientProcess, setup_line
 from harness.run.exec_client import ExecClient, Notes
 from tests.fixtures.client_places import CLIENT, Made
 
@@ -51,9 +51,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
                 connection={"addresses": ["127.0.0.1:1"]},
             )
             name, log = f"client-{number}.{nth}", logs[number - 1]
-            return ClientProcess(
-                ClientCommand(argv), run_id=run_id, log=log, name=name, setup=setup
-            )
+            return ClientProcess(argv, run_id=run_id, log=log, name=name, setup=setup)
 
         client = ExecClient(
             start,

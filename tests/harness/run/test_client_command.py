@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import PlanError
-from harness.run.client_process import ClientCommand
+from harness.run.client_process import client_command
 
 
 @pytest.mark.parametrize(
@@ -21,10 +21,10 @@ from harness.run.client_process import ClientCommand
 )
 def test_a_command_that_cannot_be_run_is_refused(text: str, words: str) -> None:
     with pytest.raises(PlanError) as refusal:
-        ClientCommand.of(text)
+        client_command(text)
     assert words in str(refusal.value)
     assert refusal.value.key == "--client"
 
 
 def test_a_command_is_a_list_of_arguments_and_no_shell_line() -> None:
-    assert ClientCommand.of("python3 'a b' $HOME;").argv == ("python3", "a b", "$HOME;")
+    assert client_command("python3 'a b' $HOME;") == ("python3", "a b", "$HOME;")

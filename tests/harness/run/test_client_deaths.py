@@ -174,9 +174,9 @@ HARNESS = """
 import sys, time
 sys.path.insert(0, {root!r})
 from pathlib import Path
-from harness.run.client_process import ClientCommand, ClientLog, ClientProcess
+from harness.run.client_process import ClientLog, ClientProcess
 log = ClientLog(Path({log!r}))
-command = ClientCommand(({python!r}, {client!r}, {written!r}, {misdeed!r}))
+command = ({python!r}, {client!r}, {written!r}, {misdeed!r})
 process = ClientProcess(command, run_id={run_id!r}, log=log, name="c", setup=b'{{"start":1}}\\n')
 process.write(b'{{"type":"invoke","id":1,"f":"append","value":1}}\\n')
 process.flush()

@@ -20,7 +20,7 @@ from harness.images.recipe import Recipe
 from harness.protocols import Completion, invoke
 from harness.protocols.clock import RealClock
 from harness.protocols.runs import Conduct
-from harness.run.client_process import ClientCommand, ClientLog, ClientProcess, setup_line
+from harness.run.client_process import ClientLog, ClientProcess, setup_line
 from harness.run.exec_client import ExecClient, Notes
 from targets.kafka.clients.library import ANY_DEFAULTS as DEFAULTS
 from tests.fixtures.fake_kafka import Answer, FakeKafka, fake_kafka
@@ -157,9 +157,8 @@ def run(tmp_path: Path) -> Iterator[Callable[..., Running]]:
                 **({} if properties is None else {"properties": {**properties}}),
             },
         )
-        command = ClientCommand(argv)
         client = ExecClient(
-            lambda *_: ClientProcess(command, run_id="test", log=log, name="c", setup=setup),
+            lambda *_: ClientProcess(argv, run_id="test", log=log, name="c", setup=setup),
             places=1,
             model="log",
             answer_within_s=AT_MOST_S,

@@ -23,7 +23,7 @@ from harness.protocols.clock import RunClock
 from harness.protocols.nodes import ProcessState
 from harness.run.final_read import (
     as_promised,
-    is_fully_replicated,
+    in_sync,
     read_everything,
     wait_until_replicated,
 )
@@ -252,7 +252,7 @@ WHOLE = situation(("b1", 3), ("b2", 3))
     ],
 )
 def test_every_partition_has_a_leader_and_all_its_replicas(seen: Situation, whole: bool) -> None:
-    assert is_fully_replicated(seen, THREE) is whole
+    assert all(each.every for each in in_sync(seen, THREE)) is whole
 
 
 class Seen:
