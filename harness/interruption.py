@@ -23,12 +23,9 @@ class Interruption:
     def interrupt(self, frame: FrameType | None) -> None:
         """Raise it in a handler of signals, which `frame` is an argument of: at once, or where the
         outermost import returns. The second time at once anyway, as an import may hang."""
-        if self._waits() or not self._imports(frame):
+        if sys.getprofile() == self._at_event or not self._imports(frame):
             raise KeyboardInterrupt
         sys.setprofile(self._at_event)
-
-    def _waits(self) -> bool:
-        return sys.getprofile() == self._at_event
 
     def _at_event(self, frame: FrameType, event: str, _: object) -> None:
         """See sys.setprofile: what it raises is raised where the frame returns to."""

@@ -33,8 +33,6 @@ from harness.faults.journal import append, end_last_line, lines
 from harness.history.run_folder import parts_of
 from harness.wrong_values import expected, first_of, shown
 
-# The progress of a campaign: the state of every run, from the campaign's journal.
-
 
 @dataclass(frozen=True)
 class Run:
@@ -140,14 +138,8 @@ class Progress:
             case Remark():
                 self.said.append(entry.what)
             case RunBegun():
-                run = self.runs[entry.run_id] = Run(
-                    entry.run_id,
-                    entry.cell,
-                    entry.repetition,
-                    entry.worker,
-                    entry.shared,
-                    begun_at=entry.at,
-                )
+                run = Run(**entry.model_dump(exclude={"at"}), begun_at=entry.at)
+                self.runs[run.run_id] = run
                 self.executions.setdefault(run.execution, []).append(run.run_id)
             case RunDone():
                 self._end(entry, verdict=entry.verdict, seconds=entry.seconds)

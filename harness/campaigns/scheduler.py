@@ -77,13 +77,13 @@ class Estimate:
     disk_mb: float
 
 
-def if_shared(campaign: Campaign, workers: int | None = None) -> tuple[float, float] | None:
+def if_shared(campaign: Campaign) -> tuple[float, float] | None:
     """The seconds of all runs as the campaign's `share` has them and with "auto", where that takes
     at most two thirds of the time; else `None`."""
     if campaign.plan.share != "never":
         return None
     shared = replace(campaign, plan=campaign.plan.model_copy(update={"share": "auto"}))
-    alone_s, shared_s = (estimate(each, workers=workers).seconds for each in (campaign, shared))
+    alone_s, shared_s = (estimate(each).seconds for each in (campaign, shared))
     return (alone_s, shared_s) if shared_s <= alone_s * 2 / 3 else None
 
 

@@ -64,10 +64,8 @@ def why_without_cells(cell: Cell) -> str | None:
 def groups_of_campaign(campaign: Campaign) -> list[Group]:
     """The cells that can be run, grouped as the campaign's `share` and those of its axes say."""
     cells, together = campaign.possible, axes_together(campaign.plan)
-    if campaign.plan.share == "never":
-        units = units_of(cells, together)
-        return [group for unit in units for group in groups_of(unit, cell_keys, together=together)]
-    return groups_of(cells, cell_keys, together=together)
+    units = units_of(cells, together) if campaign.plan.share == "never" else [cells]
+    return [group for unit in units for group in groups_of(unit, cell_keys, together=together)]
 
 
 def axes_together(plan: CampaignPlan) -> tuple[str, ...]:

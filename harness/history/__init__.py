@@ -25,40 +25,39 @@ NEMESIS_PROCESS: Final = -1
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 
-HISTORY: Final = pa.schema(
-    [
-        pa.field("run_id", _TEXT, nullable=False),
-        pa.field("index", pa.int64(), nullable=False),
-        pa.field("process", pa.int32(), nullable=False),
-        pa.field("type", _TEXT, nullable=False),
-        pa.field("f", _TEXT, nullable=False),
-        pa.field("key", _TEXT),
-        pa.field("value", pa.int64()),
-        pa.field("expected", pa.int64()),
-        pa.field("result", pa.int64()),
-        pa.field("elements", pa.list_(pa.field("element", pa.int64()))),
-        pa.field("partition", pa.int32()),
-        pa.field("offset", pa.int64()),
-        pa.field("node", _TEXT),
-        pa.field("error", _TEXT),
-        pa.field("intended_ns", pa.int64(), nullable=False),
-        pa.field("time_ns", pa.int64(), nullable=False),
-    ],
-    metadata={"ackloss.schema": str(SCHEMA_VERSION)},
+
+def _schema(*fields: pa.Field) -> pa.Schema:
+    return pa.schema(fields, metadata={"ackloss.schema": str(SCHEMA_VERSION)})
+
+
+HISTORY: Final = _schema(
+    pa.field("run_id", _TEXT, nullable=False),
+    pa.field("index", pa.int64(), nullable=False),
+    pa.field("process", pa.int32(), nullable=False),
+    pa.field("type", _TEXT, nullable=False),
+    pa.field("f", _TEXT, nullable=False),
+    pa.field("key", _TEXT),
+    pa.field("value", pa.int64()),
+    pa.field("expected", pa.int64()),
+    pa.field("result", pa.int64()),
+    pa.field("elements", pa.list_(pa.field("element", pa.int64()))),
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("node", _TEXT),
+    pa.field("error", _TEXT),
+    pa.field("intended_ns", pa.int64(), nullable=False),
+    pa.field("time_ns", pa.int64(), nullable=False),
 )
 
-READS: Final = pa.schema(
-    [
-        pa.field("run_id", _TEXT, nullable=False),
-        pa.field("reader", _TEXT, nullable=False),
-        pa.field("key", _TEXT),
-        pa.field("partition", pa.int32(), nullable=False),
-        pa.field("offset", pa.int64(), nullable=False),
-        pa.field("value", pa.int64(), nullable=False),
-        pa.field("leader_epoch", pa.int32()),
-        pa.field("time_ns", pa.int64(), nullable=False),
-    ],
-    metadata={"ackloss.schema": str(SCHEMA_VERSION)},
+READS: Final = _schema(
+    pa.field("run_id", _TEXT, nullable=False),
+    pa.field("reader", _TEXT, nullable=False),
+    pa.field("key", _TEXT),
+    pa.field("partition", pa.int32(), nullable=False),
+    pa.field("offset", pa.int64(), nullable=False),
+    pa.field("value", pa.int64(), nullable=False),
+    pa.field("leader_epoch", pa.int32()),
+    pa.field("time_ns", pa.int64(), nullable=False),
 )
 
 MEMBERS: Final = "isr"
@@ -68,57 +67,48 @@ their files are still read."""
 RANGES: Final = pa.list_(pa.struct({"first": pa.int64(), "behind": pa.int64()}))
 """Ranges of offsets: the first one, and the one after the last."""
 
-ENDS: Final = pa.schema(
-    [
-        pa.field("run_id", pa.string(), nullable=False),
-        pa.field("reader", pa.string(), nullable=False),
-        pa.field("partition", pa.int32(), nullable=False),
-        pa.field("log_start_offset", pa.int64()),
-        pa.field("end_offset", pa.int64()),
-        pa.field("position", pa.int64()),
-        pa.field("leader", pa.string()),
-        pa.field("leader_epoch", pa.int32()),
-        pa.field(MEMBERS, pa.list_(pa.string())),
-        pa.field("complete", pa.bool_(), nullable=False),
-        pa.field("error", pa.string()),  # why it is not complete
-        pa.field("ranges", RANGES),  # what was read; null: all from the log's start to the position
-    ],
-    metadata={"ackloss.schema": str(SCHEMA_VERSION)},
+ENDS: Final = _schema(
+    pa.field("run_id", pa.string(), nullable=False),
+    pa.field("reader", pa.string(), nullable=False),
+    pa.field("partition", pa.int32(), nullable=False),
+    pa.field("log_start_offset", pa.int64()),
+    pa.field("end_offset", pa.int64()),
+    pa.field("position", pa.int64()),
+    pa.field("leader", pa.string()),
+    pa.field("leader_epoch", pa.int32()),
+    pa.field(MEMBERS, pa.list_(pa.string())),
+    pa.field("complete", pa.bool_(), nullable=False),
+    pa.field("error", pa.string()),  # why it is not complete
+    pa.field("ranges", RANGES),  # what was read; null: all from the log's start to the position
 )
 
-OBSERVATIONS: Final = pa.schema(
-    [
-        pa.field("run_id", _TEXT, nullable=False),
-        pa.field("time_ns", pa.int64(), nullable=False),
-        pa.field("answered_by", _TEXT, nullable=False),
-        pa.field("partition", pa.int32()),
-        pa.field("leader", _TEXT),
-        pa.field("leader_epoch", pa.int32()),
-        pa.field(MEMBERS, pa.list_(pa.string())),
-        pa.field("controller", _TEXT),
-        pa.field("controller_epoch", pa.int32()),
-    ],
-    metadata={"ackloss.schema": str(SCHEMA_VERSION)},
+OBSERVATIONS: Final = _schema(
+    pa.field("run_id", _TEXT, nullable=False),
+    pa.field("time_ns", pa.int64(), nullable=False),
+    pa.field("answered_by", _TEXT, nullable=False),
+    pa.field("partition", pa.int32()),
+    pa.field("leader", _TEXT),
+    pa.field("leader_epoch", pa.int32()),
+    pa.field(MEMBERS, pa.list_(pa.string())),
+    pa.field("controller", _TEXT),
+    pa.field("controller_epoch", pa.int32()),
 )
 
-DELIVERIES: Final = pa.schema(
-    [
-        pa.field("run_id", _TEXT, nullable=False),
-        pa.field("f", _TEXT, nullable=False),
-        pa.field("begun_ns", pa.int64(), nullable=False),
-        pa.field("time_ns", pa.int64(), nullable=False),
-        pa.field("type", _TEXT, nullable=False),
-        pa.field("consumer", _TEXT),
-        pa.field("life", pa.int32()),
-        pa.field("member", _TEXT),
-        pa.field("generation", pa.int64()),
-        pa.field("partition", pa.int32()),
-        pa.field("offset", pa.int64()),
-        pa.field("value", pa.int64()),
-        pa.field("node", _TEXT),
-        pa.field("error", _TEXT),
-    ],
-    metadata={"ackloss.schema": str(SCHEMA_VERSION)},
+DELIVERIES: Final = _schema(
+    pa.field("run_id", _TEXT, nullable=False),
+    pa.field("f", _TEXT, nullable=False),
+    pa.field("begun_ns", pa.int64(), nullable=False),
+    pa.field("time_ns", pa.int64(), nullable=False),
+    pa.field("type", _TEXT, nullable=False),
+    pa.field("consumer", _TEXT),
+    pa.field("life", pa.int32()),
+    pa.field("member", _TEXT),
+    pa.field("generation", pa.int64()),
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("value", pa.int64()),
+    pa.field("node", _TEXT),
+    pa.field("error", _TEXT),
 )
 """What the consumers of a group did: `harness.protocols.groups.Delivery`, one row each. Times
 before the load are negative."""

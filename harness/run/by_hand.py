@@ -15,16 +15,14 @@ from harness.errors import PlanError
 from harness.levers.manual import ManualLever, Operator
 from harness.run.resolving import ResolvedPlan
 
-# An operator who causes faults by hand: what is requested is printed, and Enter at the terminal or
-# a file that appears reports that it is done.
-
 _TICK_S: Final = 0.1
 
 
 @dataclass
 class Person(Operator):
-    """`say` prints a sentence even if everything else is quiet. At least one of `folder`, in which
-    files report, and `keys`, a terminal on which Enter does."""
+    """An operator who causes faults by hand, and reports it: at least one of `folder`, by a file
+    that appears there, and `keys`, by Enter at that terminal. `say` prints what is requested, even
+    if everything else is quiet."""
 
     say: Callable[[str], None]
     folder: Path | None = None

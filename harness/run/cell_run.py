@@ -38,16 +38,13 @@ from harness.run.own_settings import origins_of
 from harness.run.recorder import Recorder
 from harness.run.resolving import ResolvedPlan
 
-# What the cells of a run do at the same time, in the time of the run's clock. A single cell needs
-# no thread: a run without cells is a run of one.
-
 
 def together(
     clock: Clock, name: str, calls: Sequence[Callable[[], None]], *, at_most: int | None = None
 ) -> None:
-    """Make all calls, so many at a time; returns when all have ended, and raises what the first of
-    them raised."""
-    if len(calls) == 1:
+    """Make all calls, so many at a time, in threads of the run's clock; returns when all have
+    ended, and raises what the first of them raised."""
+    if len(calls) == 1:  # as of a run without cells
         calls[0]()
         return
     left = deque(calls)
@@ -112,8 +109,6 @@ class Meeting:
                 self._done.set()
 
 
-# The clients of one run: of the target's, or processes of the user's, whose conduct is kept.
-
 _SETTINGS: Final = list[dict[str, dict[str, Any]]]
 """Settings by group and name, effective and requested."""
 
@@ -125,8 +120,8 @@ _NOT_READ_BACK: Final = (
 
 @dataclass
 class Clients:
-    """Makes the clients of a run. As a context it ends those that are programs, and keeps what the
-    user's did under `clients` in run.json."""
+    """Makes the clients of a run: the target's, or processes of the user's. As a context it ends
+    those that are programs, and keeps what the user's did under `clients` in run.json."""
 
     resolved: ResolvedPlan
     cluster: RunCluster

@@ -26,11 +26,9 @@ from harness.protocols.groups import GroupSettings, TransactionSettings
 from harness.protocols.systems import EXEC
 from harness.wrong_values import dotted, explain
 
-# The workload that a plan names, with its options.
-
 
 def workload_of(plan: Plan) -> Workload:
-    """The workload of a plan, or of a cell. Raises PlanError."""
+    """The workload that a plan names, or that of a cell, with its options. Raises PlanError."""
     name, options = plan.workload.name, plan.workload.options
     registry.check_name("workloads", name, key="workload.name")
     made: Workload = registry.make("workloads", name, options, key="workload.options.name")

@@ -55,8 +55,6 @@ from harness.run.client_process import (
     ready_of,
 )
 
-# What the processes of `--client` do in a run, noted as it happens; any thread may add to it.
-
 KEPT: Final = 100
 """How many incidents are kept with their sentences; all are counted."""
 
@@ -64,7 +62,7 @@ _FIELD: Final = dict(zip(INCIDENTS, COUNTED, strict=True))
 
 
 class Notes:
-    """What the processes of a run have done; all threads may add to it."""
+    """What the processes of `--client` do in a run; any thread may add to it."""
 
     def __init__(self, clock: Clock, command: Sequence[str] = ()) -> None:
         self._clock, self._command = clock, tuple(command)

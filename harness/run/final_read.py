@@ -2,9 +2,7 @@
 
 Once with the first reader. If that read is not complete, or is not what the clients were promised,
 it is repeated with the other: before any counter-example is reported, a second library reads what
-it depends on (`harness.run.final_read`). Lost by the cluster, or missed by the consumer?
-
-What the second library reads: the evidence of a counter-example, where it is.
+it depends on. Lost by the cluster, or missed by the consumer?
 
 For a value that failed, was never written or is there twice, the evidence is at its offsets. A lost
 value is nowhere: the evidence of its loss is that every record of its partition is another one. For

@@ -68,8 +68,7 @@ class Interrupts:
         """A region in which a signal raises Interrupted at once."""
         self._raising = True
         try:
-            if self.stop.is_set():
-                raise Interrupted("interrupted")
+            self.check()
             yield
         finally:
             self._raising = False

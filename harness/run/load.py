@@ -31,7 +31,7 @@ import os
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,7 +41,7 @@ from pydantic import Field
 
 from harness.errors import AcklossError, HarnessFailure
 from harness.failures import validated
-from harness.models import APPEND, MODELS, MOST_APPENDED, Model
+from harness.models import APPEND, MODELS, MOST_APPENDED
 from harness.plan import Plan
 from harness.protocols import (
     INFO,
@@ -56,8 +56,6 @@ from harness.protocols import (
 )
 from harness.protocols.clock import Clock
 from harness.run.recorder import HAND_OVER_NS, Recorder
-
-# Runs a workload: the load of a plan, and the final scripts after it (see `harness.run.load`).
 
 
 def run_workload(
@@ -76,22 +74,15 @@ def run_workload(
     complete operations; then what is in flight is waited for, and the client is closed: every
     operation is completed when this returns. Raises what `before_drain` raised.
     """
-    requested, rules = plan.workload, Rules.of(workload, plan)
-    scripts = _scripts(workload.script, plan)
-    loop = Loop(scripts, rules, client, recorder, clock, stop, rate_per_s=requested.rate_per_s)
+    rules, rate_per_s = Rules(workload, plan), plan.workload.rate_per_s
+    loop = Loop(workload.script, rules, client, recorder, clock, stop, rate_per_s=rate_per_s)
     with _RARE_COLLECTIONS, closing(loop):
-        report = loop.run(int(requested.duration_s * 1e9))
+        report = loop.run(int(plan.workload.duration_s * 1e9))
         healed = clock.spawn("before-drain", before_drain)
         loop.turn_until(healed.done)
         healed.result()
         loop.drain(plan.final.drain_s)
     return replace(report, last_process=loop.last_process)
-
-
-def _scripts(make: Callable[[int, int, int, int], Script], plan: Plan) -> list[Script]:
-    """The scripts of all processes, by `script` or `final` of the workload."""
-    number = plan.workload.processes
-    return [make(process, number, plan.partitions, plan.seed) for process in range(number)]
 
 
 def run_final(
@@ -108,9 +99,8 @@ def run_final(
     `final.read_s` at most; returns the report of the load with their operations counted in."""
     processes = plan.workload.processes
     first = (load.last_process // processes + 1) * processes
-    rules = Rules.of(workload, plan)
-    scripts = _scripts(workload.final, plan)
-    loop = Loop(scripts, rules, client, recorder, clock, stop, rate_per_s=0, first=first)
+    rules = Rules(workload, plan)
+    loop = Loop(workload.final, rules, client, recorder, clock, stop, rate_per_s=0, first=first)
     with _RARE_COLLECTIONS, closing(loop):
         final = loop.run(int(plan.final.read_s * 1e9))
         loop.drain(plan.final.drain_s)
@@ -174,21 +164,13 @@ _COMPLETION: Final[Any] = tuple[
 ]
 
 
-@dataclass(frozen=True)
 class Rules:
-    """What the scripts of a workload may yield, and what a client may complete it with. The loop
-    looks most of it up itself, and comes here for the message."""
+    """What the scripts of a plan's workload may yield, and what a client may complete it with. The
+    loop looks most of it up itself, and comes here for the message."""
 
-    workload: str
-    system: str
-    model: Model
-    partitions: int
-
-    @classmethod
-    def of(cls, workload: Workload, plan: Plan) -> Rules:
-        """The rules of a plan's workload."""
-        model = MODELS[workload.model]
-        return cls(plan.workload.name, plan.target.system, model, plan.partitions)
+    def __init__(self, workload: Workload, plan: Plan) -> None:
+        self.plan, self.model = plan, MODELS[workload.model]
+        self.workload = f"the workload {plan.workload.name!r}"
 
     @property
     def values(self) -> tuple[int, int]:
@@ -202,7 +184,7 @@ class Rules:
         """By function, the partitions that an operation may have: only in a log it must have one.
         What the loop looks up."""
         none = [] if self.model.final_read else [NULL]
-        allowed = frozenset([*none, *range(self.partitions)])
+        allowed = frozenset([*none, *range(self.plan.partitions)])
         return dict.fromkeys(self.model.functions, allowed)
 
     def first(self, script: Script) -> Invoke:
@@ -211,7 +193,7 @@ class Rules:
             op = next(script)
         except (StopIteration, TypeError) as error:
             raise HarnessFailure(
-                f"the workload {self.workload!r}: a script is a generator that yields at least one "
+                f"{self.workload}: a script is a generator that yields at least one "
                 f"`invoke(...)`: {error!r}"
             ) from error
         self.check(op)
@@ -219,7 +201,7 @@ class Rules:
 
     def check(self, op: Invoke) -> None:
         """Raise HarnessFailure for an operation that breaks a rule."""
-        who = f"the workload {self.workload!r}: a script"
+        who = f"{self.workload}: a script"
         f, value, partition, _, _ = validated(
             who, op, _OPERATION, fields=("f", "value", "partition", "key", "expected")
         )
@@ -231,7 +213,7 @@ class Rules:
         elif writes and not least <= value <= most:
             why = f"a write has a value, unique in the run, of {least} to {most}"
         elif partition not in self.partitions_of[f]:
-            why = f"the partitions are 0 to {self.partitions - 1}"
+            why = f"the partitions are 0 to {self.plan.partitions - 1}"
         if why is not None:
             shown = ("none" if part == NULL else part for part in op[:3])
             what = "{} of the value {} in the partition {}".format(*shown)
@@ -239,7 +221,7 @@ class Rules:
 
     def check_completion(self, ended: Completion) -> None:
         """Raise HarnessFailure if what a client returns is not a completion."""
-        who = f"a client of the target {self.system!r}"
+        who = f"a client of the target {self.plan.target.system!r}"
         validated(who, ended, _COMPLETION, fields=("type", "offset", "error", "node", "result"))
 
 
@@ -317,11 +299,12 @@ class _Thread:
 
 class Loop:
     """The state of one run of P scripts, each in a thread. Thread t has the processes `first` + t,
-    `first` + t + P, and so on; `first` is a multiple of P."""
+    `first` + t + P, and so on; `first` is a multiple of P. `make`: `script` or `final` of the
+    workload."""
 
     def __init__(
         self,
-        scripts: Sequence[Script],
+        make: Callable[[int, int, int, int], Script],
         rules: Rules,
         client: Client,
         recorder: Recorder,
@@ -331,9 +314,11 @@ class Loop:
         rate_per_s: float,
         first: int = 0,
     ) -> None:
+        plan = rules.plan
+        self._processes = self._running = number = plan.workload.processes
+        scripts = [make(t, number, plan.partitions, plan.seed) for t in range(number)]
         self._threads = [_Thread(first + t, s, rules.first(s)) for t, s in enumerate(scripts)]
         self._free = deque(self._threads)
-        self._processes = self._running = len(scripts)
         self._rules, self._places, self._writes = rules, rules.partitions_of, rules.model.writes
         self._least, self._most = rules.values
         self._clock, self._client_raised, self._own_error = clock, False, False

@@ -135,9 +135,7 @@ class Schedule:
         return met, why
 
     def _wait_until(self, due_ns: int) -> None:
-        while self.clock.now_ns() < due_ns and not self._pause(
-            (due_ns - self.clock.now_ns()) / 1e9
-        ):
+        while (left_ns := due_ns - self.clock.now_ns()) > 0 and not self._pause(left_ns / 1e9):
             pass
 
     def _wait_for(self, condition: Condition, limit_ns: int) -> bool:
