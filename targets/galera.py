@@ -21,7 +21,7 @@ from pydantic import Field
 from harness.images.recipe import Debian, Source
 from harness.plan import Plan, Slug
 from harness.protocols import FAIL, NODE_DATA, STORED, Cluster, Node
-from harness.protocols.explanations import MAJORITY_CAUSES, UNDISTURBED, LogRow, Remedy, Waits
+from harness.protocols.explanations import MAJORITY_CAUSES, UNDISTURBED, LogRow, Prevention, Waits
 from harness.run.cells import cell_plans
 from harness.servers import (
     CLIENT_KEYS,
@@ -303,9 +303,11 @@ name = "set"
         return _shown(node.address, "VARIABLES", self.settings, timeout_s=5)
 
 
-_WRITTEN: Final = Remedy(
-    *(Galera.synced[0], "1", "only processes were killed"),
-    "each would have been written to a disk when it was acknowledged",
+_WRITTEN: Final = Prevention(
+    key=Galera.synced[0],
+    value="1",
+    because="only processes were killed",
+    else_="each would have been written to a disk when it was acknowledged",
 )
 
 

@@ -39,7 +39,7 @@ from harness.protocols import (
     NodeView,
     PartitionView,
 )
-from harness.protocols.explanations import MAJORITY_CAUSES, LogRow, Remedy, Waits
+from harness.protocols.explanations import MAJORITY_CAUSES, LogRow, Prevention, Waits
 from harness.servers import (
     CLIENT_KEYS,
     ErrorAnswer,
@@ -297,11 +297,11 @@ def _erlang_name(address: str) -> str:
 
 UNSYNCED, HEALED = "promoted-unsynchronised", "restarted-by-autoheal"
 BY_HAND: Final = "restarted-by-hand"
-_WHEN_SYNCED: Final = Remedy(
-    "queue.promote_on_failure",
-    "when-synced",
-    "the mirror that was promoted was not synchronised",
-    "the queue would have had no leader until one was back that had them",
+_WHEN_SYNCED: Final = Prevention(
+    key="queue.promote_on_failure",
+    value="when-synced",
+    because="the mirror that was promoted was not synchronised",
+    else_="the queue would have had no leader until one was back that had them",
 )
 _METRICS: Final = re.compile(
     r"rabbitmq_(?:build_info|channel_messages_unroutable_\w+|connections|queue_\w*messages\w*"

@@ -459,7 +459,7 @@ class Autopsy:
         the acknowledgement."""
         remedy = self.waits.prevents.get(loss.cause)
         if remedy is not None and self.at(remedy.key) != remedy.value:
-            yield Prevention(writes=len(writes), **remedy._asdict())
+            yield replace(remedy, writes=len(writes))
         if loss.cause == BEHIND and self.lags:
             enough, why = self._enough(loss, writes)
             value = str(enough).lower()

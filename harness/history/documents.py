@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
@@ -209,12 +209,6 @@ class MetLeader:
         return f"{text}; led next by {', '.join(self.moved_to) or 'no other'}"
 
 
-def any_met(leaders: Iterable[MetLeader]) -> bool | None:
-    """Whether any of these faults met a leader; `None` if no leader is known."""
-    known = [each.met for each in leaders if each.met is not None]
-    return any(known) if known else None
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Judged:
     """What is said of a run, and of each cell of one that holds several; see `RunResult`."""
@@ -236,7 +230,8 @@ class _Judged:
     @property
     def leader_met(self) -> bool | None:
         """Whether any fault met a leader; `None` if that is not known."""
-        return any_met(self.leaders or ())
+        known = [each.met for each in self.leaders or () if each.met is not None]
+        return any(known) if known else None
 
 
 @dataclass(frozen=True, kw_only=True)

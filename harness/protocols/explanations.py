@@ -69,7 +69,7 @@ class Prevention:
 
     key: str
     value: str
-    writes: int
+    writes: int = 0
     because: str
     else_: str = ""
 
@@ -91,27 +91,18 @@ class Prevention:
         return f"With {setting.replace(chr(34), '')}, {clause}: {self.because}"
 
 
-class Remedy(NamedTuple):
-    """A change of a plan, see `Prevention`."""
-
-    key: str
-    value: str
-    because: str
-    else_: str = ""
-
-
 class Waits(NamedTuple):
     """Whom a leader waits for before it acknowledges a write: by default, a majority.
 
     others    the key of a plan, and its value with which a leader waits for those that it need not
               wait for otherwise
     copied    whether the others copy whatever leads, also where it has less
-    prevents  by cause, what else would have kept writes from being lost
+    prevents  by cause, what else would have kept writes from being lost, however many
     """
 
     others: tuple[str, Any] = ("", None)
     copied: bool = False
-    prevents: Mapping[str, Remedy] = MappingProxyType({})
+    prevents: Mapping[str, Prevention] = MappingProxyType({})
 
 
 @dataclass(frozen=True)

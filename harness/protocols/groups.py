@@ -19,7 +19,6 @@ from typing import Annotated, Final, Literal, Protocol
 from pydantic import Field, PositiveFloat
 
 from harness.plan import Plan
-from harness.protocols.operations import INFO
 from harness.words import KINDS as KINDS
 from harness.words import Delivery as Delivery
 
@@ -140,11 +139,6 @@ def consumer_names(plan: Plan) -> list[str]:
 def consumer_name(number: int) -> str:
     """The name of a consumer, as rows and faults have it."""
     return f"consumer-{number}"
-
-
-def unfinished(row: Delivery, error: str) -> Delivery:
-    """How a commit ended whose answer never came."""
-    return row._replace(type=INFO, error=error)
 
 
 READ_COMMITTED: Final = "read_committed"
