@@ -242,7 +242,7 @@ def _first_breach(kind: str, plugin: Any) -> str | None:
     return next(_breaches(kind, plugin), None)
 
 
-def _breaches(kind: str, plugin: type[Any]) -> Iterator[str]:
+def _breaches(kind: str, plugin: Any) -> Iterator[str]:
     """What a plug-in lacks of its base class, and what it declares that no plan could hold."""
     from pydantic.errors import PydanticUserError
 

@@ -7,6 +7,5 @@ journal    the append-only journal, and the state of every run by it: where `res
 sharing    which cells share a run, and which must
 worker     a process that keeps a cluster and executes one run after another on it
 scheduler  assigns runs to workers whatever happens to one of them; how long that will take
-prune      deletes the bulk of runs that nobody will inspect
-archive    copies of judged runs at a URL
+archive    copies of judged runs at a URL; deletes the bulk of runs that nobody will inspect
 """

@@ -211,11 +211,9 @@ def prune(
         pruned, kept, freed_bytes = 0, 0, 0
         whole: set[str] = set()
         for run in progress.runs.values():
-            if run.state == "begun":
-                whole.add(parts_of(run.run_id)[0])
-                continue  # in progress, or to be repeated by `resume`
-            if run.run_id in newest or is_failure(run):
-                kept += 1
+            is_begun = run.state == "begun"  # in progress, or to be repeated by `resume`
+            if is_begun or run.run_id in newest or is_failure(run):
+                kept += not is_begun
                 whole.add(parts_of(run.run_id)[0])
                 continue
             run_bytes = sum(_remove(path, dry_run) for path in _bulk(folder, run.run_id))

@@ -331,31 +331,26 @@ def _by_rows(run: Mapping[str, Any], parts: Parts, ends: Ends, *, seen: Gaps) ->
         yield from records(parts, ends)
 
 
-# --- by the manifest --------------------------------------------------------------------------
-
-
 def _against(rundir: RunDir, files: Sequence[Evidence]) -> Found:
     """Files that are missing, that differ from the manifest, and that it does not name."""
-    missing: dict[str, list[str]] = {}
-    changed: dict[str, list[str]] = {}
-    foreign: dict[str, list[str]] = {}
+    found: dict[str, dict[str, list[str]]] = {
+        what: {} for what in ("missing", "not as the run wrote it", "not of this run")
+    }
+
+    def note(what: str, name: str, more: str = "") -> None:
+        found[what].setdefault(name.split("/")[0], []).append(name + more)
+
     for named, same in zip(files, _are_as_written(rundir, files), strict=True):
-        place = named.path.split("/")[0]
         if same is None:
-            rows = "" if named.rows is None else f" ({named.rows:,} rows)"
-            missing.setdefault(place, []).append(named.path + rows)
+            note("missing", named.path, "" if named.rows is None else f" ({named.rows:,} rows)")
         elif not same:
             left = _rows_left(rundir.path / named.path, named)
-            changed.setdefault(place, []).append(named.path + left)
+            note("not as the run wrote it", named.path, left)
     names = {named.path for named in files}
     for name in evidence_files(rundir):
         if name not in names:
-            foreign.setdefault(name.split("/")[0], []).append(name)
-    for what, by_place in (
-        ("missing", missing),
-        ("not as the run wrote it", changed),
-        ("not of this run", foreign),
-    ):
+            note("not of this run", name)
+    for what, by_place in found.items():
         for place, each in by_place.items():
             yield place, f"{what}: {listed(each)}"
 

@@ -117,14 +117,9 @@ class Parts(NamedTuple):
     @classmethod
     def of(cls, rundir: RunDir) -> Parts:
         """Raises HistoryError for a part that a verdict rests on and that cannot be used."""
-        history, reads, deliveries = (
-            _all_opened(rundir.parts(folder), schema)
-            for folder, schema in (
-                (rundir.history, HISTORY),
-                (rundir.reads, READS),
-                (rundir.deliveries, DELIVERIES),
-            )
-        )
+        history = _all_opened(rundir.parts(rundir.history), HISTORY)
+        reads = _all_opened(rundir.parts(rundir.reads), READS)
+        deliveries = _all_opened(rundir.parts(rundir.deliveries), DELIVERIES)
         observations, damaged = [], []
         paths = rundir.parts(rundir.observations)
         for path in paths:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from queue import Full, Queue
 from typing import Any, Final, Generic, TypeVar
@@ -45,8 +45,6 @@ from harness.protocols.runs import (
     Verified,
     Writes,
 )
-
-# The target of a stored run: what only the system's plug-in knows about its runs' files.
 
 
 def stored_target(run: RunDir) -> Target[Any] | None:
@@ -297,14 +295,10 @@ def stated(path: Path) -> Bounds | None:
 
 def together(parts: Iterable[Bounds]) -> Bounds:
     """The bounds of all parts."""
-    return reduce(_both, parts, Bounds.none())
-
-
-def _both(one: Bounds, other: Bounds) -> Bounds:
-    if not one.rows or not other.rows:
-        return one if one.rows else other
-    least, most = min(one.least, other.least), max(one.most, other.most)
-    return Bounds(one.rows + other.rows, one.keyed or other.keyed, least, most)
+    if not (some := [each for each in parts if each.rows]):
+        return Bounds.none()
+    rows, keyed, least, most = zip(*some, strict=True)
+    return Bounds(sum(rows), any(keyed), min(least), max(most))
 
 
 def _of_group(group: pq.RowGroupMetaData, names: list[str]) -> Bounds | None:

@@ -8,6 +8,7 @@ here; what a plug-in's own options may be is checked where plug-ins are known (`
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
@@ -172,9 +173,7 @@ class OwnFile(Section):
     def summary(self) -> str:
         """How many keys are used, and how many are not, in words."""
         counts = [f"{len(self.of(USED))} {'key' if len(self.of(USED)) == 1 else 'keys'} used"]
-        overrulers: dict[str, int] = {}
-        for each in self.of(OVERRULED):
-            overrulers[each.why] = overrulers.get(each.why, 0) + 1
+        overrulers = Counter(each.why for each in self.of(OVERRULED))
         counts += [f"{count} overruled by {who}" for who, count in overrulers.items()]
         counts += [f"{n} {state}" for state in (IGNORED, UNKNOWN) if (n := len(self.of(state)))]
         return ", ".join(counts)

@@ -288,7 +288,7 @@ def read_plan(path: Path, changes: Iterable[str] = ()) -> dict[str, Any]:
     text, is_json = read_text(path), path.suffix == ".json"
     why: str | None = None
     try:
-        document: Any = orjson.loads(text) if is_json else tomllib.loads(text)
+        document: dict[str, Any] = orjson.loads(text) if is_json else tomllib.loads(text)
     except (tomllib.TOMLDecodeError, orjson.JSONDecodeError) as error:
         why = f"{'is not JSON' if is_json else 'cannot be read'}: {error}"
     else:

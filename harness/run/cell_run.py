@@ -324,16 +324,11 @@ class CellRun:
     def read_settings(self) -> None:
         """Record the settings that it has, and what is promised with them."""
         target, plan = self.resolved.target, self.resolved.plan
-        who = f"the target {target.plugin!r}"
-        found = [
-            validated(f"{who}: {method}()", document, dict[str, Any])
-            for method, document in (
-                ("effective", target.effective(self.cluster, plan)),
-                ("requested", target.requested(plan)),
-            )
-        ]
-        settings = validated(f"{who}: settings", [each["settings"] for each in found], _SETTINGS)
-        (effective, requested), (now, asked) = found, settings
+        who, table = f"the target {target.plugin!r}", dict[str, Any]
+        effective = validated(f"{who}: effective()", target.effective(self.cluster, plan), table)
+        requested = validated(f"{who}: requested()", target.requested(plan), table)
+        settings = [effective["settings"], requested["settings"]]
+        now, asked = validated(f"{who}: settings", settings, _SETTINGS)
         promises = validated(f"{who}: promises()", target.promises(plan.document(), now), Promises)
         if (promises.model, promises.partitions) != (self.resolved.workload.model, plan.partitions):
             raise HarnessFailure(

@@ -389,9 +389,9 @@ class ExecClient(ClientPool[ConnectionPlace]):
             lines = place.client.lines()
             if self._settle and place.software and place.ready:
                 self._take_all(lines, place.client, self._settle, place.software)
-                return bool(lines)
-            for line in lines:
-                self._take(place, line)
+            else:
+                for line in lines:
+                    self._take(place, line)
             return bool(lines)
         except Ended:
             error = self._errors.unanswered if self._closing else self._errors.died

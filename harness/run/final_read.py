@@ -128,18 +128,9 @@ def ranges_of(table: pa.Table, ends: Sequence[End], written: Written) -> Ranges 
         gone = np.sort(written.offset[acknowledged & lost])
         if not np.array_equal(offset[here], np.arange(*log)):
             return None
-        places = np.concatenate(
-            [
-                _unnamed(
-                    value[here],
-                    log[0],
-                    written.offset[acknowledged],
-                    written.acknowledged[acknowledged],
-                ),
-                *([gone[[0, -1]]] if len(gone) else []),
-                np.array(log),
-            ]
-        )
+        at, named = written.offset[acknowledged], written.acknowledged[acknowledged]
+        unnamed = _unnamed(value[here], log[0], at, named)
+        places = np.concatenate([unnamed, gone[:1], gone[-1:], np.array(log)])
         ranges[end.partition] = _around(places, *log)
         rows += sum(behind - first for first, behind in ranges[end.partition])
         rows += _APART * max(0, len(ranges[end.partition]) - 1)

@@ -1,5 +1,8 @@
 """What a plan would do, without doing it: when each fault begins and what it meets, what is
-measured, how long it takes; and the schema of plans."""
+measured, how long it takes; and the schema of plans.
+
+Imports nothing that only runs need: `ackloss plan validate` takes as long as its imports.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,6 @@ from harness.protocols import Act, Nemesis, NodeOutline
 from harness.protocols.faults import ClientNemesis, names_met
 from harness.run.resolving import PlannedCluster, ResolvedPlan, ResolvedStep, selecting
 from harness.wrong_values import dotted
-
-# What is allowed in a plan but probably not intended.
-#
-# Imports nothing that only runs need: `ackloss plan validate` takes as long as its imports.
 
 
 def warnings(resolved: ResolvedPlan) -> list[str]:

@@ -63,15 +63,11 @@ def is_permanent(nemesis: Nemesis | None) -> bool:
     return any(act.record.permanent for act in acts)
 
 
-# The faults of a plan with their nemeses found: selectors and conditions are in the words of the
-# target, the cluster offers their levers, and no step meets what is not there.
-
-
 def resolved_steps(
     plan: Plan, target: Target[Any], provider: Provider, cells: Sequence[CellPlan]
 ) -> tuple[ResolvedStep, ...]:
-    """The scripted faults of a plan; those of its mix are checked too. Raises PlanError, with the
-    key of what is wrong."""
+    """The scripted faults of a plan; those of its mix are checked too: words, levers, and that none
+    meets what is not there. Raises PlanError, with the key of what is wrong."""
     planned = PlannedCluster(plan, target, provider, cells)
     mistakes, steps = Mistakes(), []
     for place, family in enumerate(plan.mix.families if plan.mix else ()):
