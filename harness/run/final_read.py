@@ -95,24 +95,6 @@ def read_by(
     return read, ends
 
 
-def read_again(
-    target: Target[Any],
-    cluster: Cluster,
-    plan: Plan,
-    reader: str,
-    first: pa.Table,
-    ends: Sequence[End],
-    wanted: Ranges | None,
-) -> Read:
-    """What the second library reads: these ranges, if the target can and the first reader is
-    confirmed by them; else everything."""
-    if wanted is not None and target.does("read_ranges"):
-        table, of_second = read_by(target, cluster, plan, reader, wanted)
-        if _confirms(table, of_second, first, ends, wanted):
-            return table, of_second
-    return read_by(target, cluster, plan, reader)
-
-
 def ranges_of(table: pa.Table, ends: Sequence[End], written: Written) -> Ranges | None:
     """The ranges of each partition that are to be read again; null: everything."""
     if table["key"].null_count != len(table):
@@ -284,9 +266,13 @@ def read_everything(
         else:
             keep(first, table, of_first)
         if not (others or well or stop.is_set()):
-            wanted = ranges_of(table, of_first, written) if complete and in_parts else None
-            found = read_again(target, cluster, plan, second, table, of_first, wanted)
-            keep(second, *found)
+            part: Read | None = None
+            suffices = complete and in_parts and target.does("read_ranges")
+            if suffices and (wanted := ranges_of(table, of_first, written)) is not None:
+                part = read_by(target, cluster, plan, second, wanted)
+                if not _confirms(*part, table, of_first, wanted):
+                    part = None
+            keep(second, *(part or read_by(target, cluster, plan, second)))
     buffer = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(ends, schema=ENDS), buffer)
     write_atomically(rundir.ends, buffer.getvalue())

@@ -9,9 +9,10 @@ with the reason (`harness.plan.model`). What a key means is the target's to say
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -36,6 +37,8 @@ class Decider(NamedTuple):
 
 
 Decided = Mapping[Parts, Decider]
+SameKey = Callable[[Parts], Parts]
+"""`Target.same_key` of a plan."""
 
 SET: Final = "--set"
 REAL_TIMEOUTS: Final = "real-timeouts"
@@ -66,6 +69,7 @@ class OwnSettings:
         or, if strict, holds what is unknown."""
         plan = parse_plan(document)
         target = _target(plan, self)
+        same = partial(target.same_key, plan)
         yours = Yours.model_validate(document.get("yours", {}))
         decided = {tuple(dotted_parts(key)): Decider(SET) for key in yours.set}
         others = {**_of_cells(document), **(axes or {})}
@@ -74,7 +78,7 @@ class OwnSettings:
         if self.real_timeouts:
             found[REAL_TIMEOUTS] = "", target.real_timeouts(plan)
         for option, (file, keys) in found.items():
-            placed = [_placed(each, changed, decided, others, target, plan) for each in keys]
+            placed = [_placed(each, changed, decided, others, same) for each in keys]
             if self.strict and (strange := [each for each in placed if each.state == UNKNOWN]):
                 named = ", ".join(each.key for each in strange)
                 hint = f"{strange[0].why}; remove it, or leave out --strict"
@@ -127,31 +131,26 @@ def _of_cells(document: Document) -> Decided:
 
 
 def _placed(
-    each: OwnKey,
-    document: Document,
-    decided: Decided,
-    others: Decided,
-    target: Target[Any],
-    plan: Plan,
+    each: OwnKey, document: Document, decided: Decided, others: Decided, same: SameKey
 ) -> OwnKey:
     """Put a key of a file where it belongs in the document, unless another decides."""
     places = [tuple(dotted_parts(place)) for place in each.places]
     for parts in places:
-        if by := _who(parts, decided, target, plan):
+        if by := _who(parts, decided, same):
             return each.model_copy(update={"state": OVERRULED, "why": by.who, "places": []})
     overruled: list[Decider] = []
     names = []
     for own_parts in places:
-        if by := _who(own_parts, others, target, plan):
+        if by := _who(own_parts, others, same):
             overruled.append(by)
-        meant = target.same_key(plan, own_parts)
+        meant = same(own_parts)
         # Under the name that others use, or both would be there.
-        parts = next((o for o in others if target.same_key(plan, o) == meant), own_parts)
+        parts = next((o for o in others if same(o) == meant), own_parts)
         names.append(dotted(parts))
         table: Any = document
         for part in parts[:-1]:
             table = table.setdefault(part, {})
-        for name in [n for n in table if target.same_key(plan, (*parts[:-1], n)) == meant]:
+        for name in [n for n in table if same((*parts[:-1], n)) == meant]:
             del table[name]
         table[parts[-1]] = each.value
     each = each.model_copy(update={"places": names})
@@ -163,10 +162,9 @@ def _placed(
     return each.model_copy(update={"why": f"where {who} does not decide"})
 
 
-def _who(parts: Parts, decided: Decided, target: Target[Any], plan: Plan) -> Decider | None:
+def _who(parts: Parts, decided: Decided, same: SameKey) -> Decider | None:
     """Who decides this key of the plan, under whatever name, or a table that holds it."""
-    meant = target.same_key(plan, parts)
-    keys = ((target.same_key(plan, own), by) for own, by in decided.items())
+    meant, keys = same(parts), ((same(own), by) for own, by in decided.items())
     return next((by for own, by in keys if meant[: len(own)] == own), None)
 
 
