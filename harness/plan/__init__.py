@@ -14,12 +14,9 @@ from harness.plan.model import (
 )
 from harness.plan.parsing import load_plan, parse_plan, read_plan, refuse_campaign
 from harness.plan.steps import (
-    NAME,
     Family,
     FaultStep,
     Image,
-    Mix,
-    Repeat,
     Scalar,
     Section,
     Settings,

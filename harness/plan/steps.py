@@ -105,8 +105,6 @@ def _copies(step: FaultStep) -> Iterator[dict[str, Any]]:
         yield copy
 
 
-NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
-
 Scalar = bool | int | float | str
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
 VERSION = r"^\d+(\.\d+){1,3}$"

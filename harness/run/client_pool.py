@@ -1,11 +1,10 @@
 """Clients of a run that are made of many: a pool, and one whose clients block.
 
-A pool of real clients that the processes of a workload share: places, routes, crashes.
-
-Each process belongs to one place, or while nobody is there, to another. What a pool is made of is
-up to its subclass: producers in this process, or connections to programs
-(`harness.run.exec_client`). The faults' threads request crashes and replacements; the thread that
-runs the pool executes them (`harness.protocols.faults.Crashes`).
+`ClientPool` is made of real clients that the processes of a workload share. Each process belongs to
+one place, or while nobody is there, to another. What is there is up to the subclass: producers in
+this process, or connections to programs (`harness.run.exec_client`). The faults' threads request
+crashes and replacements; the thread that runs the pool executes them
+(`harness.protocols.faults.Crashes`).
 
 `ThreadedClient` is made of clients that block: each has its own thread, and one operation at a
 time.
