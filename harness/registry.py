@@ -242,7 +242,7 @@ def _first_breach(kind: str, plugin: Any) -> str | None:
     return next(_breaches(kind, plugin), None)
 
 
-def _breaches(kind: str, plugin: Any) -> Iterator[str]:
+def _breaches(kind: str, plugin: type[Any]) -> Iterator[str]:
     """What a plug-in lacks of its base class, and what it declares that no plan could hold."""
     from pydantic.errors import PydanticUserError
 
@@ -294,9 +294,13 @@ def _file_of(plugin: type[Any]) -> str:
         return plugin.__module__
 
 
-@cache
 def adapter(plugin: Any) -> TypeAdapter[Any]:
     """pydantic's view of a plug-in, a class: validates its options and knows their JSON schema."""
+    return _adapter(plugin)
+
+
+@cache
+def _adapter(plugin: type[Any]) -> TypeAdapter[Any]:
     from pydantic import ConfigDict, TypeAdapter, with_config
 
     return TypeAdapter(with_config(ConfigDict(extra="forbid"))(plugin))
