@@ -17,7 +17,6 @@ from harness.errors import PlanError
 from harness.models import LOG
 from harness.protocols import FAIL, Completion, completion
 from harness.protocols.clock import RealClock
-from harness.protocols.systems import JSON
 from harness.run.client_process import ClientLog, ClientProcess, Ready, setup_line
 from harness.run.exec_client import ExecClient
 from harness.servers import setting_text
