@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.sets import judge
+from checkers.sets import tally
 from checkers.sets.columns import Adds, SetHistory, SetReads, history_of
 from harness.protocols.runs import NULL, OK, Ints
 
@@ -125,13 +125,13 @@ def measured(shape: Shape) -> bool:
     history, truth = made(shape)
     held = len(history.reads.elements)
     began = time.perf_counter()
-    counts = judge(history).tally.counts
+    counts = tally(history).counts
     took_s = time.perf_counter() - began
     tracemalloc.start()
-    judge(history)
+    tally(history)
     allocated_mb = tracemalloc.get_traced_memory()[1] / 2**20
     tracemalloc.stop()
-    right = {name: getattr(counts, name) for name in truth} == truth
+    right = {name: counts[name] for name in truth} == truth
     print(
         f"{shape.elements:,} elements ({'spread' if shape.spread else 'dense'}), {shape.reads:,} "
         f"reads of {held:,} entries ({held * 8 / 2**20:,.0f} MB): "
@@ -149,7 +149,7 @@ def beside_python() -> bool:
     counts = by_python_sets(history)
     python_s = time.perf_counter() - began
     began = time.perf_counter()
-    judge(history)
+    tally(history)
     ours_s = time.perf_counter() - began
     print(
         f"{PYTHON.elements:,} elements, {PYTHON.reads:,} reads: ours {ours_s * 1e3:.0f} ms, Python "

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import partial, reduce
-from operator import add
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -15,23 +14,17 @@ import pyarrow as pa
 from checkers.sets.columns import ABSENT, NOBODY, Adds, SetHistory, SetReads, by_key, paired
 from checkers.sets.outcomes import (
     NEVER,
-    FinalCounts,
-    LastRead,
     Outcomes,
-    SetCounts,
     Sightings,
     counts,
-    final_counts,
-    last_read,
+    final_read,
     outcomes,
+    rates_of,
     sightings,
 )
 from harness.history.parquet_writer import numbers, strings, texts, values
 from harness.protocols import (
     DOUBTS,
-    INVALID,
-    UNKNOWN,
-    VALID,
     CheckResult,
     Count,
     OneShard,
@@ -190,58 +183,16 @@ _STALE: Final = Count("stale", "stale", "known elements that are missing from a 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tally:
-    """What the history of a set shows, or of several. `read` and `final` are `None` where nothing
+    """What the history of a set shows, or of several. `read`: the last one, `None` where nothing
     was read; `unanswered`: see `SetHistory`; latencies are NULL where there is none; `findings`
     have the schema FINDINGS."""
 
-    counts: SetCounts
-    read: LastRead | None
-    final: FinalCounts | None
+    counts: dict[str, int]
+    read: dict[str, Any] | None
     unanswered: int
     stable_ns: Ints
     lost_ns: Ints
     findings: pa.Table
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Judged:
-    """A tally and the set's part of the verdict.
-
-    `counter_examples` are named after counts; `doubts` are what keeps the verdict from `valid`.
-    """
-
-    tally: Tally
-    counter_examples: tuple[Statement, ...]
-    doubts: tuple[Statement, ...]
-
-    @property
-    def verdict(self) -> str:
-        """`invalid` by a counter-example, else `unknown` by a doubt, else `valid`."""
-        if self.counter_examples:
-            return INVALID
-        return UNKNOWN if self.doubts else VALID
-
-    def document(self) -> dict[str, Any]:
-        tally = self.tally
-        return {
-            "verdict": self.verdict,
-            "counts": asdict(tally.counts),
-            "latencies_ms": {
-                "stable": _quantiles_ms(tally.stable_ns),
-                "lost": _quantiles_ms(tally.lost_ns),
-            },
-            "final_read": None
-            if tally.read is None or tally.final is None
-            else {**asdict(tally.read), "counts": asdict(tally.final)},
-            "counter_examples": [each.name for each in self.counter_examples],
-            "doubts": [each.name for each in self.doubts],
-        }
-
-
-def judge(history: SetHistory, *, linearizable: bool = False) -> Judged:
-    """Judge a history: stale elements are counter-examples only where the set should be
-    linearizable."""
-    return opinion(tally(history), linearizable=linearizable)
 
 
 def tally(history: SetHistory) -> Tally:
@@ -250,8 +201,7 @@ def tally(history: SetHistory) -> Tally:
     became = outcomes(history, seen)
     return Tally(
         counts=counts(seen, became),
-        read=last_read(history),
-        final=final_counts(history, seen, became),
+        read=final_read(history, seen, became),
         unanswered=history.unanswered,
         stable_ns=became.stable_latency_ns,
         lost_ns=became.lost_latency_ns,
@@ -263,12 +213,13 @@ def of_all_keys(tallies: Sequence[Tally]) -> Tally:
     """What the sets of one history show together: each is to be read, and answered at the end."""
     if len(tallies) == 1:
         return tallies[0]
-    reads = [each.read for each in tallies]
-    finals = [each.final for each in tallies if each.final is not None]
+    read, reads = None, [each.read for each in tallies if each.read is not None]
+    if len(reads) == len(tallies):
+        last = max(reads, key=lambda read: int(read["index"]))
+        read = {**last, "counts": _sum([each["counts"] for each in reads])}
     return Tally(
-        counts=reduce(add, (each.counts for each in tallies)),
-        read=None if None in reads else max(filter(None, reads), key=lambda read: read.index),
-        final=reduce(add, finals) if finals else None,
+        counts=_sum([each.counts for each in tallies]),
+        read=read,
         unanswered=sum(each.unanswered for each in tallies),
         stable_ns=np.concatenate([each.stable_ns for each in tallies]),
         lost_ns=np.concatenate([each.lost_ns for each in tallies]),
@@ -276,21 +227,15 @@ def of_all_keys(tallies: Sequence[Tally]) -> Tally:
     )
 
 
-def opinion(tally: Tally, *, linearizable: bool = False) -> Judged:
-    """The set's part of the verdict, from the tally of a complete history."""
-    wrong = (*_WRONG, _STALE) if linearizable else _WRONG
-    return Judged(
-        tally=tally,
-        counter_examples=counter_examples(wrong, asdict(tally.counts)),
-        doubts=tuple(_doubts(tally)),
-    )
+def _sum(parts: Sequence[dict[str, int]]) -> dict[str, int]:
+    return {name: sum(each[name] for each in parts) for name in parts[0]}
 
 
 def _doubts(tally: Tally) -> Iterator[Statement]:
     """Why a history without a counter-example may not be valid. An acknowledged element is only
     left undecided where no read is final."""
-    unread = tally.counts.never_read_acknowledged
-    if not tally.counts.acknowledged:
+    unread = tally.counts["never_read_acknowledged"]
+    if not tally.counts["acknowledged"]:
         yield Statement(DOUBTS.vacuous, "no add was acknowledged")
     if tally.read is None:
         yield Statement(DOUBTS.incomplete, "the set was never read")
@@ -353,18 +298,23 @@ class Set(OneShard[Tally]):
         return of_all_keys(tallies)
 
     def judge(self, run: Run, gathered: Tally) -> CheckResult:
-        judged = opinion(gathered, linearizable=self.linearizable)
-        document = judged.document()
+        wrong = (*_WRONG, _STALE) if self.linearizable else _WRONG
         run_ids = strings([run.facts.run_id] * len(gathered.findings))
         return CheckResult(
-            counts=asdict(gathered.counts),
-            rates=gathered.counts.rates(),
+            counts=gathered.counts,
+            rates=rates_of(gathered.counts),
             findings=gathered.findings.add_column(0, "run_id", run_ids),
-            counter_examples=judged.counter_examples,
-            doubts=judged.doubts,
+            counter_examples=counter_examples(wrong, gathered.counts),
+            doubts=tuple(_doubts(gathered)),
             all_well=counted(
-                gathered.counts.acknowledged,
+                gathered.counts["acknowledged"],
                 "[the|all] {n} acknowledged [element was|elements were] kept",
             ),
-            details={name: document[name] for name in ("latencies_ms", "final_read")},
+            details={
+                "latencies_ms": {
+                    "stable": _quantiles_ms(gathered.stable_ns),
+                    "lost": _quantiles_ms(gathered.lost_ns),
+                },
+                "final_read": gathered.read,
+            },
         )

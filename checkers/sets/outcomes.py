@@ -47,9 +47,9 @@ later and completed earlier.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 
@@ -242,42 +242,6 @@ class Outcomes:
     lost_latency_ns: Ints
 
 
-@dataclass(frozen=True, kw_only=True)
-class SetCounts:
-    """How many elements of one history; always attempted = acknowledged + failed + unknown
-    = stable + lost + never_read.
-
-    `stale` ones are stable too; `lost_unacknowledged` of the lost were never acknowledged, but
-    read; `never_read_acknowledged` of the never read were acknowledged; `recovered` are unknown
-    adds that were read, `failed_found` failed ones, `unacknowledged_found` both.
-    """
-
-    attempted: int = 0
-    acknowledged: int = 0
-    failed: int = 0
-    unknown: int = 0
-    stable: int = 0
-    lost: int = 0
-    lost_unacknowledged: int = 0
-    stale: int = 0
-    never_read: int = 0
-    never_read_acknowledged: int = 0
-    recovered: int = 0
-    failed_found: int = 0
-    unacknowledged_found: int = 0
-    duplicated: int = 0
-    unexpected: int = 0
-    read_before_add: int = 0
-
-    def rates(self) -> dict[str, float | None]:
-        """Those of the loss checker, of adds."""
-        lost = self.lost - self.lost_unacknowledged
-        return rates(self.attempted, self.acknowledged, lost, self.unacknowledged_found)
-
-    def __add__(self, other: SetCounts) -> SetCounts:
-        return SetCounts(**{name: n + getattr(other, name) for name, n in asdict(self).items()})
-
-
 def outcomes(history: SetHistory, seen: Sightings) -> Outcomes:
     adds, reads = history.adds, history.reads
     present, absent, first = (
@@ -305,30 +269,43 @@ def outcomes(history: SetHistory, seen: Sightings) -> Outcomes:
     )
 
 
-def counts(seen: Sightings, became: Outcomes) -> SetCounts:
-    """How many elements of each kind."""
-    return SetCounts(
-        attempted=seen.added,
-        acknowledged=_number(became.acknowledged),
-        failed=_number(became.failed),
-        unknown=_number(became.unknown),
-        stable=_number(became.stable),
-        lost=_number(became.lost),
-        lost_unacknowledged=_number(became.lost & ~became.acknowledged),
-        stale=_number(became.stale),
-        never_read=_number(became.never_read),
-        never_read_acknowledged=_number(became.never_read & became.acknowledged),
-        recovered=_number(became.unknown & became.found),
-        failed_found=_number(became.failed & became.found),
-        unacknowledged_found=_number(~became.acknowledged & became.found),
-        duplicated=_number(seen.copies > 1),
-        unexpected=_number(seen.unexpected),
-        read_before_add=_number(seen.too_early != NEVER),
-    )
+def counts(seen: Sightings, became: Outcomes) -> dict[str, int]:
+    """How many elements of each kind; always attempted = acknowledged + failed + unknown
+    = stable + lost + never_read.
+
+    `stale` ones are stable too; `lost_unacknowledged` of the lost were never acknowledged, but
+    read; `never_read_acknowledged` of the never read were acknowledged; `recovered` are unknown
+    adds that were read, `failed_found` failed ones, `unacknowledged_found` both.
+    """
+    kinds = {
+        "acknowledged": became.acknowledged,
+        "failed": became.failed,
+        "unknown": became.unknown,
+        "stable": became.stable,
+        "lost": became.lost,
+        "lost_unacknowledged": became.lost & ~became.acknowledged,
+        "stale": became.stale,
+        "never_read": became.never_read,
+        "never_read_acknowledged": became.never_read & became.acknowledged,
+        "recovered": became.unknown & became.found,
+        "failed_found": became.failed & became.found,
+        "unacknowledged_found": ~became.acknowledged & became.found,
+        "duplicated": seen.copies > 1,
+        "unexpected": seen.unexpected,
+        "read_before_add": seen.too_early != NEVER,
+    }
+    return {"attempted": seen.added, **_numbers(kinds)}
 
 
-def _number(chosen: Bools) -> int:
-    return int(np.count_nonzero(chosen))
+def rates_of(counts: Mapping[str, int]) -> dict[str, float | None]:
+    """Those of the loss checker, of adds."""
+    lost = counts["lost"] - counts["lost_unacknowledged"]
+    found = counts["unacknowledged_found"]
+    return rates(counts["attempted"], counts["acknowledged"], lost, found)
+
+
+def _numbers(kinds: Mapping[str, Bools]) -> dict[str, int]:
+    return {kind: int(np.count_nonzero(chosen)) for kind, chosen in kinds.items()}
 
 
 def _known(history: SetHistory, seen: Sightings) -> tuple[Ints, Ints]:
@@ -355,64 +332,33 @@ def _latency_ns(of: Bools, later: Bools, began_ns: Ints, known_ns: Ints) -> Ints
     return waited
 
 
-@dataclass(frozen=True, kw_only=True)
-class LastRead:
-    """The last read; `is_final`: it began after every add had completed."""
-
-    index: int
-    process: int
-    is_final: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class FinalCounts:
-    """How many elements, by the last read; always acknowledged + unacknowledged_found
-    = survivors + lost + not_yet_visible. `duplicates`: entries that repeat another."""
-
-    attempted: int = 0
-    acknowledged: int = 0
-    survivors: int = 0
-    lost: int = 0
-    not_yet_visible: int = 0
-    unacknowledged_found: int = 0
-    failed_found: int = 0
-    unknown_found: int = 0
-    unexpected: int = 0
-    duplicates: int = 0
-
-    def __add__(self, other: FinalCounts) -> FinalCounts:
-        return FinalCounts(**{name: n + getattr(other, name) for name, n in asdict(self).items()})
-
-
-def last_read(history: SetHistory) -> LastRead | None:
-    """The last read of a history, `None` if there is none."""
+def final_read(history: SetHistory, seen: Sightings, became: Outcomes) -> dict[str, Any] | None:
+    """The last read, `None` if there is none. `is_final`: it began after every add had completed;
+    `counts`: how many elements, by this read; always acknowledged + unacknowledged_found
+    = survivors + lost + not_yet_visible; `duplicates`: entries that repeat another."""
     row, reads = history.final, history.reads
     if row is None:
         return None
-    return LastRead(
-        index=int(reads.complete_index[row]),
-        process=int(reads.process[row]),
-        is_final=history.is_final,
-    )
-
-
-def final_counts(history: SetHistory, seen: Sightings, became: Outcomes) -> FinalCounts | None:
-    """The counts of the last read, `None` if there is none."""
-    if history.final is None:
-        return None
-    began = history.reads.invoke_index[history.final]
     inside = seen.in_final[: seen.added]
     absent = became.acknowledged & ~inside
-    before = history.adds.complete_index < began
-    return FinalCounts(
-        attempted=seen.added,
-        acknowledged=_number(became.acknowledged),
-        survivors=_number(inside),
-        lost=_number(absent & before),
-        not_yet_visible=_number(absent & ~before),
-        unacknowledged_found=_number(inside & ~became.acknowledged),
-        failed_found=_number(inside & became.failed),
-        unknown_found=_number(inside & became.unknown),
-        unexpected=_number(seen.in_final[seen.added :]),
-        duplicates=seen.final_copies,
-    )
+    before = history.adds.complete_index < reads.invoke_index[row]
+    kinds = {
+        "acknowledged": became.acknowledged,
+        "survivors": inside,
+        "lost": absent & before,
+        "not_yet_visible": absent & ~before,
+        "unacknowledged_found": inside & ~became.acknowledged,
+        "failed_found": inside & became.failed,
+        "unknown_found": inside & became.unknown,
+        "unexpected": seen.in_final[seen.added :],
+    }
+    return {
+        "index": int(reads.complete_index[row]),
+        "process": int(reads.process[row]),
+        "is_final": history.is_final,
+        "counts": {
+            "attempted": seen.added,
+            **_numbers(kinds),
+            "duplicates": seen.final_copies,
+        },
+    }

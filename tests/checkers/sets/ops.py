@@ -9,9 +9,11 @@ import orjson
 import pyarrow.compute as pc
 
 from checkers.judging.outside import convert
-from checkers.sets import Judged, judge
+from checkers.judging.results import check_document
+from checkers.sets import Set, Tally, tally
 from checkers.sets.columns import SetHistory, paired
 from harness.history.rows import Rows
+from harness.protocols import CheckResult, Facts
 
 Op = dict[str, Any]
 
@@ -66,6 +68,22 @@ def read_lines(file: Path) -> SetHistory:
     return paired(Rows(facts).operations(), timed=facts.timed)
 
 
+class Judged(NamedTuple):
+    """What a history shows, and what the checker makes of it."""
+
+    tally: Tally
+    result: CheckResult
+
+    @property
+    def verdict(self) -> str:
+        return str(check_document("set", self.result)["verdict"])
+
+
+def judge(history: SetHistory, *, linearizable: bool = False) -> Judged:
+    shown, facts = tally(history), Facts(run_id="", history=(), reads=(), ends=())
+    return Judged(shown, Set(linearizable=linearizable).judge(Rows(facts), shown))
+
+
 class Said(NamedTuple):
     """What the checker says of a history, in plain Python."""
 
@@ -74,22 +92,22 @@ class Said(NamedTuple):
     @property
     def counts(self) -> dict[str, int]:
         """The counts that are not 0."""
-        counts: dict[str, int] = self.judged.document()["counts"]
-        return {name: n for name, n in counts.items() if n}
+        return {name: n for name, n in self.judged.tally.counts.items() if n}
 
     @property
     def final(self) -> dict[str, int]:
         """The counts of the last read that are not 0."""
-        counts: dict[str, int] = self.judged.document()["final_read"]["counts"]
+        assert self.judged.tally.read is not None
+        counts: dict[str, int] = self.judged.tally.read["counts"]
         return {name: n for name, n in counts.items() if n}
 
     @property
     def counter_examples(self) -> list[str]:
-        return [each.name for each in self.judged.counter_examples]
+        return [each.name for each in self.judged.result.counter_examples]
 
     @property
     def doubts(self) -> list[str]:
-        return [each.name for each in self.judged.doubts]
+        return [each.name for each in self.judged.result.doubts]
 
     def found(self, kind: str) -> list[dict[str, Any]]:
         """The findings of one kind, without what is null."""

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checkers.sets import Set, judge
+from checkers.judging.results import check_document
+from checkers.sets import Set
 from checkers.sets.columns import (
     ABSENT,
     Adds,
@@ -16,7 +17,7 @@ from checkers.sets.columns import (
 )
 from harness.errors import HistoryError
 from harness.protocols.runs import NULL, OK, Ints
-from tests.checkers.sets.ops import add, history, read, timed
+from tests.checkers.sets.ops import add, history, judge, read, timed
 from tests.fixtures.operation_rows import Row, checked
 
 Add = tuple[int, int, int]
@@ -60,9 +61,10 @@ def test_equal_indices_are_concurrent() -> None:
         reads._replace(invoke_index=reads.invoke_ns, complete_index=reads.complete_ns),
     )
     tally = judge(made).tally
-    assert (tally.counts.lost, tally.counts.never_read, made.is_final) == (0, 1, False)
-    assert tally.final is not None
-    assert (tally.final.lost, tally.final.not_yet_visible) == (0, 1)
+    assert (tally.counts["lost"], tally.counts["never_read"], made.is_final) == (0, 1, False)
+    assert tally.read is not None
+    assert tally.read["counts"]["lost"] == 0
+    assert tally.read["counts"]["not_yet_visible"] == 1
 
 
 def test_a_value_that_is_added_twice_is_refused() -> None:
@@ -115,5 +117,5 @@ def test_the_order_of_rows_does_not_matter(tmp_path: Path) -> None:
         SetReads._make([*(column[::-1] for column in made.reads[:-1]), made.reads.elements]),
     )
     one, other = judge(made), judge(backwards)
-    assert one.document() == other.document()
+    assert check_document("set", one.result) == check_document("set", other.result)
     assert one.tally.findings.equals(other.tally.findings)

@@ -12,10 +12,10 @@ from typing import Any
 import orjson
 import pytest
 
-from checkers.sets import Judged, judge, quantiles_ns
+from checkers.sets import quantiles_ns
 from checkers.sets.outcomes import outcomes, sightings
 from harness.protocols.runs import Ints
-from tests.checkers.sets.ops import MS, Said, history
+from tests.checkers.sets.ops import MS, Judged, Said, history, judge
 
 FOLDER = Path(__file__).parents[2] / "histories"
 SET, SET_FULL = (
@@ -53,15 +53,15 @@ def test_set_full(case: dict[str, Any], tmp_path: Path) -> None:
     became = outcomes(lines, sightings(lines))
     counts, said, theirs = judged.tally.counts, Said(judged), case["result"]
     ours = {
-        "attempt-count": counts.attempted,
-        "stable-count": counts.stable,
-        "lost-count": counts.lost,
-        "stale-count": counts.stale,
-        "never-read-count": counts.never_read,
+        "attempt-count": counts["attempted"],
+        "stable-count": counts["stable"],
+        "lost-count": counts["lost"],
+        "stale-count": counts["stale"],
+        "never-read-count": counts["never_read"],
         "lost": [row["value"] for row in said.found("lost")],
         "stale": [row["value"] for row in said.found("stale")],
         "never-read": sorted(lines.adds.value[became.never_read].tolist()),
-        "duplicated-count": counts.duplicated,
+        "duplicated-count": counts["duplicated"],
         "stable-latencies": whole_ms(judged.tally.stable_ns),
         "lost-latencies": whole_ms(judged.tally.lost_ns),
         "valid?": VERDICTS[judged.verdict],
@@ -77,21 +77,21 @@ def test_set_full(case: dict[str, Any], tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", SET, ids=lambda case: str(case["name"]))
 def test_set(case: dict[str, Any], tmp_path: Path) -> None:
     judged = judge(history(tmp_path, case["history"]))
-    final = judged.tally.final
-    assert final is not None
+    assert judged.tally.read is not None
+    final = judged.tally.read["counts"]
     ours = {
-        "attempt-count": final.attempted,
-        "acknowledged-count": final.acknowledged,
-        "ok-count": final.survivors,
-        "lost-count": final.lost,
-        "unexpected-count": final.unexpected,
-        "recovered-count": final.unacknowledged_found,
+        "attempt-count": final["attempted"],
+        "acknowledged-count": final["acknowledged"],
+        "ok-count": final["survivors"],
+        "lost-count": final["lost"],
+        "unexpected-count": final["unexpected"],
+        "recovered-count": final["unacknowledged_found"],
         "valid?": VERDICTS[judged.verdict],
     }
     differ = differences(case["name"], judged.verdict, ours, case["result"])
     assert differ == ([DIFFERENT[case["name"]]] if case["name"] in DIFFERENT else [])
     if DIFFERENT.get(case["name"]) == VACUOUS:
-        assert (final.acknowledged, doubts(judged)) == (0, ["vacuous"])
+        assert (final["acknowledged"], doubts(judged)) == (0, ["vacuous"])
 
 
 @pytest.mark.parametrize("name", [name for name, why in DIFFERENT.items() if why == NOBODYS])
@@ -107,7 +107,7 @@ def test_all_are_there() -> None:
 
 
 def doubts(judged: Judged) -> list[str]:
-    return [each.name for each in judged.doubts]
+    return [each.name for each in judged.result.doubts]
 
 
 def whole_ms(latencies_ns: Ints) -> dict[str, int]:

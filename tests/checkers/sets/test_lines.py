@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from checkers.sets import judge
 from checkers.sets.columns import ABSENT, SetHistory
 from harness.protocols.runs import FAIL, INFO, NULL, OK
 from tests.checkers.sets.ops import (
@@ -19,6 +18,7 @@ from tests.checkers.sets.ops import (
     end_read,
     flat,
     history,
+    judge,
     read,
     timed,
 )
@@ -75,7 +75,7 @@ def test_without_an_index_the_order_of_lines_rules(index: int | None, tmp_path: 
 def test_without_times_there_are_no_latencies(tmp_path: Path) -> None:
     said = Said(judge(history(tmp_path, flat(add(1), read(), read(1), add(2), read(1)))))
     assert (said.counts["stale"], said.counts["lost"]) == (1, 1)
-    assert said.judged.document()["latencies_ms"] == {"stable": {}, "lost": {}}
+    assert said.judged.result.details["latencies_ms"] == {"stable": {}, "lost": {}}
     assert "latency_ns" not in said.found("lost")[0]
 
 

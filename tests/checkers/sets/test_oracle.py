@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench.sets import Shape, made
-from checkers.sets import Judged, judge, quantiles_ns
-from tests.checkers.sets.ops import Op, history
+from checkers.sets import quantiles_ns
+from tests.checkers.sets.ops import Judged, Op, history, judge
 from tests.checkers.sets.oracle import Truth, truth_of
 from tests.fixtures.budget import examples
 
@@ -85,8 +85,8 @@ def test_the_checker_says_what_the_oracle_says(
 
 
 def agrees(judged: Judged, truth: Truth, *, linearizable: bool) -> None:
-    document, tally = judged.document(), judged.tally
-    assert {k: n for k, n in document["counts"].items() if n} == +truth.counts
+    tally, read = judged.tally, judged.result.details["final_read"]
+    assert {k: n for k, n in judged.result.counts.items() if n} == +truth.counts
     assert quantiles_ns(tally.stable_ns) == quantiles(truth.stable_ns)
     assert quantiles_ns(tally.lost_ns) == quantiles(truth.lost_ns)
     rows = tally.findings.to_pylist()
@@ -95,9 +95,8 @@ def agrees(judged: Judged, truth: Truth, *, linearizable: bool) -> None:
     )
     assert len(rows) == len(truth.findings)
     if truth.last is None:
-        assert document["final_read"] is None
+        assert read is None
     else:
-        read = document["final_read"]
         assert (read["index"], read["is_final"]) == truth.last
         assert {k: n for k, n in read["counts"].items() if n} == +truth.final
     assert judged.verdict == verdict(truth, linearizable)
@@ -122,4 +121,4 @@ def test_a_large_history_is_judged_as_it_was_made() -> None:
     for spread in (False, True):
         lines, truth = made(Shape(3_000, 60, spread=spread))
         counts = judge(lines).tally.counts
-        assert {name: getattr(counts, name) for name in truth} == truth
+        assert {name: counts[name] for name in truth} == truth

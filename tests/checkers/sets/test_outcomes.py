@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from checkers.judging.one_run import checker_of, examine
 from checkers.judging.outside import convert
 from checkers.sets import POINTS, quantiles_ns
-from checkers.sets.outcomes import SetCounts
+from checkers.sets.outcomes import rates_of
 from harness.protocols.runs import NULL
 from tests.checkers.sets.ops import (
     MS,
@@ -128,11 +129,11 @@ def test_an_unknown_add_that_was_read_can_be_lost(tmp_path: Path) -> None:
 
 
 def test_the_loss_rate_is_that_of_acknowledged_elements() -> None:
-    counts = SetCounts(attempted=10, acknowledged=8, unknown=2, stable=5, lost=4)
-    rates = counts.rates()
+    counts = Counter(attempted=10, acknowledged=8, unknown=2, stable=5, lost=4)
+    rates = rates_of(counts)
     assert (rates["ack"], rates["loss"]) == (0.8, 0.5)
-    assert replace(counts, lost_unacknowledged=2).rates()["loss"] == 0.25
-    assert set(SetCounts().rates().values()) == {None}
+    assert rates_of(counts | Counter(lost_unacknowledged=2))["loss"] == 0.25
+    assert set(rates_of(Counter()).values()) == {None}
 
 
 def test_unacknowledged_success_has_the_rates_of_the_loss_checker(tmp_path: Path) -> None:
@@ -140,14 +141,13 @@ def test_unacknowledged_success_has_the_rates_of_the_loss_checker(tmp_path: Path
         tmp_path, add(1), add(2), add(3, "info"), add(4, "info"), add(5, "fail"), read(1, 2, 3, 5)
     )
     assert (answer.counts["recovered"], answer.counts["failed_found"]) == (1, 1)
-    counts = SetCounts(**answer.counts)
-    assert counts.rates() == {
+    assert rates_of(Counter(answer.counts)) == {
         "ack": 0.4,
         "loss": 0.0,
         "unacknowledged_success": 1.0,
         "unacknowledged_success_of_unacknowledged": 2 / 3,
     }
-    nothing = SetCounts(attempted=3, acknowledged=3).rates()
+    nothing = rates_of(Counter(attempted=3, acknowledged=3))
     assert (nothing["unacknowledged_success"], nothing["loss"]) == (0.0, 0.0)
     assert nothing["unacknowledged_success_of_unacknowledged"] is None
 
@@ -213,7 +213,7 @@ def test_lost_and_stale_say_which_reads_prove_it(tmp_path: Path) -> None:
 def test_latencies_are_quantiles_in_milliseconds(tmp_path: Path) -> None:
     reads = read(1, 2), read(2), read(2), add(3), read(2), read(2, 3)
     answer = said(tmp_path, add(1), add(2), *reads)
-    document = answer.judged.document()
+    document = answer.judged.result.details
     assert document["latencies_ms"]["lost"] == dict.fromkeys(("0", "0.5", "0.95", "0.99", "1"), 3.0)
     assert document["latencies_ms"]["stable"] == {
         "0": 0.0,
@@ -248,7 +248,7 @@ def test_a_set_that_was_never_read_is_unknown(tmp_path: Path) -> None:
     for more in ([], read(end="info"), read(end="fail")):
         answer = said(tmp_path, add(1), more)
         assert (answer.judged.verdict, answer.doubts) == ("unknown", ["incomplete"])
-        assert answer.judged.document()["final_read"] is None
+        assert answer.judged.result.details["final_read"] is None
 
 
 UNANSWERED: dict[str, list[Op | list[Op]]] = {
@@ -266,7 +266,7 @@ def test_where_no_read_at_the_end_was_ok_the_set_is_unknown(
     before = add(1), read(1), add(2, "fail")
     answer = said(tmp_path, *before, *reads, linearizable=linearizable)
     assert (answer.judged.verdict, answer.doubts) == ("unknown", ["incomplete"])
-    assert answer.judged.doubts[0].sentence == (
+    assert answer.judged.result.doubts[0].sentence == (
         "none of 2 reads at the end was ok: what was lost after the last ok read is not known"
     )
     assert said(tmp_path, *before, *reads, read(1, process=7)).judged.verdict == "valid"
@@ -295,7 +295,7 @@ def test_the_last_read_is_the_one_that_completed_last(tmp_path: Path) -> None:
     begun = add(1), add(2), begin_read(7), begin_read(8)
     answer = said(tmp_path, *begun, end_read(1, process=8), end_read(2, process=7))
     assert answer.final == {"attempted": 2, "acknowledged": 2, "survivors": 1, "lost": 1}
-    assert answer.judged.document()["final_read"]["process"] == 7
+    assert answer.judged.result.details["final_read"]["process"] == 7
     assert [row["value"] for row in answer.found("lost")] == [2]
 
 
@@ -304,11 +304,11 @@ def test_a_last_read_that_is_not_final_says_so(tmp_path: Path) -> None:
     answer = said(tmp_path, *begun, end_add(2), end_read())
     last = answer.judged.tally.read
     assert last is not None
-    assert (last.is_final, last.index) == (False, 7)
+    assert (last["is_final"], last["index"]) == (False, 7)
     assert (answer.final["lost"], answer.final["not_yet_visible"]) == (1, 1)
 
 
 def test_an_add_that_never_completes_keeps_no_read_from_being_final(tmp_path: Path) -> None:
     last = said(tmp_path, add(1), begin_add(2), read(1)).judged.tally.read
     assert last is not None
-    assert last.is_final
+    assert last["is_final"]
