@@ -22,9 +22,9 @@ answer; those of its ballast (`target.ballast_partitions`) are stored as changes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -76,7 +76,7 @@ class Answers(NamedTuple):
     leader: Names
 
     def rows(self, places: Ints) -> Answers:
-        return Answers(**{name: column[places] for name, column in self._asdict().items()})
+        return Answers._make(column[places] for column in self)
 
 
 class Views(NamedTuple):
@@ -96,42 +96,6 @@ class Gathered(NamedTuple):
     acks: dict[int, Ints]
     attempted: int
     until_ns: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Failover:
-    """What one fault cost, as result.json has it; times in seconds since it was begun, `None` where
-    nothing changed or nothing was seen. `partitions`: how many there were; `met`: how many the
-    nodes that it hit led; `leaderless`: of these, how many had no other leader until it was healed;
-    `disagreed`: how many not all nodes agreed on by then; `paused`: in how many writes paused;
-    `unwritten`: in how many they did not resume."""
-
-    fault: str
-    nemesis: str
-    nodes: Sequence[str]
-    begun_s: float
-    partitions: int
-    met: int
-    leaderless: int
-    disagreed: int
-    paused: int
-    unwritten: int
-    controller_s: float | None
-    changed_s: float | None
-    first_led_s: float | None
-    median_led_s: float | None
-    led_s: float | None
-    agreed_s: float | None
-    longest_divergence_s: float | None
-    written_s: float | None
-    gone_s: float | None
-    resolution_s: float | None
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether anything that the fault delayed was seen to return, or not to."""
-        back = (self.controller_s, self.changed_s, self.led_s, self.written_s)
-        return any(each is not None for each in back) or self.leaderless + self.unwritten > 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,11 +151,9 @@ class FailoverCheck(OneShard[Gathered]):
         """Measure each proven fault."""
         windows = [w for w in run.facts.windows if w.proven and w.from_s is not None]
         found = [measured(window, gathered, run.facts) for window in windows]
-        counted = [each for each in found if each.is_measured]
+        counted = [each for each in found if _is_measured(each)]
         worst = {
-            name: max(
-                (s for each in counted if (s := getattr(each, name)) is not None), default=None
-            )
+            name: max((each[name] for each in counted if each[name] is not None), default=None)
             for name in (*_TIMES, "resolution_s")
         }
         late = sum(self._is_late(each) for each in counted)
@@ -200,9 +162,10 @@ class FailoverCheck(OneShard[Gathered]):
                 "attempted": gathered.attempted,
                 "acknowledged": sum(map(len, gathered.acks.values())),
                 "measured": len(counted),
-                "met": sum(each.met for each in counted),
-                "leaderless": sum(each.leaderless for each in counted),
-                "unwritten": sum(each.unwritten for each in counted),
+                **{
+                    name: sum(each[name] for each in counted)
+                    for name in ("met", "leaderless", "unwritten")
+                },
                 "late": late,
                 **worst,
             },
@@ -211,15 +174,24 @@ class FailoverCheck(OneShard[Gathered]):
             if counted
             else (Statement(DOUBTS.vacuous, "no proven fault was seen to delay anything"),),
             all_well=f"what {len(counted)} faults cost was measured",
-            details={"failover": [asdict(each) for each in found]},
+            details={"failover": found},
         )
 
-    def _is_late(self, each: Failover) -> bool:
+    def _is_late(self, each: dict[str, Any]) -> bool:
         if self.within_s is None:
             return False
-        times = (each.controller_s, each.changed_s, each.led_s, each.agreed_s, each.written_s)
+        times = [each[name] for name in (*_BACK, "agreed_s")]
         slow = any(s is not None and s > self.within_s for s in times)
-        return slow or each.leaderless + each.disagreed + each.unwritten > 0
+        return slow or each["leaderless"] + each["disagreed"] + each["unwritten"] > 0
+
+
+_BACK: Final = ("controller_s", "changed_s", "led_s", "written_s")
+
+
+def _is_measured(each: dict[str, Any]) -> bool:
+    """Whether anything that the fault delayed was seen to return, or not to."""
+    back = any(each[name] is not None for name in _BACK)
+    return back or each["leaderless"] + each["unwritten"] > 0
 
 
 def observed(facts: Facts) -> tuple[Views, list[tuple[int, int]]]:
@@ -251,13 +223,8 @@ def _answers(batch: pa.RecordBatch) -> Answers:
 
 def _joined(parts: Sequence[Answers]) -> Answers:
     number, text = np.empty(0, np.int64), np.empty(0, object)
-    every = [Answers(number, number, number, number, text, text), *parts]
-    return Answers(
-        **{
-            name: np.concatenate([getattr(each, name) for each in every])
-            for name in Answers._fields
-        }
-    )
+    none = Answers(number, number, number, number, text, text)
+    return Answers._make(map(np.concatenate, zip(none, *parts, strict=True)))
 
 
 def _polls(answers: Answers, is_answer: npt.NDArray[np.bool_]) -> dict[str, Ints]:
@@ -265,8 +232,12 @@ def _polls(answers: Answers, is_answer: npt.NDArray[np.bool_]) -> dict[str, Ints
     return {node: np.unique(times[nodes == node]) for node in sorted({*nodes})}
 
 
-def measured(window: FaultWindow, gathered: Gathered, facts: Facts) -> Failover:
-    """What one fault cost."""
+def measured(window: FaultWindow, gathered: Gathered, facts: Facts) -> dict[str, Any]:
+    """What one fault cost, as result.json has it; times in seconds since it was begun, `None` where
+    nothing changed or nothing was seen. `partitions`: how many there were; `met`: how many the
+    nodes that it hit led; `leaderless`: of these, how many had no other leader until it was healed;
+    `disagreed`: how many not all nodes agreed on by then; `paused`: in how many writes paused;
+    `unwritten`: in how many they did not resume."""
     begun_s = window.from_s if window.begun_s is None else window.begun_s
     assert begun_s is not None
     assert window.from_s is not None
@@ -279,28 +250,28 @@ def measured(window: FaultWindow, gathered: Gathered, facts: Facts) -> Failover:
     keys = [key for key in gathered.acks if not is_log or key in led.partitions]
     pauses = _pauses(gathered, keys, begun_ns, end_ns, facts)
     resumed_s = _since(max((ns for ns in pauses if ns is not None), default=None), begun_ns)
-    return Failover(
-        fault=window.id,
-        nemesis=window.nemesis,
-        nodes=window.nodes,
-        begun_s=begun_s,
-        partitions=led.known,
-        met=len(led.partitions),
-        leaderless=len(led.partitions) - len(changed),
-        disagreed=len(changed) - len(agreed),
-        paused=len(pauses),
-        unwritten=pauses.count(None),
-        controller_s=_since(_controller_ns(gathered, begun_ns, end_ns), begun_ns),
-        changed_s=None if is_log else resumed_s,
-        first_led_s=_since(min(changed.tolist(), default=None), begun_ns),
-        median_led_s=_since(int(np.median(changed)) if len(changed) else None, begun_ns),
-        led_s=_since(max(changed.tolist(), default=None), begun_ns),
-        agreed_s=_since(max(agreed.tolist(), default=None), begun_ns),
-        longest_divergence_s=_since(max(apart.tolist(), default=None), 0),
-        written_s=resumed_s if is_log else None,
-        gone_s=round(window.from_s - begun_s, 6),
-        resolution_s=_resolution_s(gathered.views, window.nodes, begun_ns, agreed, end_ns),
-    )
+    return {
+        "fault": window.id,
+        "nemesis": window.nemesis,
+        "nodes": window.nodes,
+        "begun_s": begun_s,
+        "partitions": led.known,
+        "met": len(led.partitions),
+        "leaderless": len(led.partitions) - len(changed),
+        "disagreed": len(changed) - len(agreed),
+        "paused": len(pauses),
+        "unwritten": pauses.count(None),
+        "controller_s": _since(_controller_ns(gathered, begun_ns, end_ns), begun_ns),
+        "changed_s": None if is_log else resumed_s,
+        "first_led_s": _since(min(changed.tolist(), default=None), begun_ns),
+        "median_led_s": _since(int(np.median(changed)) if len(changed) else None, begun_ns),
+        "led_s": _since(max(changed.tolist(), default=None), begun_ns),
+        "agreed_s": _since(max(agreed.tolist(), default=None), begun_ns),
+        "longest_divergence_s": _since(max(apart.tolist(), default=None), 0),
+        "written_s": resumed_s if is_log else None,
+        "gone_s": round(window.from_s - begun_s, 6),
+        "resolution_s": _resolution_s(gathered.views, window.nodes, begun_ns, agreed, end_ns),
+    }
 
 
 def _since(time_ns: int | None, begun_ns: int) -> float | None:
