@@ -22,7 +22,6 @@ from checkers.judging.alarms import (
     COMPARISONS,
     RANGES,
     Absent,
-    Condition,
     Labels,
     Look,
     Row,
@@ -94,7 +93,7 @@ def _rule(group: Mapping[str, Any], rule: Mapping[str, Any], file: Path) -> Rule
     try:
         if "alert" not in rule:
             raise NotUnderstood("a recording rule")
-        condition = _condition(compiled(promql_parser.parse(expression), ranges))
+        condition = partial(_vector, compiled(promql_parser.parse(expression), ranges))
     except (NotUnderstood, ValueError) as error:
         condition = partial(_refused, str(error))
     return Rule(
@@ -111,16 +110,12 @@ def _refused(why: str, _: Look) -> Vector:
     raise Absent(f"not understood: {why}")
 
 
-def _condition(evaluation: Evaluation) -> Condition:
-    def condition(look: Look) -> Vector:
-        value = evaluation(look)
-        return value if isinstance(value, list) else [_constant(value, look)]
-
-    return condition
-
-
-def _constant(number: float, look: Look) -> Row:
-    return Row({}, np.full(look.times_s.shape, number))
+def _vector(evaluation: Evaluation, look: Look) -> Vector:
+    """What is evaluated, as series: a number is one without labels."""
+    value = evaluation(look)
+    if isinstance(value, list):
+        return value
+    return [Row({}, np.full(look.times_s.shape, value))]
 
 
 def compiled(part: Any, ranges: list[float]) -> Evaluation:
@@ -190,16 +185,12 @@ def _called(part: Any, ranges: list[float]) -> Evaluation:
         evaluation = compiled(args[0], ranges)
 
         def absent(look: Look) -> Value:
-            every = [values for _, values in _vector(evaluation(look), look)]
+            every = [values for _, values in _vector(evaluation, look)]
             none = np.all(np.isnan(every), axis=0) if every else np.ones(look.times_s.shape, bool)
             return [Row({}, np.where(none & (look.times_s <= look.end_s), 1.0, np.nan))]
 
         return absent
     raise NotUnderstood(f"`{part}`")
-
-
-def _vector(value: Value, look: Look) -> Vector:
-    return value if isinstance(value, list) else [_constant(value, look)]
 
 
 def _kept(labels: Labels, names: list[str], *, include: bool) -> Labels:
@@ -214,7 +205,7 @@ def _aggregation(part: Any, evaluation: Evaluation) -> Evaluation:
     names = list(modifier.labels) if modifier else []
     include = modifier is None or "By" in str(modifier.type)
     return lambda look: aggregated(
-        _vector(evaluation(look), look), how, partial(_kept, names=names, include=include)
+        _vector(evaluation, look), how, partial(_kept, names=names, include=include)
     )
 
 
@@ -244,24 +235,24 @@ def _binary(part: Any, left: Evaluation, right: Evaluation) -> Evaluation:
 
     def evaluate(look: Look) -> Value:
         a, b = left(look), right(look)
-        if not isinstance(a, list) and not isinstance(b, list):
-            return float(combined(a, b))
+        if isinstance(a, list) and isinstance(b, list):
+            others = {key(labels): values for labels, values in b}
+            return [
+                Row(labels, combined(values, others[key(labels)]))
+                for labels, values in a
+                if key(labels) in others
+            ]
+        if isinstance(a, list):
+            return [Row(labels, combined(values, b)) for labels, values in a]
         if not isinstance(b, list):
-            return [Row(labels, combined(values, b)) for labels, values in _vector(a, look)]
-        if not isinstance(a, list):
-            turned = [Row(labels, combined(a, values)) for labels, values in b]
-            if sign in COMPARISONS and not returns_bool:  # the vector's values are kept
-                return [
-                    Row(labels, np.where(np.isnan(new), np.nan, old))
-                    for (labels, old), (_, new) in zip(b, turned, strict=True)
-                ]
-            return turned
-        others = {key(labels): values for labels, values in b}
-        return [
-            Row(labels, combined(values, others[key(labels)]))
-            for labels, values in a
-            if key(labels) in others
-        ]
+            return float(combined(a, b))
+        turned = [Row(labels, combined(a, values)) for labels, values in b]
+        if sign in COMPARISONS and not returns_bool:  # the vector's values are kept
+            return [
+                Row(labels, np.where(np.isnan(new), np.nan, old))
+                for (labels, old), (_, new) in zip(b, turned, strict=True)
+            ]
+        return turned
 
     return evaluate
 
@@ -278,7 +269,7 @@ def _set_operation(
     refusals = []
     for side in (left, right):
         try:
-            sides.append(_vector(side(look), look))
+            sides.append(_vector(side, look))
         except Absent as error:
             if sign != "or":
                 raise
