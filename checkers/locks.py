@@ -49,12 +49,44 @@ class Span(NamedTuple):
 
 @dataclass
 class Held:
-    """The spans of a history by lock; how many acquires were attempted and answered."""
+    """The spans of a history by lock; how many acquires were attempted and answered. What is in
+    progress, row after row: by process, where its operation began; by process and lock, the span
+    for which it holds it."""
 
     attempted: int = 0
     acknowledged: int = 0
     confirmed: int = 0
     spans: dict[str, list[Span]] = field(default_factory=dict)
+    begun: dict[int, int] = field(default_factory=dict)
+    holds: dict[tuple[int, str], Span] = field(default_factory=dict)
+
+    def take(self, part: Operations) -> None:
+        f, keys = part.f.objects(), part.key.objects()
+        for row in range(len(part.place)):
+            process, place = int(part.process[row]), int(part.place[row])
+            if part.mark[row] == INVOKED:
+                self.begun[process] = place
+                self.attempted += f[row] == "acquire"
+                if f[row] == "release":
+                    self.end(process, keys[row])
+                continue
+            began, ok = self.begun.pop(process, place), part.mark[row] == OK
+            if f[row] == "acquire" and ok:
+                self.acknowledged += 1
+                self.end(process, keys[row])
+                self.holds[process, keys[row]] = Span(began, place, process, confirmed=False)
+            elif f[row] == "confirm" and ok and part.result[row] == 1:
+                if span := self.holds.get((process, keys[row])):  # held when this began
+                    self.confirmed += 1
+                    begin = span.begin if span.confirmed else span.end
+                    self.holds[process, keys[row]] = Span(begin, began, process)
+            elif f[row] == "confirm":
+                self.end(process, keys[row])
+
+    def end(self, process: int, key: str) -> None:
+        """It is no longer certain that the process holds a lock."""
+        if span := self.holds.pop((process, key), None):
+            self.spans.setdefault(key, []).append(span)
 
 
 @dataclass(frozen=True)
@@ -75,12 +107,12 @@ class Locks(OneShard[Held]):
     )
 
     def gather(self, run: Run) -> Held:
-        spans = _Open(Held())
+        held = Held()
         for part in run.operations():
-            spans.take(part)
-        for process, key in list(spans.holds):
-            spans.end(process, key)
-        return spans.held
+            held.take(part)
+        for process, key in list(held.holds):
+            held.end(process, key)
+        return held
 
     def judge(self, run: Run, held: Held) -> CheckResult:
         found = [
@@ -117,41 +149,3 @@ def twice(spans: Sequence[Span]) -> Iterator[tuple[Span, Span]]:
             yield last, span
         if span.confirmed and (last is None or span.end > last.end):
             last = span
-
-
-@dataclass
-class _Open:
-    """What is in progress, row after row: by process, where its operation began; by process and
-    lock, the span for which it holds it."""
-
-    held: Held
-    begun: dict[int, int] = field(default_factory=dict)
-    holds: dict[tuple[int, str], Span] = field(default_factory=dict)
-
-    def take(self, part: Operations) -> None:
-        f, keys = part.f.objects(), part.key.objects()
-        for row in range(len(part.place)):
-            process, place = int(part.process[row]), int(part.place[row])
-            if part.mark[row] == INVOKED:
-                self.begun[process] = place
-                self.held.attempted += f[row] == "acquire"
-                if f[row] == "release":
-                    self.end(process, keys[row])
-                continue
-            began, ok = self.begun.pop(process, place), part.mark[row] == OK
-            if f[row] == "acquire" and ok:
-                self.held.acknowledged += 1
-                self.end(process, keys[row])
-                self.holds[process, keys[row]] = Span(began, place, process, confirmed=False)
-            elif f[row] == "confirm" and ok and part.result[row] == 1:
-                if span := self.holds.get((process, keys[row])):  # held when this began
-                    self.held.confirmed += 1
-                    begin = span.begin if span.confirmed else span.end
-                    self.holds[process, keys[row]] = Span(begin, began, process)
-            elif f[row] == "confirm":
-                self.end(process, keys[row])
-
-    def end(self, process: int, key: str) -> None:
-        """It is no longer certain that the process holds a lock."""
-        if span := self.holds.pop((process, key), None):
-            self.held.spans.setdefault(key, []).append(span)
