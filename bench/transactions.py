@@ -218,7 +218,7 @@ def measured(number: int) -> bool:
     judged(made(1_000).rows)  # what is imported on first use
     answer, first_s = judged(history.rows)
     took_s = min(judged(history.rows)[1] for _ in range(AGAIN))
-    ops, micro = len(history.rows.place) // 2, answer.counts.attempted + answer.counts.polled
+    ops, micro = len(history.rows.place) // 2, answer.counts["attempted"] + answer.counts["polled"]
     right = (answer.number("lost-write"), answer.number("unseen")) == history[1:]
     print(
         f"{ops:,} operations, {micro:,} values sent and polled: {first_s:.2f} s at first, then "

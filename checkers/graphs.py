@@ -284,6 +284,23 @@ class Shortest(NamedTuple):
     exact: bool
 
 
+class Cycle(NamedTuple):
+    """The smallest cycle of a component (`exact`: certainly); `size`: how many operations it has;
+    `steps`: from each operation to the next, and back."""
+
+    kind: str
+    size: int
+    exact: bool
+    steps: tuple[Step, ...]
+
+
+def ranks(ops: Ops) -> Ints:
+    """Of each operation, its place in the order in which they began."""
+    rank = np.empty(len(ops.begun), np.int64)
+    rank[np.argsort(ops.begun, kind="stable")] = np.arange(len(rank))
+    return rank
+
+
 _State = tuple[int, int]
 """A node, and the state of the automaton there."""
 

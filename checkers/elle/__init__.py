@@ -16,8 +16,6 @@ import pyarrow as pa
 
 from checkers.elle.dependencies import (
     LEVELS,
-    Cycle,
-    Cycles,
     Model,
     cycles_of,
     edges_of,
@@ -26,7 +24,7 @@ from checkers.elle.dependencies import (
     weakest,
 )
 from checkers.elle.history import Found, History, anomalies_of, facts_of, history_of, versions_of
-from checkers.graphs import ABSENT, NAMES, PROCESS, RT, WR, WW, Step, named
+from checkers.graphs import ABSENT, NAMES, PROCESS, RT, WR, WW, Cycle, Step, named
 from harness.models import LIST_APPEND, RW_REGISTER
 from harness.models.micro_ops import APPEND, READ
 from harness.protocols import (
@@ -44,24 +42,12 @@ from harness.protocols.runs import FAIL, OK
 
 
 class Judged(NamedTuple):
-    """What a history shows: its transactions by how they ended, reads of ok ones, anomalies without
-    and with cycles, and those that are shown."""
+    """What a history shows: its transactions by how they ended, reads of ok ones, and how many
+    anomalies there are of each kind; and those that are shown."""
 
-    attempted: int
-    acknowledged: int
-    failed: int
-    reads: int
-    found: tuple[Found, ...]
-    cycles: Cycles
+    counts: dict[str, int]
     examples: tuple[dict[str, Any], ...]
     table: pa.Table
-
-    @property
-    def numbers(self) -> dict[str, int]:
-        """How many anomalies there are of each kind that there is."""
-        return {
-            each.kind: len(each.op) for each in self.found if len(each.op)
-        } | self.cycles.numbers
 
 
 _ALONE: Final = (
@@ -131,40 +117,29 @@ class _Elle(OneShard[Judged]):
         page = _Page(history, run.facts.texts)
         shown = [page.cycle(each) for each in cycles.shown]
         shown += [page.pair(each) for each in found if len(each.op)]
+        numbers = {each.kind: len(each.op) for each in found} | cycles.numbers
         mark = history.ops.mark
-        return Judged(
-            len(mark),
-            int((mark == OK).sum()),
-            int((mark == FAIL).sum()),
-            int((history.steps.size != ABSENT).sum()),
-            found,
-            cycles,
-            tuple(shown),
-            page.table(found, run.facts.run_id),
-        )
+        counts = {
+            "attempted": len(mark),
+            "acknowledged": int((mark == OK).sum()),
+            "failed": int((mark == FAIL).sum()),
+            "unknown": int(((mark != OK) & (mark != FAIL)).sum()),
+            "reads": int((history.steps.size != ABSENT).sum()),
+            **{each.name: numbers.get(each.name, 0) for each in _WRONG},
+        }
+        return Judged(counts, tuple(shown), page.table(found, run.facts.run_id))
 
     def judge(self, run: Run, judged: Judged) -> CheckResult:
-        numbers = {each.name: judged.numbers.get(each.name, 0) for each in _WRONG}
-        errors = {
-            kind: number
-            for kind, number in numbers.items()
-            if number and self.consistency in ruled_out([kind])
-        }
-        there = [kind for kind, number in numbers.items() if number]
-        unknown = judged.attempted - judged.acknowledged - judged.failed
+        counts = judged.counts
+        there = [each.name for each in _WRONG if counts[each.name]]
+        errors = [kind for kind in there if self.consistency in ruled_out([kind])]
+        shares = {name: counts[name] for name in ("reads", *errors)}
         return CheckResult(
-            counts={
-                "attempted": judged.attempted,
-                "acknowledged": judged.acknowledged,
-                "failed": judged.failed,
-                "unknown": unknown,
-                "reads": judged.reads,
-                **numbers,
-            },
+            counts=counts,
             findings=judged.table,
-            counter_examples=counter_examples(_NAMED, {"reads": judged.reads, **errors}),
-            doubts=tuple(self._doubts(judged)),
-            all_well=f"{judged.acknowledged:,} committed transactions contradict "
+            counter_examples=counter_examples(_NAMED, shares),
+            doubts=tuple(self._doubts(counts)),
+            all_well=f"{counts['acknowledged']:,} committed transactions contradict "
             f"{self.consistency.replace('-', ' ')} nowhere",
             details={
                 "error_types": there,
@@ -176,10 +151,10 @@ class _Elle(OneShard[Judged]):
             },
         )
 
-    def _doubts(self, judged: Judged) -> Iterator[Statement]:
-        if not judged.acknowledged:
+    def _doubts(self, counts: dict[str, int]) -> Iterator[Statement]:
+        if not counts["acknowledged"]:
             yield Statement(DOUBTS.vacuous, "no transaction committed")
-        elif not judged.reads:
+        elif not counts["reads"]:
             yield Statement(DOUBTS.vacuous, "no transaction that committed read anything")
 
 
@@ -194,24 +169,18 @@ class _Page:
 
     def _operation(self, op: int, name: str, keys: set[int]) -> dict[str, Any]:
         """A transaction with its steps on these keys."""
-        ops = self._history.ops
+        ops, steps = self._history.ops, self._history.steps
         ended = int(ops.ended_ns[op])
-        steps = [self._step(step) for step in self._steps_of(op) if self._key_of(step) in keys]
+        own = range(*np.searchsorted(steps.op, (op, op + 1)).tolist())
+        did = [self._step(step) for step in own if self._history.keys[steps.key[step]] in keys]
         return {
             "row": int(ops.place[op]),
             "process": int(ops.process[op]),
             "type": {OK: "ok", FAIL: "fail"}.get(int(ops.mark[op]), "info"),
             "invoke_ns": int(ops.begun_ns[op]),
             "complete_ns": None if ended == NULL else ended,
-            "text": f"{name}: {', '.join(steps)}",
+            "text": f"{name}: {', '.join(did)}",
         }
-
-    def _key_of(self, step: int) -> int:
-        return int(self._history.keys[self._history.steps.key[step]])
-
-    def _steps_of(self, op: int) -> range:
-        low, high = np.searchsorted(self._history.steps.op, (op, op + 1)).tolist()
-        return range(low, high)
 
     def _step(self, step: int) -> str:
         steps = self._history.steps

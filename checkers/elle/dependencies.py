@@ -46,13 +46,14 @@ from checkers.graphs import (
     WR,
     WW,
     Component,
+    Cycle,
     Edges,
     Ops,
     Pattern,
-    Step,
     components,
     edges_of_kind,
     joined,
+    ranks,
     real_time,
     smallest,
     through,
@@ -190,16 +191,6 @@ _SEARCHED: Final = 2000
 G-nonadjacent, which every G-single is."""
 
 
-class Cycle(NamedTuple):
-    """The smallest cycle of a component (`exact`: certainly); `size`: how many operations it has;
-    `steps`: from each operation to the next, and back."""
-
-    kind: str
-    size: int
-    exact: bool
-    steps: tuple[Step, ...]
-
-
 class Cycles(NamedTuple):
     """How many components there are by kind, and the cycles that are shown."""
 
@@ -209,14 +200,12 @@ class Cycles(NamedTuple):
 
 def cycles_of(edges: Edges, ops: Ops) -> Cycles:
     """All cycles of a history."""
-    number = len(ops.mark)
-    rank = np.empty(number, np.int64)
-    rank[np.argsort(ops.begun, kind="stable")] = np.arange(number)
+    rank = ranks(ops)
     edges = within_spans(edges, rank)
     if not len(edges.kind):
         return Cycles({}, ())
     edges = joined([edges, _processes(edges, ops, rank), real_time(edges, ops)])
-    inside = [each.rows for each in components(edges, number)]
+    inside = [each.rows for each in components(edges, len(rank))]
     edges = edges.take(np.sort(np.concatenate([np.empty(0, np.int64), *inside])))
     return _Search(edges, rank).cycles()
 
@@ -245,28 +234,35 @@ class _Search:
     def cycles(self) -> Cycles:
         for level, extra in LEVELS:
             before = dict(self._met)
-            for name, kinds, needed in (("G0", (WW, *extra), WW), ("G1c", (WW, WR, *extra), WR)):
-                found = self._new(name + level, before, self._components(kinds, needed))
-                self._note(name + level, found)
-                self._show(name + level, found, ANY if name == "G0" else through(WR))
+            self._take(f"G0{level}", before, (WW, *extra), WW, ANY)
+            self._take(f"G1c{level}", before, (WW, WR, *extra), WR, through(WR))
             self._isolation(level, before, extra)
             stronger = {
                 **before,
                 **{k: self._met[k] for k in (f"G-single{level}", f"G-nonadjacent{level}")},
             }
-            found = self._new(
-                f"G2-item{level}", stronger, self._components((WW, WR, RW, *extra), RW)
-            )
-            self._note(f"G2-item{level}", found)
-            self._show(f"G2-item{level}", found, ANY, start=RW)
+            self._take(f"G2-item{level}", stronger, (WW, WR, RW, *extra), RW, ANY, start=RW)
         return Cycles({kind: n for kind, n in self._numbers.items() if n}, tuple(self._shown))
 
-    def _components(self, kinds: Sequence[int], needed: int) -> list[Component]:
+    def _take(
+        self,
+        name: str,
+        before: dict[str, Bools],
+        kinds: Sequence[int],
+        needed: int,
+        pattern: Pattern,
+        *,
+        start: int | None = None,
+    ) -> None:
+        """The components of these kinds of edges that have one which is needed."""
         rows = np.flatnonzero(np.isin(self._edges.kind, kinds))
         edges = self._edges.take(rows)
         found = components(edges, len(self._rank))
         found = [each for each in found if (edges.kind[each.rows] == needed).any()]
-        return [each._replace(rows=rows[each.rows]) for each in found]
+        found = [each._replace(rows=rows[each.rows]) for each in found]
+        found = self._new(name, before, found)
+        self._note(name, found)
+        self._show(name, found, pattern, start=start)
 
     def _isolation(self, level: str, before: dict[str, Bools], extra: Sequence[int]) -> None:
         """G-single and G-nonadjacent."""

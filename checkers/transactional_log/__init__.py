@@ -82,22 +82,6 @@ POSITIONS: Final = frozenset({"poll-skip", "nonmonotonic-poll"})
 """Kinds of steps between polls."""
 
 
-class Counts(NamedTuple):
-    """Operations that sent; values that were sent, by how their operations ended; records that
-    were polled, by ok operations, by readers of read_uncommitted, and as inputs by a group's
-    operations that committed."""
-
-    transactions: int
-    attempted: int
-    acknowledged: int
-    failed: int
-    unknown: int
-    polled: int
-    polled_ok: int
-    polled_uncommitted: int
-    consumed: int
-
-
 class Dirty(NamedTuple):
     """A transaction that was aborted, and an operation that polled some of it: rows of both, and
     the keys and values that were sent, and of these polled."""
@@ -114,7 +98,7 @@ class Judged(NamedTuple):
     both readers have read to their ends; `uncommitted`: whether any poll was to be one of
     read_uncommitted; `dirty`: some of the aborted transactions that were read."""
 
-    counts: Counts
+    counts: dict[str, int]
     found: tuple[Found, ...]
     cycles: Cycles
     lag: Lag | None
@@ -127,8 +111,9 @@ class Judged(NamedTuple):
     lost: Lost
 
     def number(self, kind: str) -> int:
-        """How many anomalies of a kind there are; cycles are none."""
-        return sum(each.number for each in self.found if each.kind == kind)
+        """How many anomalies of a kind there are; of cycles, how many components."""
+        alone = sum(each.number for each in self.found if each.kind == kind)
+        return alone + self.cycles.numbers.get(kind, 0)
 
     def doubted(self, kind: str) -> int:
         """How many of them are not backed."""
@@ -211,22 +196,23 @@ def _once(found: Found) -> Found:
     return found.take(np.unique(found.op, return_index=True)[1])
 
 
-def _counts(history: History, consumed: MicroOps) -> Counts:
+def _counts(history: History, consumed: MicroOps) -> dict[str, int]:
+    """Operations that sent; values that were sent, by how their operations ended; records that
+    were polled, by ok operations, by readers of read_uncommitted, and as inputs by a group's
+    operations that committed."""
     ops, micro = history.ops, history.micro
-    marks = np.take(ops.mark, np.compress(micro.kind == SEND, micro.op))
+    sends = np.compress(micro.kind == SEND, micro.op)
+    marks = np.take(ops.mark, sends)
     polls = np.take(ops.mark, np.compress(micro.kind == POLL, micro.op))
-    ok, failed, unknown = (int(np.count_nonzero(marks == mark)) for mark in (OK, FAIL, INFO))
-    return Counts(
-        transactions=len(np.unique(np.compress(micro.kind == SEND, micro.op))),
-        attempted=len(marks),
-        acknowledged=ok,
-        failed=failed,
-        unknown=unknown,
-        polled=len(polls),
-        polled_ok=int(np.count_nonzero(polls == OK)),
-        polled_uncommitted=int(np.count_nonzero(micro.kind == UNCOMMITTED)),
-        consumed=len(consumed.op),
-    )
+    return {
+        "transactions": len(np.unique(sends)),
+        "attempted": len(marks),
+        **{name: int(np.count_nonzero(marks == mark)) for name, mark in OUTCOMES.items()},
+        "polled": len(polls),
+        "polled_ok": int(np.count_nonzero(polls == OK)),
+        "polled_uncommitted": int(np.count_nonzero(micro.kind == UNCOMMITTED)),
+        "consumed": len(consumed.op),
+    }
 
 
 class Group(NamedTuple):
@@ -299,14 +285,9 @@ def anomalies(
 ) -> Iterator[Found]:
     if group.consuming.any():
         done = consumed(history, shown, group)
+        there = became.ok_read & (became.writer != ABSENT) & shown.committed[became.writer]
         yield _twice(history, done)
-        yield _passed(history, versions, became, group, done, _there(became, shown))
-
-
-def _there(became: Values, shown: Shown) -> Bools:
-    """Things that committed and that an ok operation polled."""
-    there: Bools = became.ok_read & (became.writer != ABSENT) & shown.committed[became.writer]
-    return there
+        yield _passed(history, versions, became, group, done, there)
 
 
 def _twice(history: History, done: MicroOps) -> Found:
@@ -328,7 +309,7 @@ def _passed(
     history: History, versions: Versions, became: Values, group: Group, done: MicroOps, there: Bools
 ) -> Found:
     """One row for each input; `op`: the last that polled it, or who sent it; `other`: the first
-    that went past it."""
+    that went past it. `there`: things that committed and that an ok operation polled."""
     polls = history.micro.take(history.micro.kind == POLL)
     inputs = polls.take(group.consuming[polls.op])
     tried = np.full(history.things, ABSENT)
@@ -499,7 +480,7 @@ class TransactionalLog(OneShard[Judged]):
         return judge(history, ours=_ours(run), reassigned=self.sub_via == "subscribe")
 
     def judge(self, run: Run, judged: Judged) -> CheckResult:
-        numbers = {each.name: _number(judged, each.name) for each in _WRONG}
+        numbers = {each.name: judged.number(each.name) for each in _WRONG}
         # What nobody polled of a key not read to its end is late, or lost, or one reader's mistake.
         open_ = np.setdiff1d(judged.keys, judged.ended) if _ours(run) else judged.keys[:0]
         tolerated = {kind for kind in numbers if self._tolerates(kind)}
@@ -514,7 +495,7 @@ class TransactionalLog(OneShard[Judged]):
             errors[cycles.G1C] = judged.cycles.polls
         return CheckResult(
             counts={
-                **judged.counts._asdict(),
+                **judged.counts,
                 **numbers,
                 "worst_realtime_lag_s": judged.lag.lag_ns / 1e9
                 if judged.lag is not None and run.facts.timed
@@ -528,9 +509,9 @@ class TransactionalLog(OneShard[Judged]):
                 texts=run.facts.texts,
                 tolerated=tolerated.__contains__,
             ),
-            counter_examples=counter_examples(_WRONG, {**judged.counts._asdict(), **errors}),
+            counter_examples=counter_examples(_WRONG, {**judged.counts, **errors}),
             doubts=(*self._doubts(judged), *_open(open_, run), *_disputed(judged)),
-            all_well=f"all {judged.counts.acknowledged:,} acknowledged values were polled",
+            all_well=f"all {judged.counts['acknowledged']:,} acknowledged values were polled",
             details=_details(judged, run, tolerated),
             lost=_lost(judged.lost) if _ours(run) else None,
         )
@@ -542,13 +523,13 @@ class TransactionalLog(OneShard[Judged]):
         return kind in _ALWAYS_TOLERATED or (kind == "unseen" and self.unseen == "doubt")
 
     def _doubts(self, judged: Judged) -> Iterator[Statement]:
-        if not judged.counts.acknowledged:
+        if not judged.counts["acknowledged"]:
             yield Statement(DOUBTS.vacuous, "no send was acknowledged")
-        if not judged.counts.polled_ok:
+        if not judged.counts["polled_ok"]:
             yield Statement(DOUBTS.vacuous, "no ok poll returned anything")
-        if judged.uncommitted and not judged.counts.polled_uncommitted:
+        if judged.uncommitted and not judged.counts["polled_uncommitted"]:
             yield Statement(DOUBTS.vacuous, "no poll of read_uncommitted returned anything")
-        if self.exactly_once and not judged.counts.consumed:
+        if self.exactly_once and not judged.counts["consumed"]:
             sentence = "no transaction of a process that had subscribed consumed anything"
             yield Statement(DOUBTS.vacuous, f"{sentence} and committed")
         if self.unseen == "doubt" and (number := judged.number("unseen")):
@@ -590,16 +571,6 @@ def _disputed(judged: Judged) -> Iterator[Statement]:
     if number := judged.second.differ:
         sentence = f"two readers of the same logs differ in what committed, in {number:,} values"
         yield Statement(DOUBTS.readers, sentence)
-
-
-def _number(judged: Judged, kind: str) -> int:
-    found = judged.cycles
-    components = {
-        cycles.G0: found.writes,
-        cycles.G1C: found.polls + found.mixed,
-        cycles.REALTIME: found.realtime,
-    }
-    return components[kind] if kind in components else judged.number(kind)
 
 
 def _example(dirty: Dirty, ops: Ops, texts: Sequence[str]) -> dict[str, Any]:
@@ -649,15 +620,12 @@ def _details(judged: Judged, run: Run, tolerated: set[str]) -> dict[str, Any]:
         }
         if _ours(run)
         else None,
-        "error_types": sorted(each.name for each in _WRONG if _number(judged, each.name)),
+        "error_types": sorted(each.name for each in _WRONG if judged.number(each.name)),
         "examples": [_example(each, judged.ops, texts) for each in judged.dirty]
         if run.facts.timed
         else [],
-        "tolerated": sorted(kind for kind in tolerated if _number(judged, kind)),
-        "cycles": [
-            cycles.document(each, judged.ops, texts, tolerated=not each.wr_alone)
-            for each in judged.cycles.shown
-        ],
+        "tolerated": sorted(kind for kind in tolerated if judged.number(kind)),
+        "cycles": [cycles.document(each, judged.ops, texts) for each in judged.cycles.shown],
         "worst_realtime_lag": None
         if lag is None or not run.facts.timed
         else {

@@ -17,7 +17,7 @@ No edge says that a poll came before a send (rw): polls may always lag behind.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -29,14 +29,15 @@ from checkers.graphs import (
     WR,
     WW,
     Component,
+    Cycle,
     Edges,
     Ops,
-    Step,
     components,
     edges_of_kind,
     joined,
     named,
     nodes_of,
+    ranks,
     real_time,
     shortest,
     through,
@@ -57,7 +58,7 @@ def edges_of(history: History, values: Values, versions: Versions) -> Edges:
 def _follows(history: History, values: Values, versions: Versions) -> Edges:
     there = np.flatnonzero((versions.slot != NOWHERE) & (values.writer != ABSENT))
     slot, key = versions.slot[there], history.key_of[there]
-    later = versions.place(slot, key) > 0
+    later = slot > versions.begins[key]
     there, slot = there[later], slot[later]
     before = versions.holds[slot - 1]
     known = values.writer[before] != ABSENT
@@ -91,33 +92,18 @@ SHOWN: Final = 8
 """Of how many components of a kind a cycle is shown, the smallest components first."""
 
 
-class Cycle(NamedTuple):
-    """The smallest cycle of a component (`exact`: certainly). `wr_alone`: without ww edges; `size`:
-    how many operations the component has; `steps`: from each operation to the next, and back."""
-
-    kind: str
-    wr_alone: bool
-    size: int
-    exact: bool
-    steps: tuple[Step, ...]
-
-
 class Cycles(NamedTuple):
-    """How many components there are: of ww edges; of wr edges; of both, where wr edges alone make
-    none; of wr edges and real time, likewise. And the cycles that are shown."""
+    """How many components there are by kind, those of G1c and G1c-realtime where `wr` edges alone
+    make none; `polls`: those of `wr` edges, which G1c counts too. And the cycles that are shown."""
 
-    writes: int = 0
-    polls: int = 0
-    mixed: int = 0
-    realtime: int = 0
-    shown: tuple[Cycle, ...] = ()
+    numbers: dict[str, int]
+    polls: int
+    shown: tuple[Cycle, ...]
 
 
 def cycles_of(edges: Edges, ops: Ops) -> Cycles:
     """All cycles of a history."""
-    number = len(ops.begun)
-    rank = np.empty(number, np.int64)
-    rank[np.argsort(ops.begun, kind="stable")] = np.arange(number)
+    rank, number = ranks(ops), len(ops.begun)
     every = within_spans(edges, rank)
     ww = within_spans(every.take(every.kind == WW), rank)
     wr = within_spans(every.take(every.kind == WR), rank)
@@ -127,38 +113,33 @@ def cycles_of(edges: Edges, ops: Ops) -> Cycles:
     mixed = without(components(every, number), every, nodes_of(polls, wr))
     mixed = [each for each in mixed if (every.kind[each.rows] == WR).any()]
     return Cycles(
-        len(writes),
+        {G0: len(writes), G1C: len(polls) + len(mixed), REALTIME: len(behind)},
         len(polls),
-        len(mixed),
-        len(behind),
         (
-            *_shown(G1C, polls, wr, rank, wr_alone=True),
-            *_shown(REALTIME, behind, timed, rank, wr_alone=True),
-            *_shown(G0, writes, ww, rank, wr_alone=False),
-            *_shown(G1C, mixed, every, rank, wr_alone=False),
+            *_shown(G1C, polls, wr, rank),
+            *_shown(REALTIME, behind, timed, rank),
+            *_shown(G0, writes, ww, rank),
+            *_shown(G1C, mixed, every, rank),
         ),
     )
 
 
-def _shown(
-    kind: str, components: list[Component], edges: Edges, rank: Ints, *, wr_alone: bool
-) -> list[Cycle]:
-    shown = []
+def _shown(kind: str, components: list[Component], edges: Edges, rank: Ints) -> Iterator[Cycle]:
     for each in components[:SHOWN]:
         found = shortest(edges.take(each.rows), rank, ANY if kind == G0 else through(WR))
-        shown.append(Cycle(kind, wr_alone, each.size, found.exact, found.steps))
-    return shown
+        yield Cycle(kind, each.size, found.exact, found.steps)
 
 
-def document(cycle: Cycle, ops: Ops, texts: Sequence[str], *, tolerated: bool) -> dict[str, Any]:
-    """A cycle as JSON: its operations by their index, and why each comes before the next."""
+def document(cycle: Cycle, ops: Ops, texts: Sequence[str]) -> dict[str, Any]:
+    """A cycle as JSON: its operations by their index, and why each comes before the next. It is
+    tolerated where it needs the order of writes."""
 
     def text(number: int) -> str | None:
         return None if number == NULL else named(number, texts)
 
     return {
         "kind": cycle.kind,
-        "tolerated": tolerated,
+        "tolerated": any(step.kind == WW for step in cycle.steps),
         "operations": cycle.size,
         "smallest": cycle.exact,
         "steps": [

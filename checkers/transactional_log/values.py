@@ -223,10 +223,6 @@ class Versions(NamedTuple):
     crowded: Ints
     pairs: Ints
 
-    def place(self, slots: Ints, keys: Ints) -> Ints:
-        """The places in their logs of slots."""
-        return slots - self.begins[keys]
-
 
 def versions_of(history: History, committed: Bools) -> Versions:
     """The orders of all logs. `committed`: whether each operation has."""
@@ -378,12 +374,6 @@ def missing(history: History, states: Ints) -> Bools:
     return found
 
 
-def confirmed(history: History, states: Ints, *, ours: bool) -> Bools:
-    """Which things may be reported as lost: the second reader misses them too. Not `ours`: all, as
-    a history from outside has no second reader."""
-    return missing(history, states) if ours else np.ones(history.things, np.bool_)
-
-
 def _differing(history: History) -> int:
     """How many values the two readers do not have at the same offsets, in the logs that both have
     read to their ends; the first reader gets what committed."""
@@ -431,8 +421,9 @@ def anomalies(
     history: History, values: Values, versions: Versions, shown: Shown, states: Ints, *, ours: bool
 ) -> Iterator[Found]:
     """All anomalies of values, kind by kind. `states`: what the second reader says of each thing;
-    `ours`: a loss counts where that reader misses the thing too."""
-    backed = confirmed(history, states, ours=ours)
+    `ours`: a loss counts where that reader misses the thing too; a history from outside has no
+    second reader."""
+    backed = missing(history, states) if ours else np.ones(history.things, np.bool_)
     lost = lost_writes(history, values, versions, shown.committed)
     yield of_things("lost-write", history, values, lost)._replace(backed=backed[lost])
     acknowledged = _by(history, values.writer, OK)

@@ -34,7 +34,7 @@ TOGETHER = ops(*((n, 100 + n) for n in range(30)))
 def test_the_smallest_cycle_of_a_large_component_is_shown() -> None:
     ring = [(n, (n + 1) % 20, WR) for n in range(20)]
     found = cycles_of(edges(*ring, (7, 3, WR)), TOGETHER)
-    assert (found.polls, found.mixed, found.writes) == (1, 0, 0)
+    assert (found.polls, found.numbers) == (1, {"G0": 0, "G1c": 1, "G1c-realtime": 0})
     (cycle,) = found.shown
     assert (cycle.size, cycle.exact) == (20, True)
     assert {step.source for step in cycle.steps} == {3, 4, 5, 6, 7}
@@ -42,8 +42,9 @@ def test_the_smallest_cycle_of_a_large_component_is_shown() -> None:
 
 def test_a_cycle_of_writes_alone_is_g0_and_with_a_poll_g1c() -> None:
     found = cycles_of(edges((0, 1, WW), (1, 0, WW), (2, 3, WW), (3, 2, WR)), TOGETHER)
-    assert (found.writes, found.polls, found.mixed) == (1, 0, 1)
-    assert [(each.kind, each.wr_alone) for each in found.shown] == [("G0", False), ("G1c", False)]
+    assert (found.polls, found.numbers) == (0, {"G0": 1, "G1c": 1, "G1c-realtime": 0})
+    shown = [document(each, TOGETHER, ()) for each in found.shown]
+    assert [(each["kind"], each["tolerated"]) for each in shown] == [("G0", True), ("G1c", True)]
 
 
 def test_the_cycle_that_is_shown_as_g1c_has_a_poll() -> None:
@@ -56,8 +57,7 @@ def test_the_cycle_that_is_shown_as_g1c_has_a_poll() -> None:
 
 def test_edges_that_lead_forwards_alone_make_no_cycle() -> None:
     found = cycles_of(edges((0, 1, WR), (1, 2, WW), (0, 2, WR)), TOGETHER)
-    assert found[:4] == (0, 0, 0, 0)
-    assert found.shown == ()
+    assert (found.polls, {*found.numbers.values()}, found.shown) == (0, {0}, ())
 
 
 def test_cycles_in_different_spans_are_both_found() -> None:
@@ -69,10 +69,11 @@ def test_real_time_closes_a_cycle() -> None:
     """Operation 0 polls what 2 sends, which begins after 0 ended; 1 lies between them in time."""
     spans = ops((0, 1), (2, 3), (4, 5))
     found = cycles_of(edges((2, 0, WR)), spans)
-    assert (found.realtime, found.polls) == (1, 0)
-    shown = document(found.shown[0], spans, (), tolerated=False)
+    assert (found.numbers["G1c-realtime"], found.polls) == (1, 0)
+    shown = document(found.shown[0], spans, ())
+    assert not shown["tolerated"]
     assert [(s["from"], s["to"], s["type"]) for s in shown["steps"]] == [(5, 1, "wr"), (1, 5, "rt")]
-    assert cycles_of(edges((2, 0, WR)), ops((0, 6), (2, 3), (4, 5))).realtime == 0
+    assert cycles_of(edges((2, 0, WR)), ops((0, 6), (2, 3), (4, 5))).numbers["G1c-realtime"] == 0
 
 
 def test_operations_that_end_meanwhile_do_not_lengthen_a_cycle() -> None:
@@ -88,7 +89,7 @@ def test_what_is_not_ok_leads_nowhere_in_real_time() -> None:
     spans = ops((0, 1), (4, 5))
     for mark, expected in ((OK, 1), (8, 0)):
         marked = spans._replace(mark=np.array([mark, OK], np.uint8))
-        assert cycles_of(edges((1, 0, WR)), marked).realtime == expected
+        assert cycles_of(edges((1, 0, WR)), marked).numbers["G1c-realtime"] == expected
 
 
 def test_a_search_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

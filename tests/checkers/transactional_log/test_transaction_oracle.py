@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from checkers.graphs import WW
 from checkers.transactional_log import Judged, judge
 from tests.checkers.transactional_log.ops import Op, history
 from tests.checkers.transactional_log.oracle import Truth, truth_of
@@ -126,17 +127,16 @@ def _without_open(ops: list[Op]) -> list[Op]:
 
 
 def agrees(judged: Judged, truth: Truth) -> None:
-    found = judged.cycles
-    counts = {kind: judged.number(kind) for kind in KINDS}
-    counts |= {"G0": found.writes, "G1c": found.polls + found.mixed, "G1c-realtime": found.realtime}
+    counts = {kind: judged.number(kind) for kind in KINDS} | judged.cycles.numbers
     assert {kind: n for kind, n in counts.items() if n} == dict(truth.counts)
     assert (judged.lag.lag_ns if judged.lag else 0) == truth.lag_ns
     smallest: dict[str, int] = {}
-    for cycle in found.shown:
+    for cycle in judged.cycles.shown:
         assert cycle.exact
         assert [step.target for step in cycle.steps] == [
             step.source for step in (*cycle.steps[1:], cycle.steps[0])
         ]
-        name = ("wr" if cycle.wr_alone else "mixed") if cycle.kind == "G1c" else cycle.kind
+        mixed = any(step.kind == WW for step in cycle.steps)
+        name = ("mixed" if mixed else "wr") if cycle.kind == "G1c" else cycle.kind
         smallest[name] = min(smallest.get(name, 99), len(cycle.steps))
     assert smallest == truth.smallest
