@@ -106,6 +106,13 @@ def starts(first: Bools) -> Ints:
     return np.maximum.accumulate(rows)
 
 
+def any_of(places: Ints, size: int) -> Bools:
+    """Whether each of `size` is among these places."""
+    found = np.zeros(size, np.bool_)
+    found[places] = True
+    return found
+
+
 ABSENT: Final = -1
 """The place of an invocation or completion that the history does not hold."""
 

@@ -50,6 +50,7 @@ from checkers.graphs import (
     Edges,
     Ops,
     Pattern,
+    any_of,
     components,
     edges_of_kind,
     joined,
@@ -102,12 +103,10 @@ def _writes(history: History, versions: Versions, facts: Facts) -> Ints:
 def _of_lists(history: History, versions: Versions, facts: Facts) -> Iterator[Edges]:
     steps, number = history.steps, len(history.keys)
     writes = _writes(history, versions, facts)
-    good = np.zeros(number, np.bool_)  # keys whose order is known
     reads = np.flatnonzero(versions.agrees)
-    good[steps.key[reads]] = True
+    good = any_of(steps.key[reads], number)  # keys whose order is known
     of = np.repeat(np.arange(number), np.diff(versions.start))
-    written = np.zeros(len(versions.step), np.bool_)
-    written[versions.things[writes]] = True
+    written = any_of(versions.things[writes], len(versions.step))
     slots = np.flatnonzero(written[versions.slots] & good[of])
     key, step = of[slots], versions.step[versions.slots[slots]]
     same = key[1:] == key[:-1]

@@ -28,6 +28,7 @@ from checkers.graphs import (
     ABSENT,
     Ops,
     Rows,
+    any_of,
     begins,
     codes_of,
     elements_in,
@@ -184,8 +185,7 @@ def versions_of(history: History, *, file: str) -> Versions:
     slots = pairs.codes[len(writes) : len(writes) + len(known)]
     place = np.full(pairs.number, ABSENT)
     place[slots[::-1]] = np.arange(len(slots))[::-1]
-    twice = np.zeros(number, np.bool_)
-    twice[slot_key[place[slots] != np.arange(len(slots))]] = True
+    twice = any_of(slot_key[place[slots] != np.arange(len(slots))], number)
     broken = reads[twice[steps.key[reads]]]
     agrees[broken] = False
     step = _writers(history, things, writes, pairs.number, file)
@@ -315,9 +315,7 @@ def _found(kind: str, history: History, at: Ints, value: Ints, other: Ints | Non
 
 def _lost_updates(history: History, versions: Versions, facts: Facts) -> Found:
     steps, last = history.steps, facts.last
-    writes = np.zeros(len(steps.op), np.bool_)
-    at = np.flatnonzero(facts.final)
-    writes[history.group[at]] = True
+    writes = any_of(history.group[facts.final], len(steps.op))
     some = np.flatnonzero(
         facts.external & writes & versions.agrees & (history.ops.mark[steps.op] == OK)
     )
@@ -405,9 +403,7 @@ def _within(history: History, versions: Versions) -> Iterator[Found]:
     rows = np.arange(len(steps.op))
     ok = history.ops.mark[steps.op] == OK
     reads, writes = ok & (steps.size != ABSENT), ok & (steps.kind == APPEND)
-    uneven = np.zeros(len(rows), np.bool_)
-    uneven[group[reads & ~versions.agrees]] = True
-    uneven = uneven[group]
+    uneven = any_of(group[reads & ~versions.agrees], len(rows))[group]
     before = np.cumsum(writes) - writes  # appends, of all groups
     last = np.maximum.accumulate(np.where(reads, rows, ABSENT))
     last = np.append(ABSENT, last)[:-1]

@@ -34,6 +34,7 @@ from checkers.graphs import (
     POLLING,
     SUBSCRIBE,
     Ops,
+    any_of,
     codes_of,
     joined,
     named,
@@ -229,10 +230,8 @@ class Group(NamedTuple):
 def group_of(history: History, shown: Shown, *, ours: bool) -> Group:
     """The group of a complete history; `ours`: it is that of a run of our own."""
     ops, micro = history.ops, history.micro
-    member, sent, polled = (
-        _members(history),
-        *(_doing(history, micro.op[micro.kind == kind]) for kind in (SEND, POLL)),
-    )
+    member, number = _members(history), len(ops.mark)
+    sent, polled = (any_of(micro.op[micro.kind == kind], number) for kind in (SEND, POLL))
     maybe = member & (ops.mark != FAIL)
     if ours and maybe.any():
         maybe &= ~_undone(history, shown, sent)
@@ -240,18 +239,13 @@ def group_of(history: History, shown: Shown, *, ours: bool) -> Group:
     return Group(sent & member, maybe, silent, from_start=ours)
 
 
-def _doing(history: History, ops: Ints) -> Bools:
-    done = np.zeros(len(history.ops.mark), np.bool_)
-    done[ops] = True
-    return done
-
-
 def _undone(history: History, shown: Shown, sent: Bools) -> Bools:
     """Operations of unknown outcome that did not commit: two readers have found nothing of what
     they sent to be committed."""
     micro = history.micro
     sends = micro.take(micro.kind == SEND)
-    there = _doing(history, sends.op[~missing(history, states_of(history))[sends.thing]])
+    committed = ~missing(history, states_of(history))[sends.thing]
+    there = any_of(sends.op[committed], len(history.ops.mark))
     undone: Bools = sent & ~there & ~shown.committed & (history.ops.mark == INFO)
     return undone
 
@@ -314,8 +308,7 @@ def _passed(
     inputs = polls.take(group.consuming[polls.op])
     tried = np.full(history.things, ABSENT)
     tried[inputs.thing] = inputs.op
-    maybe = np.zeros(history.things, np.bool_)
-    maybe[polls.thing[group.maybe[polls.op]]] = True
+    maybe = any_of(polls.thing[group.maybe[polls.op]], history.things)
     first = np.full(len(history.keys), NOWHERE if group.from_start else len(versions.offset))
     np.minimum.at(first, done.key, versions.first[done.thing])
     place = versions.last

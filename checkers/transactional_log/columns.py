@@ -25,6 +25,7 @@ from checkers.graphs import (
     Codes,
     Ops,
     Rows,
+    any_of,
     codes_of,
     elements_in,
     ops_of,
@@ -108,9 +109,7 @@ class History(NamedTuple):
     @property
     def is_final(self) -> Bools:
         """Whether each operation is a final read by polls."""
-        found = np.zeros(len(self.ops.mark), np.bool_)
-        found[self.final.reading] = True
-        return found
+        return any_of(self.final.reading, len(self.ops.mark))
 
     @property
     def things(self) -> int:

@@ -54,7 +54,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from checkers.graphs import ABSENT, Ops, codes_of, named
+from checkers.graphs import ABSENT, Ops, any_of, codes_of, named
 from checkers.transactional_log.columns import History
 from harness.history.parquet_writer import numbers, strings
 from harness.models.micro_ops import POLL, SEND, TEXT, UNCOMMITTED
@@ -239,11 +239,7 @@ def versions_of(history: History, committed: Bools) -> Versions:
     some_thing[slot] = thing
     first, last, holds = some_slot, some_slot.copy(), some_thing
     odd = (some_slot[thing] != slot) | (some_thing[slot] != thing)
-    again = np.zeros(history.things, np.bool_)
-    again[thing[odd]] = True
-    busy = np.zeros(slots, np.bool_)
-    busy[slot[odd]] = True
-    few = again[thing] | busy[slot]
+    few = any_of(thing[odd], history.things)[thing] | any_of(slot[odd], slots)[slot]
     pairs = np.unique(np.stack([slot[few], thing[few]], axis=1), axis=0)
     np.minimum.at(first, pairs[:, 1], pairs[:, 0])
     np.maximum.at(last, pairs[:, 1], pairs[:, 0])
@@ -411,9 +407,8 @@ def values_of(history: History) -> Values:
     polls = np.flatnonzero(micro.kind == POLL)
     reader = np.full(history.things, ABSENT)
     reader[micro.thing[polls[::-1]]] = micro.op[polls[::-1]]
-    ok_read = np.zeros(history.things, np.bool_)
     ok = np.take(history.ops.mark, np.take(micro.op, polls)) == OK
-    ok_read[np.take(micro.thing, np.compress(ok, polls))] = True
+    ok_read = any_of(np.take(micro.thing, np.compress(ok, polls)), history.things)
     return Values(writer, reader, ok_read)
 
 
@@ -532,8 +527,7 @@ def zombie_commits(history: History, values: Values) -> Found:
     """Values of transactions whose commit was acknowledged though another instance of their
     producer had taken over before it was requested. One that was not acknowledged has failed, and
     is a G1a where it was polled."""
-    taken_over = np.zeros(len(history.ops.mark), np.bool_)
-    taken_over[history.fenced] = True
+    taken_over = any_of(history.fenced, len(history.ops.mark))
     things = np.flatnonzero(_by(history, values.writer, OK) & taken_over[values.writer])
     return of_things("zombie-commit", history, values, things)
 
