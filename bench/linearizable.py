@@ -35,15 +35,17 @@ from checkers.register import judge
 from checkers.register.answers import LINEARIZABLE, SEQUENTIAL
 from checkers.register.operations import (
     CAS,
-    FAIL,
-    INFO,
     NEVER,
-    NULL,
-    OK,
     READ,
     WRITE,
     Operation,
     Operations,
+)
+from harness.protocols.runs import (
+    FAIL,
+    INFO,
+    NULL,
+    OK,
 )
 
 Ints = npt.NDArray[np.int64]

@@ -8,7 +8,7 @@ Keys are independent: a history of several registers is linearizable if and only
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Final, Literal
 
@@ -20,16 +20,10 @@ from checkers.register.counterexample import CounterExample, Placed, counter_exa
 from checkers.register.linearization import MAX_STATES
 from checkers.register.operations import (
     CAS,
-    FAIL,
-    INFO,
     NEVER,
     NOTHING,
-    NULL,
-    OK,
     READ,
     WRITE,
-    Bools,
-    Ints,
     Numbered,
     Operations,
     Paired,
@@ -51,6 +45,14 @@ from harness.protocols import (
     Statement,
 )
 from harness.protocols.checkers import ENDED, counted
+from harness.protocols.runs import (
+    FAIL,
+    INFO,
+    NULL,
+    OK,
+    Bools,
+    Ints,
+)
 
 # How old the values were that reads returned.
 #
@@ -127,7 +129,7 @@ def staleness(operations: Operations, *, initial: int = NULL) -> Staleness:
     """The ages of all `ok` reads."""
     keys, at = np.unique(operations.key, return_inverse=True)
     row, f = constraining(operations)
-    some, key = operations.take(row).changed(f=f), at[row]
+    some, key = replace(operations.take(row), f=f), at[row]
     number = numbered(some, key, len(keys), initial)
     ok, instants = some.type == OK, _Instants.of(some)
     stores = number.written != NOTHING
@@ -291,7 +293,7 @@ stale read, with the instant at which it began and how old its value was, by ver
 """
 
 _NAMED = 3
-_FUNCTIONS, _TYPES = ("read", "write", "cas"), ("ok", "fail", "info")
+_FUNCTIONS, _TYPES = ("read", "write", "cas"), {OK: "ok", FAIL: "fail", INFO: "info"}
 """By their codes."""
 
 
@@ -388,13 +390,13 @@ class Register(OneShard[Paired]):
         rows += _stale_rows(gathered, found.staleness, timed=run.facts.timed)
         rows = [{"run_id": run.facts.run_id, **row} for row in rows]
         batches = [pa.RecordBatch.from_pylist(rows, schema=FINDINGS)] if rows else []
-        keys = found.counts["keys"]
+        keys, stale = found.counts["keys"], found.staleness.row
         return CheckResult(
             counts={
                 **ended,
                 **found.counts,
                 **_ages(found.staleness, timed=run.facts.timed),
-                "lost": len(np.unique(operations.key[_stale(found, operations) & final])),
+                "lost": len(np.unique(operations.key[stale[final[stale]]])),
                 "unacknowledged_found": _unacknowledged_found(operations),
             },
             findings=pa.Table.from_batches(batches, schema=FINDINGS),
@@ -442,7 +444,7 @@ def _relaxed(operations: Operations, final: Bools) -> Operations:
     """With reads that are not final as if each had begun before everything: what it returned may be
     of any time until it ended."""
     early = (operations.f == READ) & ~final
-    return operations.changed(invoke_ns=np.where(early, NULL + 1, operations.invoke_ns))
+    return replace(operations, invoke_ns=np.where(early, NULL + 1, operations.invoke_ns))
 
 
 def _changing(operations: Operations, final: Bools) -> Operations:
@@ -451,7 +453,7 @@ def _changing(operations: Operations, final: Bools) -> Operations:
     unsure = operations.key[(operations.f != READ) & (operations.type == INFO)]
     first = operations.invoke_ns[final].min(initial=NEVER)
     late = final & np.isin(operations.key, unsure)
-    return operations.changed(invoke_ns=np.where(late, first, operations.invoke_ns))
+    return replace(operations, invoke_ns=np.where(late, first, operations.invoke_ns))
 
 
 def _unread(gathered: Paired, final: Bools) -> Iterator[Statement]:
@@ -467,13 +469,6 @@ def _unread(gathered: Paired, final: Bools) -> Iterator[Statement]:
             yield Statement(
                 DOUBTS.incomplete, counted(unread, f"{{n}} {what} [was|were] not read at the end")
             )
-
-
-def _stale(found: Judgement, operations: Operations) -> Bools:
-    """Which operations are stale reads."""
-    stale = np.zeros(len(operations), np.bool_)
-    stale[found.staleness.row] = True
-    return stale
 
 
 def _stale_rows(gathered: Paired, stale: Staleness, *, timed: bool) -> Iterator[dict[str, Any]]:
@@ -560,12 +555,12 @@ def _tested(operations: Operations) -> bool:
 
 def _ended(operations: Operations) -> dict[str, int]:
     """How writes and compare-and-sets ended."""
-    writes = operations.f != READ
+    ended = operations.type[operations.f != READ]
     return {
-        "attempted": int(writes.sum()),
-        "acknowledged": int((writes & (operations.type == OK)).sum()),
-        "failed": int((writes & (operations.type == FAIL)).sum()),
-        "unknown": int((writes & (operations.type == INFO)).sum()),
+        "attempted": len(ended),
+        "acknowledged": int((ended == OK).sum()),
+        "failed": int((ended == FAIL).sum()),
+        "unknown": int((ended == INFO).sum()),
     }
 
 

@@ -33,12 +33,8 @@ from checkers.register.operations import (
     CAS,
     NEVER,
     NOTHING,
-    NULL,
-    OK,
     READ,
     WRITE,
-    Bools,
-    Ints,
     Operation,
     Operations,
     Sources,
@@ -46,6 +42,12 @@ from checkers.register.operations import (
     sources,
 )
 from harness.protocols import INVALID, UNKNOWN, VALID
+from harness.protocols.runs import (
+    NULL,
+    OK,
+    Bools,
+    Ints,
+)
 
 # Linearizability where sources are known: no two blocks may each have to precede the other.
 #

@@ -38,7 +38,7 @@ write was left out. These rules do not:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -47,19 +47,21 @@ from checkers.register.answers import LINEARIZABLE, answers, consistency_named
 from checkers.register.linearization import MAX_STATES, Outcome
 from checkers.register.operations import (
     CAS,
-    INFO,
-    NULL,
-    OK,
     READ,
     WRITE,
-    Bools,
-    Ints,
     Operation,
     Operations,
     constraining,
     sources,
 )
 from harness.protocols import INVALID
+from harness.protocols.runs import (
+    INFO,
+    NULL,
+    OK,
+    Bools,
+    Ints,
+)
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Part:
 def prefix(part: Part, end_ns: int) -> Part:
     """What was invoked by an instant."""
     late = (part.operations.type == OK) & (part.operations.complete_ns > end_ns)
-    return _pending(part, late).take(_kept(part, late, part.operations.invoke_ns <= end_ns))
+    return _cut(part, late, part.operations.invoke_ns <= end_ns)
 
 
 def window(part: Part, begin_ns: int) -> Part:
@@ -86,18 +88,14 @@ def window(part: Part, begin_ns: int) -> Part:
     operations = part.operations
     early = operations.invoke_ns < begin_ns
     over = early & (operations.type == OK) & (operations.complete_ns < begin_ns)
-    cut = _pending(part, early).take(_kept(part, early, ~over))
-    return Part(cut.operations, cut.row, any_start=True)
+    return replace(_cut(part, early, ~over), any_start=True)
 
 
-def _pending(part: Part, pending: Bools) -> Part:
+def _cut(part: Part, pending: Bools, there: Bools) -> Part:
+    """What is there of a part; what is pending has not ended."""
+    kept = there & ~(pending & (part.operations.f == READ))
     kind = np.where(pending, INFO, part.operations.type)
-    return Part(part.operations.changed(type=kind), part.row, part.any_start)
-
-
-def _kept(part: Part, pending: Bools, there: Bools) -> Bools:
-    kept: Bools = there & ~(pending & (part.operations.f == READ))
-    return kept
+    return replace(part, operations=replace(part.operations, type=kind)).take(kept)
 
 
 def without(
@@ -188,7 +186,7 @@ def counter_example(
     """A counter-example of a key, minimal if the budget suffices; None where none is found."""
     row = np.flatnonzero(operations.key == key)
     kept, f = constraining(operations.take(row))
-    part = Part(operations.take(row[kept]).changed(f=f), row[kept])
+    part = Part(replace(operations.take(row[kept]), f=f), row[kept])
     judge = _Judge(consistency, initial, max_states)
     if not judge.wrong(part):
         return None

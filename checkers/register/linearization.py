@@ -59,8 +59,18 @@ from functools import cached_property
 from heapq import heappop, heappush
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from checkers.register.operations import CAS, NEVER, NULL, OK, READ, WRITE, Operation
+from checkers.register.operations import (
+    CAS,
+    NEVER,
+    READ,
+    WRITE,
+    Operation,
+)
 from harness.protocols import INVALID, UNKNOWN, VALID
+from harness.protocols.runs import (
+    NULL,
+    OK,
+)
 
 COST: Final = 20
 """How many operations a used `info` write is worth."""

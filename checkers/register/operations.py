@@ -56,23 +56,14 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.errors import HistoryError
 from harness.protocols import Operations as Rows
-from harness.protocols import Texts, runs
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from harness.protocols import Texts
+from harness.protocols.runs import FAIL, INFO, INVOKED, NULL, OK, Bools, Ints
 
 READ, WRITE, CAS = 0, 1, 2
 """The codes of the functions."""
-
-OK, FAIL, INFO = 0, 1, 2
-"""The codes of the types."""
-
-NULL: Final = -(2**63)
-"""Stands for no value: a register that was never written holds it, and a read of it returns it."""
 
 NEVER: Final = 2**63 - 1
 """The completion of an operation that never completed."""
@@ -108,10 +99,10 @@ class Operations:
     def __post_init__(self) -> None:
         if len({len(getattr(self, column.name)) for column in fields(self)}) != 1:
             raise ValueError("the columns of operations differ in length; give one row each")
-        for name in ("f", "type"):
-            codes = getattr(self, name)
-            if ((codes < 0) | (codes > 2)).any():
-                raise ValueError(f"an operation's {name} is not one of 0, 1, 2; use the codes")
+        for name, codes in (("f", (READ, WRITE, CAS)), ("type", (OK, FAIL, INFO))):
+            if not np.isin(getattr(self, name), codes).all():
+                known = ", ".join(map(str, codes))
+                raise ValueError(f"an operation's {name} is not one of {known}; use the codes")
         ok = self.type == OK
         if (ok & (self.complete_ns == NEVER)).any():
             raise ValueError("an operation is ok but never completed; such a one is info")
@@ -132,10 +123,6 @@ class Operations:
 
     def take(self, rows: Ints | Bools) -> Operations:
         return Operations(*(getattr(self, column.name)[rows] for column in fields(self)))
-
-    def changed(self, **columns: Ints) -> Operations:
-        """The same rows with other columns."""
-        return replace(self, **columns)
 
 
 def by_key(operations: Operations) -> Iterator[tuple[int, Ints]]:
@@ -193,7 +180,7 @@ def paired(parts: Iterable[Rows], *, file: str) -> Paired:
     rows = rows.take(np.argsort(rows.place, kind="stable"))
     rows = rows._replace(time_ns=_increasing(rows.time_ns))
     rows = rows.take(np.argsort(rows.process, kind="stable"))
-    begins = rows.mark == runs.INVOKED
+    begins = rows.mark == INVOKED
     same = np.diff(rows.process, append=-1) == 0
     answered = begins & same & ~np.append(begins[1:], True)
     _refuse_stray(rows, ~begins & ~np.insert(answered[:-1], 0, False), file)
@@ -201,7 +188,7 @@ def paired(parts: Iterable[Rows], *, file: str) -> Paired:
     at, end = np.flatnonzero(begins), np.flatnonzero(begins) + 1
     ended = answered[at]
     end = np.where(ended, end, at)
-    type_ = np.where(ended, _types(rows.mark[end]), INFO)
+    type_ = np.where(ended, rows.mark[end], INFO)
     returned = ended & (rows.f[at] == READ)
     unnamed = rows.key[at] == keys.get(None, -1)  # an invocation may leave the key to its answer
     deletes = rows.f[at] == _DELETE  # a write of no value
@@ -252,12 +239,6 @@ def _codes(column: Texts, names: dict[str | None, int]) -> Ints:
     return np.array(codes, np.int64)[column.codes]
 
 
-def _types(mark: Ints) -> Ints:
-    types = np.full(len(mark), INFO, np.int64)
-    types[mark == runs.OK], types[mark == runs.FAIL] = OK, FAIL
-    return types
-
-
 def _refuse_stray(rows: _Columns, stray: Ints, file: str) -> None:
     if stray.any():
         row = int(np.flatnonzero(stray)[0])
@@ -271,7 +252,7 @@ def _refuse_stray(rows: _Columns, stray: Ints, file: str) -> None:
 
 
 def _refuse_lists(rows: _Columns, file: str) -> None:
-    listed = (rows.f == READ) & (rows.mark == runs.OK) & (rows.listed == 1)
+    listed = (rows.f == READ) & (rows.mark == OK) & (rows.listed == 1)
     if listed.any():
         raise HistoryError(
             f"the ok read at {rows.place[listed].min()} has a list, not one value",
@@ -341,7 +322,7 @@ def sources(operations: Operations, *, initial: int = NULL, in_real_time: bool =
     invoked cannot have consumed it; else only the orders of processes count."""
     keys, key_at = np.unique(operations.key, return_inverse=True)
     row, f = constraining(operations)
-    some = operations.take(row).changed(f=f)
+    some = replace(operations.take(row), f=f)
     number = numbered(some, key_at[row], len(keys), initial)
     useful, candidate = _useful(some, number, in_real_time=in_real_time)
     kept = np.flatnonzero(useful)

@@ -8,7 +8,18 @@ from itertools import combinations_with_replacement, count, islice, product
 from random import Random
 from typing import Any
 
-from checkers.register.operations import CAS, FAIL, INFO, NEVER, OK, READ, WRITE, Operation
+from checkers.register.operations import (
+    CAS,
+    NEVER,
+    READ,
+    WRITE,
+    Operation,
+)
+from harness.protocols.runs import (
+    FAIL,
+    INFO,
+    OK,
+)
 from tests.fixtures.budget import examples
 
 EXAMPLES = examples(300, 10_000)

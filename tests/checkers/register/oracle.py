@@ -5,7 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from checkers.register.operations import CAS, FAIL, INFO, NULL, OK, READ, Operation
+from checkers.register.operations import (
+    CAS,
+    READ,
+    Operation,
+)
+from harness.protocols.runs import (
+    FAIL,
+    INFO,
+    NULL,
+    OK,
+)
 
 Precedes = Callable[[int, int], bool]
 

@@ -9,8 +9,14 @@ import pytest
 
 from checkers.register.answers import LINEARIZABLE, SEQUENTIAL, answers
 from checkers.register.linearization import INVALID, UNKNOWN, VALID, linearization
-from checkers.register.operations import NEVER, NULL, Operation, Operations
-from harness.protocols import runs as rows
+from checkers.register.operations import (
+    NEVER,
+    Operation,
+    Operations,
+)
+from harness.protocols.runs import (
+    NULL,
+)
 from tests.checkers.register.histories import c, fail, info, r, w
 
 
@@ -157,15 +163,11 @@ def test_the_longest_order_and_what_does_not_fit_are_reported():
     assert (found.verdict, found.order, found.stuck) == (INVALID, (0, 1, 2), 3)
 
 
-def test_null_is_the_same_as_in_other_checkers():
-    assert rows.NULL == NULL
-
-
 @pytest.mark.parametrize(
     ("column", "value", "what"),
     [
         ("f", 3, "an operation's f is not one of 0, 1, 2"),
-        ("type", -1, "an operation's type is not one of 0, 1, 2"),
+        ("type", -1, "an operation's type is not one of 2, 4, 8"),
         ("complete_ns", 0, "completed before its invocation"),
         ("complete_ns", NEVER, "ok but never completed"),
     ],

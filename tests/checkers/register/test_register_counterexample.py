@@ -23,7 +23,17 @@ from checkers.register.counterexample import (
     without,
 )
 from checkers.register.linearization import INVALID
-from checkers.register.operations import FAIL, INFO, NEVER, OK, READ, Operation, Operations
+from checkers.register.operations import (
+    NEVER,
+    READ,
+    Operation,
+    Operations,
+)
+from harness.protocols.runs import (
+    FAIL,
+    INFO,
+    OK,
+)
 from tests.checkers.register import oracle
 from tests.checkers.register.histories import EXAMPLES, History, c, drawn, info, r, w
 

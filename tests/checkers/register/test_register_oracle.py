@@ -12,7 +12,15 @@ import pytest
 
 from checkers.register.answers import LINEARIZABLE, SEQUENTIAL, Search, answers, interleaving
 from checkers.register.linearization import INVALID, VALID, linearization
-from checkers.register.operations import FAIL, INFO, READ, Operation, Operations
+from checkers.register.operations import (
+    READ,
+    Operation,
+    Operations,
+)
+from harness.protocols.runs import (
+    FAIL,
+    INFO,
+)
 from tests.checkers.register import oracle
 from tests.checkers.register.histories import (
     EXAMPLES,

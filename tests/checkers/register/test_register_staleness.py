@@ -12,6 +12,7 @@ from checkers.register import Staleness, counts_below, quantile, staleness
 from checkers.register.answers import answers
 from checkers.register.linearization import INVALID
 from checkers.register.operations import READ, Operation, Operations
+from harness.protocols.runs import OK
 from tests.checkers.register import oracle
 from tests.checkers.register.histories import EXAMPLES, c, drawn, fail, info, r, w
 
@@ -123,6 +124,6 @@ def test_random_histories_have_the_ages_that_a_loop_finds():
     assert dict(zip(reported.row.tolist(), both, strict=True)) == stale
     reasons = Counter(age for age in expected.values() if isinstance(age, str))
     assert (reported.undated, reported.unwritten) == (reasons["undated"], reasons["unwritten"])
-    assert reported.reads == sum(one.f == READ and one.type == 0 for one in rows)
+    assert reported.reads == sum(one.f == READ and one.type == OK for one in rows)
     wrong = set(answers(Operations.of(rows), initial=0).of(INVALID).tolist())
     assert {rows[at].key for at in stale} <= wrong
