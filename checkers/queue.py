@@ -151,12 +151,19 @@ class Queue(OneShard[History]):
         def times(*marks: int) -> Ints:
             return np.bincount(at[np.isin(mark, marks)], minlength=len(values))
 
+        def edge(of: np.ufunc, column: Ints, chosen: Bools) -> Ints:
+            """The least or greatest of a column for each value; NULL where there is none."""
+            worst = np.iinfo(np.int64).max if of is np.minimum else NULL
+            found = np.full(len(values), worst, np.int64)
+            of.at(found, at[chosen], column[chosen])
+            return np.where(found == worst, NULL, found)
+
         # Without any invocation, each row is an enqueue that began and ended there.
         begins = (INVOKED,) if (mark == INVOKED).any() else (OK, FAIL, INFO)
         tried, kept, failed, out = times(*begins), times(OK), times(FAIL), times(_OUT)
         missing = np.maximum(kept - out, 0)
-        first_in = _edge(np.minimum, place, at, np.isin(mark, begins), len(values))
-        first_out = _edge(np.minimum, place, at, mark == _OUT, len(values))
+        first_in = edge(np.minimum, place, np.isin(mark, begins))
+        first_out = edge(np.minimum, place, mark == _OUT)
         own = np.minimum(out, tried)
         of_kind = {
             "missing": missing,
@@ -184,8 +191,8 @@ class Queue(OneShard[History]):
             "lost": lost,
         }
         wrong = {"lost", "unexpected", "failed_found", "early", *["duplicated"][: self.once]}
-        began_ns = _edge(np.minimum, time_ns, at, np.isin(mark, begins), len(values))
-        ended_ns = _edge(np.maximum, time_ns, at, mark == OK, len(values))
+        began_ns = edge(np.minimum, time_ns, np.isin(mark, begins))
+        ended_ns = edge(np.maximum, time_ns, mark == OK)
         return CheckResult(
             counts=counts,
             rates=rates(counts["attempted"], counts["acknowledged"], lost, counts["recovered"]),
@@ -197,14 +204,6 @@ class Queue(OneShard[History]):
 
 
 _NO_ROWS: Final = np.empty((4, 0), np.int64)
-
-
-def _edge(of: Any, column: Ints, at: Ints, chosen: Bools, size: int) -> Ints:
-    """The least or greatest of a column for each value; NULL where there is none."""
-    worst = np.iinfo(np.int64).max if of is np.minimum else NULL
-    found = np.full(size, worst, np.int64)
-    of.at(found, at[chosen], column[chosen])
-    return np.where(found == worst, NULL, found)
 
 
 def _findings(

@@ -27,10 +27,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import ClassVar, Final, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from checkers.clients import marks_of
 from harness.errors import HistoryError
 from harness.history.quorum import QuorumBatch, QuorumMember, QuorumState, quorum_of, voters_of
 from harness.history.run_folder import RunDir
@@ -78,7 +78,7 @@ class Left:
     """What a run left: the operations that were begun and ended ok, the members by node, what
     controllers answered, and what is missing."""
 
-    marks: Counter[int] = field(default_factory=Counter)
+    marks: Counter[int]
     members: Mapping[str, QuorumMember] = field(default_factory=dict)
     answers: Sequence[Answer] = ()
     voters: Sequence[str] = ()
@@ -121,10 +121,7 @@ class Quorum(OneShard[Left]):
     short: ClassVar[tuple[str, ...]] = ("leaders", "votes", *(each.name for each in _WRONG))
 
     def gather(self, run: Run) -> Left:
-        left = Left()
-        for rows in run.operations():
-            marks, numbers = np.unique(rows.mark, return_counts=True)
-            left.marks.update(dict(zip(marks.tolist(), numbers.tolist(), strict=True)))
+        left = Left(marks_of(run))
         if run.facts.folder is None:
             left.missing.append("a history from outside has no evidence of a quorum")
             return left
@@ -153,7 +150,7 @@ class Quorum(OneShard[Left]):
             "acknowledged": left.marks[OK],
             "members": len(left.members),
             "leaders": len(_leaders(left)),
-            "votes": len({vote for vote, _ in _votes(left)}),
+            "votes": len({*_votes(left)}),
             "batches": sum(len(rest) for _, rest in _at_same_offset(left)),
             "watermarks": sum(state.committed is not None for state in logged),
             "cuts": sum(state.cut is not None for state in logged),
@@ -226,17 +223,17 @@ def _two_leaders(left: Left) -> Iterator[Found]:
             yield Found("two_leaders", epoch, None, None, f"epoch {epoch} is led by {who}")
 
 
-def _votes(left: Left) -> Iterator[tuple[tuple[str, int, int], str]]:
-    """Voter, epoch and candidate of each vote, and where it is from."""
+def _votes(left: Left) -> Iterator[tuple[str, int, int]]:
+    """Voter, epoch and candidate of each vote."""
     for member in left.members.values():
         for state in _states(member):
             if state.voted is not None:
-                yield (member.node, state.epoch, state.voted), state.name
+                yield member.node, state.epoch, state.voted
 
 
 def _voted_twice(left: Left) -> Iterator[Found]:
     by_epoch: dict[tuple[str, int], dict[int, None]] = defaultdict(dict)
-    for (node, epoch, candidate), _ in _votes(left):
+    for node, epoch, candidate in _votes(left):
         by_epoch[node, epoch][candidate] = None
     for (node, epoch), candidates in by_epoch.items():
         if len(candidates) > 1:
@@ -327,14 +324,14 @@ def _cut(left: Left) -> Iterator[Found]:
 def _early(left: Left) -> Iterator[Found]:
     for member in left.members.values():
         for state in member.logged:
-            if state.name == "Leader" and None not in (state.start, state.committed):
-                start, committed = state.start or 0, state.committed or 0
-                if committed <= start:
-                    what = (
-                        f"{member.node} stated {committed:,} in epoch {state.epoch}, which begins "
-                        f"at {start:,}"
-                    )
-                    yield Found("committed_early", state.epoch, member.node, committed, what)
+            start, committed = state.start, state.committed
+            if state.name != "Leader" or start is None or committed is None or committed > start:
+                continue
+            what = (
+                f"{member.node} stated {committed:,} in epoch {state.epoch}, which begins "
+                f"at {start:,}"
+            )
+            yield Found("committed_early", state.epoch, member.node, committed, what)
 
 
 Placed = tuple[QuorumMember, QuorumBatch]
