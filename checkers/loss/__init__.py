@@ -83,10 +83,10 @@ class Basis:
     """
 
     counts: Counts
-    lacking: Mapping[str, int] = field(default_factory=dict)
-    unconfirmed: Mapping[str, int] = field(default_factory=dict)
-    disagreements: Sequence[Disagreement] = ()
-    once: bool = False
+    lacking: Mapping[str, int]
+    unconfirmed: Mapping[str, int]
+    disagreements: Sequence[Disagreement]
+    once: bool
 
 
 def counter_examples(facts: Facts, basis: Basis) -> Iterator[Statement]:
@@ -126,31 +126,6 @@ def doubts(facts: Facts, basis: Basis) -> Iterator[Statement]:
     elif not counts.acknowledged:
         words = "none of {n} attempted [write|writes] was acknowledged"
         yield Statement(DOUBTS.vacuous, counted(counts.attempted, words))
-    yield from _doubts_of_reading(facts, basis)
-
-
-def all_well(basis: Basis) -> str:
-    return counted(basis.counts.acknowledged, f"[the|all] {_ACKNOWLEDGED} [was|were] found")
-
-
-_ACKNOWLEDGED: Final = "{n} acknowledged [write|writes]"
-_FOUND: Final = {
-    "lost": "{n} of %s [is|are] lost",
-    "failed_found": "{n} [write|writes] that failed [was|were] found in the log",
-    "unexpected": "{n} [value was|values were] read that [was|were] never written there",
-    "duplicates": "{n} [duplicate|duplicates] of writes of an idempotent producer",
-}
-"""Counter-examples in words, and what one reader alone saw of them."""
-_RESTS: Final = {
-    "lost": "{n} acknowledged [write is|writes are] missing from what one reader read",
-    "failed_found": "{n} failed [write was|writes were] found by one reader",
-    "unexpected": "{n} [value|values] never written [was|were] read by one reader",
-    "duplicates": "{n} [duplicate was|duplicates were] read by one reader",
-}
-
-
-def _doubts_of_reading(facts: Facts, basis: Basis) -> Iterator[Statement]:
-    counts = basis.counts
     if not facts.ends:
         yield Statement(DOUBTS.incomplete, "nothing was read back")
     elif not facts.read_whole:
@@ -172,6 +147,22 @@ def _doubts_of_reading(facts: Facts, basis: Basis) -> Iterator[Statement]:
             "may have been deleted: the log no longer begins at 0, and the plan does not test that"
         )
         yield Statement(DOUBTS.deleted, counted(counts.deleted, f"{_ACKNOWLEDGED} {words}"))
+
+
+_ACKNOWLEDGED: Final = "{n} acknowledged [write|writes]"
+_FOUND: Final = {
+    "lost": "{n} of %s [is|are] lost",
+    "failed_found": "{n} [write|writes] that failed [was|were] found in the log",
+    "unexpected": "{n} [value was|values were] read that [was|were] never written there",
+    "duplicates": "{n} [duplicate|duplicates] of writes of an idempotent producer",
+}
+"""Counter-examples in words, and what one reader alone saw of them."""
+_RESTS: Final = {
+    "lost": "{n} acknowledged [write is|writes are] missing from what one reader read",
+    "failed_found": "{n} failed [write was|writes were] found by one reader",
+    "unexpected": "{n} [value|values] never written [was|were] read by one reader",
+    "duplicates": "{n} [duplicate was|duplicates were] read by one reader",
+}
 
 
 def _different(each: Disagreement, verb: str) -> str:
@@ -379,7 +370,7 @@ class Loss(Checker[Slice, Found]):
                 *doubts(facts, basis),
                 *(d for d in (order.doubts if order else ()) if d.name == DOUBTS.readers),
             ),
-            all_well=all_well(basis),
+            all_well=counted(found.acknowledged, f"[the|all] {_ACKNOWLEDGED} [was|were] found"),
             details={
                 "lost_spans": [asdict(span) for span in spans],
                 "confirmed": confirmed(facts, basis),

@@ -36,7 +36,7 @@ from checkers.loss.readers import confirmed
 from harness.history import parquet_reader
 from harness.history.documents import LOST_KINDS, LostSpan
 from harness.history.parquet_reader import some
-from harness.history.parquet_writer import among, numbers, places, sieve, texts, values
+from harness.history.parquet_writer import among, numbers, one_batch, places, sieve, texts, values
 from harness.history.rows import NEVER, bounds_ns
 from harness.protocols import NULL, Bits, Bools, Facts, FaultWindow, Ints, Reads, Texts, Writes
 from harness.protocols.runs import FAIL, INFO, INVOKED, OK, READ
@@ -480,7 +480,12 @@ def _faults(windows: Sequence[FaultWindow], time_ns: Ints) -> Texts:
 def lost_spans(findings: pa.Table, *, clients: int) -> list[LostSpan]:
     """The span of all lost writes, then one of each client if there are several; empty when
     nothing was lost. Writes whose times are not known are left out."""
-    process, *times = (np.concatenate(each) for each in zip(*_lost(findings), strict=True))
+    names = ("process", "invoke_ns", "complete_ns")
+    rows = one_batch(findings.select(["kind", *names]))
+    columns = [parquet_reader.integers(rows, name) for name in names]
+    lost = parquet_reader.texts(rows, "kind").isin(LOST_KINDS)
+    lost &= (columns[1] != NULL) & (columns[2] != NULL)
+    process, *times = (column[lost] for column in columns)
     if not len(process):
         return []
     spans = [_span(None, *times)]
@@ -488,23 +493,6 @@ def lost_spans(findings: pa.Table, *, clients: int) -> list[LostSpan]:
         of = (process >= 0) & (process % clients == client)
         spans.append(_span(client + 1, *(each[of] for each in times)))
     return spans
-
-
-def _lost(findings: pa.Table) -> Iterator[tuple[Ints, Ints, Ints]]:
-    """Process and times of the lost writes."""
-    nothing = np.empty(0, np.int64)
-    yield nothing, nothing, nothing
-    for batch in findings.to_batches():
-        begun, answered = (
-            parquet_reader.integers(batch, "invoke_ns"),
-            parquet_reader.integers(batch, "complete_ns"),
-        )
-        chosen: Bools = (
-            parquet_reader.texts(batch, "kind").isin(LOST_KINDS)
-            & (begun != NULL)
-            & (answered != NULL)
-        )
-        yield parquet_reader.integers(batch, "process")[chosen], begun[chosen], answered[chosen]
 
 
 def spans_together(parts: Iterable[Sequence[LostSpan]]) -> list[LostSpan]:

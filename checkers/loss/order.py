@@ -67,8 +67,7 @@ class Sent(NamedTuple):
 
     def chosen(self, rows: Bools) -> Sent:
         """Some of them."""
-        columns = {name: getattr(self, name)[rows] for name in self._fields[2:]}
-        return self._replace(**columns)
+        return Sent._make([*self[:2], *(column[rows] for column in self[2:])])
 
 
 @dataclass(frozen=True)
@@ -244,24 +243,22 @@ def _producers(facts: Facts, process: Ints) -> Ints:
 def swapped(sent: Sent) -> Bools:
     """Which records stand behind one that was sent later. Positions get a base that grows with
     each stream, so that one running minimum from the end serves all of them."""
-    if not len(sent.position):
-        return np.zeros(0, np.bool_)
     placed = _placed(sent)
     least_after = np.minimum.accumulate(placed[::-1])[::-1]
-    return np.append(placed[:-1] > least_after[1:], False)
+    return np.append(placed[:-1] > least_after[1:], False)[: len(placed)]
 
 
 def _placed(sent: Sent) -> Ints:
     new = np.diff(sent.producer, prepend=NULL) != 0
     new |= np.diff(sent.partition, prepend=NULL) != 0
-    placed: Ints = (np.cumsum(new) - 1) * (int(sent.position.max()) + 1) + sent.position
+    placed: Ints = (np.cumsum(new) - 1) * (int(sent.position.max(initial=0)) + 1) + sent.position
     return placed
 
 
 def _findings(run_id: str, sent: Sent) -> pa.Table:
     """The first of them, each with the record that is furthest ahead of those sent later."""
     rows = []
-    placed = _placed(sent) if len(sent.position) else sent.position
+    placed = _placed(sent)
     for at in np.flatnonzero(swapped(sent))[:_FINDINGS_MOST].tolist():
         later = at + 1 + int(np.argmin(placed[at + 1 :]))
         own = (sent.partition, sent.producer, sent.value, sent.position)
