@@ -1,38 +1,6 @@
 """The delivery checker: what a group of consumers did with the records of a log.
 
-For each partition, from the rows of `deliveries/`, the acknowledged writes and the final log:
-
-    skipped      acknowledged, in the final log, its value processed by nobody, and below the offset
-                 that the group has passed: the greater of what is committed at the end and of where
-                 the partition's last owner stood as it left. Either delivered to a consumer before
-                 (a crash between) or not (a reset jumped over it)
-    pending      the same, but not below that offset: nobody knows what will become of it
-    purged       acknowledged, deleted from the log since (its place is below the start of the log,
-                 or not known where the log starts above 0), and processed by nobody
-    lost         acknowledged, absent from the log for another reason, and processed by nobody
-    copies       records that were processed beyond the first with their value: a retry stored them
-    reprocessed  each processing of a record (partition, offset, value) but the first. Beyond its
-                 bound, if the record stands below what had been committed for sure when the member
-                 that repeats it was assigned the partition
-    phantom      delivered to a consumer, at or above the start of the log, and not in the final log
-    out of order delivered after a record of the same or a greater offset in one assignment, unless
-                 that one is a phantom: the log was truncated then, and going back is right
-    lost commit  a commit of an offset was acknowledged, and a later read of what is committed gives
-                 less, or nothing, though no commit of what it gives was in progress or acknowledged
-                 after that one had begun
-    back         an acknowledged commit of an offset below one that had been acknowledged before it
-                 began, in a partition without phantoms (there going back is right)
-    zombie       an acknowledged commit of a partition by a member, begun after the partition had
-                 been assigned to another one, later than ever to itself, and in a later generation
-    beyond end   what is committed at the end is above the end of the log
-    gap          the longest time in which nothing was processed while writes were acknowledged
-
-Skipped, lost, beyond its bound, phantom, out of order, lost commit, back and zombie are
-counter-examples; skipped, lost and phantom only where two readers have read the partition to its
-end. A group that did not have every partition assigned before the load, or whose consumers'
-rows are not all there, or whose log two readers have read differently, proves nothing; one that was
-not drained, or that has pending, purged or not yet visible records, is unknown unless a
-counter-example was found.
+What is counted, and what of it is a counter-example, is defined in docs/how-to/consumers.md.
 
 Why a group skipped a record, or processed it again: the commit, and the assignment, that did it.
 
@@ -660,15 +628,17 @@ def _findings(run_id: str, judged: Judged) -> pa.Table:
     the times of that write; of a lost commit the offset that was lost."""
     rows, records = judged.rows, judged.records
     log, written, lost = rows.log, rows.written, records.gone.lost
-    at = np.concatenate([records.skipped, records.pending])
-    kinds = ["skipped"] * len(records.skipped) + ["pending"] * len(records.pending)
-    nobody = np.full(len(at), NULL)
-    columns = [[log.place[at] // WIDTH], [log.place[at] % WIDTH], [log.value[at]], [nobody]]
-    kinds += ["lost"] * len(lost)
-    for column, part in zip(
-        columns, (written.partition, written.offset, written.value, written.time_ns), strict=True
-    ):
-        column.append(part[lost])
+
+    def of_log(at: Ints) -> tuple[Ints, ...]:
+        places = np.divmod(log.place[at], WIDTH)
+        return (*places, log.value[at], np.full(len(at), NULL))
+
+    of_writes = (written.partition, written.offset, written.value, written.time_ns)
+    found = {
+        "skipped": of_log(records.skipped),
+        "pending": of_log(records.pending),
+        "lost": [column[lost] for column in of_writes],
+    }
     for kind, did in {
         "reprocessed_beyond": records.again.some(records.beyond),
         "phantoms": records.phantoms,
@@ -677,12 +647,9 @@ def _findings(run_id: str, judged: Judged) -> pa.Table:
         "commits_back": judged.back,
         "zombie_commits": judged.zombies,
     }.items():
-        kinds += [kind] * len(did.row)
-        for column, part in zip(
-            columns, (did.partition, did.offset, did.value, did.time_ns), strict=True
-        ):
-            column.append(part)
-    partition, offset, value, time_ns = (np.concatenate(column) for column in columns)
+        found[kind] = did.partition, did.offset, did.value, did.time_ns
+    kinds = [kind for kind, (values, *_) in found.items() for _ in range(len(values))]
+    partition, offset, value, time_ns = map(np.concatenate, zip(*found.values(), strict=True))
     is_lost, begun_ns = np.array(kinds, np.str_) == "lost", np.full(len(kinds), NULL)
     begun_ns[is_lost] = written.begun_ns[lost]
     ended_ns = np.where(is_lost, time_ns, NULL)

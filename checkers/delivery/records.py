@@ -1,8 +1,7 @@
 """The outcome of records: skipped, pending, gone, processed twice, phantoms, out of order.
 
 Everything is counted by partition, offset and value, never by value alone: a value may be stored
-twice, by a retry, and then looks processed twice. The definitions are those of
-docs/how-to/consumers.md.
+twice, by a retry, and then looks processed twice.
 
 The outcome of commits: refused, lost, gone back, of a member that does not own the partition.
 
@@ -407,7 +406,8 @@ def records_of(rows: GroupRows, commits: Commits) -> Records:
     at_processed, at_delivered = _at(rows, processed), _at(rows, delivered)
     done, handed = _marked(at_processed, len(log.place)), _marked(at_delivered, len(log.place))
     unprocessed = np.isin(log.value, written.value) & ~np.isin(log.value, processed.value)
-    passed = log.place < place(_partition(log.place), _bound(rows)[_partition(log.place)])
+    partition = log.place // WIDTH
+    passed = log.place < place(partition, _bound(rows)[partition])
     skipped = np.flatnonzero(unprocessed & ~done & passed)
     again, before, most, beyond = _again(rows, commits, processed)
     phantoms = _phantoms(rows, delivered, at_delivered)
@@ -459,11 +459,6 @@ def _marked(at: Ints, length: int) -> Bools:
     marked = np.zeros(length, np.bool_)
     marked[at[at != NOBODY]] = True
     return marked
-
-
-def _partition(places: Ints) -> Ints:
-    numbers: Ints = places // WIDTH
-    return numbers
 
 
 def _bound(rows: GroupRows) -> Ints:
