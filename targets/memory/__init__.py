@@ -43,15 +43,16 @@ from targets.memory import explain
 from targets.memory.clients import (
     LogClient,
     ModelClient,
+    Place,
     QueueClient,
     RegisterClient,
     SetClient,
     TransactClient,
 )
-from targets.memory.consumers import MemoryConsumers, Place
+from targets.memory.consumers import MemoryConsumers
 from targets.memory.plan import ABSENT, DEFECTS, MemoryPlan, Settings
 from targets.memory.system import VOCABULARY, Seen, System, roles, seen_by, system_of
-from targets.memory.transaction_client import TransactionClient, TransactionPlace
+from targets.memory.transaction_client import TransactionClient
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,7 +83,7 @@ def read_all(
             ends.append(End(partition=partition, error=f"no replica that is {reader} answers"))
             continue
         rows += [
-            (f"{reader}", key, partition, offset, value, seen.epoch, now_ns)
+            (reader, key, partition, offset, value, seen.epoch, now_ns)
             for offset, key, value in held
         ]
         ends.append(
@@ -131,10 +132,7 @@ _SOFTWARE = "the reference system's own client"
 
 
 @dataclass(frozen=True)
-class Memory(
-    Target[MemoryPlan],
-    RunsSimulated[MemoryPlan],
-):
+class Memory(Target[MemoryPlan], RunsSimulated[MemoryPlan]):
     """A reference system with switchable defects, simulated: a replicated log, and registers that
     follow from it. It tests ackloss itself, not a real system."""
 
@@ -235,8 +233,7 @@ class Memory(
         """What the running system was made with."""
         settings = asdict(_system(cluster).of_part[plan.target.first_partition])
         known = {**settings, "defects": sorted(settings["defects"])}
-        wanted = self.requested(plan)["settings"]["system"]
-        for key, value in wanted.items():
+        for key, value in self.requested(plan)["settings"]["system"].items():
             if known[key] != value:
                 raise PlanError(
                     f"the system has {known[key]!r}, but {value!r} was requested",
@@ -267,9 +264,7 @@ class Memory(
         system = system_of(simulated)
         requests = system.requests
         if (requested := transactions_of(plan)) is not None:
-            first, processes = plan.target.first_partition, plan.workload.processes
-            coordinator = _deciding_partition(plan, len(system.of_part))
-            place = TransactionPlace(coordinator, first, _logs(plan), inputs=plan.partitions)
+            place, processes = _place(system, plan), plan.workload.processes
             return TransactionClient(simulated, requests, place, requested, processes)
         make = _CLIENTS[registry.model_of(plan.workload.name)]
         return make(simulated, requests, plan.partitions, plan.target.first_partition)
@@ -279,9 +274,7 @@ class Memory(
     ) -> Consumers:
         """See `targets.memory.consumers`; each cell has its own group."""
         system = _system(cluster)
-        first, partitions = plan.target.first_partition, plan.partitions
-        place = Place(_deciding_partition(plan, len(system.of_part)), first, partitions)
-        return MemoryConsumers(system, place, group, record)
+        return MemoryConsumers(system, _place(system, plan), group, record)
 
     def logs(self, node: Node) -> dict[str, bytes]:
         """What became of its logs, as lines of JSON."""
@@ -356,11 +349,7 @@ def _deciding_settings(plan: MemoryPlan) -> Settings | None:
     if (group := group_of(plan)) is None:
         return None
     session_ms = round(group.session_s * 1000)
-    return replace(
-        settings,
-        group=plan.partitions,
-        group_session_ms=session_ms,
-    )
+    return replace(settings, group=plan.partitions, group_session_ms=session_ms)
 
 
 def _deciding_partition(plan: MemoryPlan, partitions: int) -> int:
@@ -369,6 +358,12 @@ def _deciding_partition(plan: MemoryPlan, partitions: int) -> int:
     logs = _logs(plan)
     cells = partitions // (logs + 1)
     return cells * logs + plan.target.first_partition // logs
+
+
+def _place(system: System, plan: MemoryPlan) -> Place:
+    """Where a cell's group or transactions are."""
+    deciding = _deciding_partition(plan, len(system.of_part))
+    return Place(deciding, plan.target.first_partition, _logs(plan), inputs=plan.partitions)
 
 
 def _logs(plan: MemoryPlan) -> int:

@@ -45,6 +45,18 @@ MS: Final = 1_000_000
 _BACK_OFF_NS: Final = 15 * MS
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a group, or transactions, are in the system: the partition that decides, of a group its
+    own, and the data partitions from a first one on; the first `inputs` of them are those of the
+    first topic."""
+
+    deciding: int
+    first: int
+    partitions: int
+    inputs: int
+
+
 class Command(NamedTuple):
     """What a process wants done. `f`: append, write, cas, read, read-all; of a queue: enqueue,
     dequeue, drain; of a consumer: fetch, commit, and what `targets.memory.leading` answers."""

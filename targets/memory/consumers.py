@@ -28,7 +28,7 @@ from harness.protocols.groups import (
     why_unassigned,
     why_unread,
 )
-from targets.memory.clients import Command, Outcome
+from targets.memory.clients import Command, Outcome, Place
 from targets.memory.plan import CONTROLLER
 from targets.memory.system import System
 
@@ -44,15 +44,6 @@ _ENDED_WELL: Final = "it left"
 Script = Generator[int | Command, Outcome | None, None]
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a group is in the system: its own partition, and its data partitions from a first."""
-
-    group: int
-    first: int
-    partitions: int
-
-
 @dataclass
 class Shared:
     """What all consumers of a group have in common. `confirmed`: the last commit of a partition
@@ -65,7 +56,7 @@ class Shared:
     confirmed: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.processes = count(-2 - self.place.group * _APART, -1)
+        self.processes = count(-2 - self.place.deciding * _APART, -1)
 
     def now_ns(self) -> int:
         return self.system.cluster.simulation.now_ns
@@ -108,7 +99,7 @@ class Life:
         for partition, position in self.position.items():
             self._row(KINDS.position, partition=partition, offset=position)
         if self.generation is not None:
-            yield self._to_group("leave", None, self.generation)
+            yield self._to_group("leave", self.generation)
         self._end(OK, _ENDED_WELL)
 
     def _heartbeats(self) -> Script:
@@ -116,7 +107,7 @@ class Life:
             yield round(self.shared.settings.session_s * 1e9) // 5
             if self.generation is not None and not self.stale:
                 generation = self.generation
-                answer = yield self._to_group("heartbeat", None, generation)
+                answer = yield self._to_group("heartbeat", generation)
                 if answer is not None and answer.type == "fail" and generation == self.generation:
                     self.stale = True
 
@@ -129,14 +120,12 @@ class Life:
         self.position, self.committed = {}, {}
         partitions = self._own_share()
         if self.shared.settings.protocol != "manual":
-            while (answer := (yield self._to_group("join", None, None))) is None or (
-                answer.type != OK
-            ):
+            while (answer := (yield self._to_group("join", None))) is None or (answer.type != OK):
                 yield _AGAIN_NS
             self.generation, partitions = answer.result
         self.stale = False
         begun_ns = self.shared.now_ns()
-        kept = yield from self._ask(Command("read-all", partition=self.shared.place.group))
+        kept = yield from self._ask(Command("read-all", partition=self.shared.place.deciding))
         last = {int(key or 0): value for _, key, value in kept.result}
         for partition in partitions:
             offset = last.get(partition)
@@ -202,7 +191,9 @@ class Life:
             begun_ns = self.shared.now_ns()
             self._row(KINDS.commit, type_="invoke", partition=partition, offset=offset)
             key = f"{self.member}/{partition}"
-            answer = yield Command("commit", key, offset, self.generation, self.shared.place.group)
+            answer = yield Command(
+                "commit", key, offset, self.generation, self.shared.place.deciding
+            )
             assert answer is not None
             self._row(
                 *(KINDS.commit, begun_ns, answer.type, answer.error),
@@ -233,8 +224,8 @@ class Life:
         of = self.shared.settings.members_count
         return [p for p in range(self.shared.place.partitions) if p % of == self.number - 1]
 
-    def _to_group(self, f: str, value: int | None, generation: int | None) -> Command:
-        return Command(f, self.member, value, generation, self.shared.place.group)
+    def _to_group(self, f: str, generation: int | None) -> Command:
+        return Command(f, self.member, None, generation, self.shared.place.deciding)
 
     def _fetch(self, partition: int, offset: int) -> Command:
         limit = self.shared.settings.batch_count
@@ -389,7 +380,7 @@ class MemoryConsumers(Consumers):
     def committed(self, timeout_s: float) -> list[Delivery]:
         """See `Consumers`: only the node that leads the group's partition reports anything."""
         rows, now_ns = [], self._simulation.now_ns
-        group, partitions = self._shared.place.group, range(self._shared.place.partitions)
+        group, partitions = self._shared.place.deciding, range(self._shared.place.partitions)
         for name in self._system.settings.names:
             views, held = self._system.observe(name), self._system.held(name, group)
             leads = views is not None and views[group].leader == name
@@ -410,7 +401,7 @@ class MemoryConsumers(Consumers):
             if self._life(number) is not None:
                 return
             nth = len(lives) + 1
-            host = Host(self._simulation, f"group-{self._shared.place.group}-{number}.{nth}")
+            host = Host(self._simulation, f"group-{self._shared.place.deciding}-{number}.{nth}")
             lives.append(Life(self._shared, host, number, nth))
             lives[-1].begin()
 

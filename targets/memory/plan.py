@@ -70,24 +70,12 @@ DEFECTS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How the reference system works.
+    """How the reference system works: what a plan's target says, under the same names, and
 
-    replicas      nodes that store everything: n1 ..., beside the controller c1
-    partitions    logs that are replicated one by one, each with a leader
-    commit        quorum: an entry is committed once a majority of replicas has it; isr: once every
-                  replica in the in-sync set has it
-    min_insync    isr only: a write is refused while fewer are in sync
-    fsync         always: before an entry is acknowledged to the leader; never: power loss loses
-    session_ms    a replica that the controller has not heard of for so long is taken for dead
-    heartbeat_ms  how often each replica reports to the controller
-    lag_ms        isr only: a follower that has not caught up for so long leaves the in-sync set
-    attempt_ms    how long a client waits for one node's answer
-    request_ms    how long it tries in all
     group         how many partitions of others a group reads whose own partition this is; 0: none
     group_session_ms  a member of it that was not heard of for so long is removed
     transactions  whether this partition decides on transactions
     transaction_ms  one that has no end for so long is aborted
-    defects       see `DEFECTS`
     """
 
     replicas: int = 3

@@ -24,11 +24,12 @@ The words of the reference system in plans are those of Kafka, with replicas for
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from harness.clusters.memory import MemoryCluster
-from harness.clusters.memory.node import MemoryNode, Process
+from harness.clusters.memory.node import MemoryNode
 from harness.faults import leaders
 from harness.faults.leaders import PARTITION, on_partitions
 from harness.protocols.faults import Vocabulary
@@ -333,8 +334,9 @@ class System:
         """Create the nodes, unless they exist, and start their processes; no leader yet."""
         if not self.cluster.nodes:
             self.cluster.create(roles(self.settings))
-        programs = dict.fromkeys(self.settings.names, self._replica)
-        self.cluster.start_programs({**programs, CONTROLLER: self._controller})
+        replica, controller = (partial(of, settings=self.of_part) for of in (Replica, Controller))
+        programs = dict.fromkeys(self.settings.names, replica)
+        self.cluster.start_programs({**programs, CONTROLLER: controller})
 
     def observe(self, name: str) -> list[Seen] | None:
         """A node's own view of every partition; None when it does not answer."""
@@ -361,30 +363,26 @@ class System:
     def held(self, name: str, partition: int) -> list[tuple[int, str | None, int | None]] | None:
         """What one replica holds and knows to be committed: (offset, key, value) of what clients
         have written; None when it does not answer."""
-        node = self.cluster.nodes[name]
-        process = node.process_now
-        if not node.answers() or not isinstance(process, Replica):
-            return None
-        return list(process.parts[partition].stored.read("read-all", None))
+        stored = self._stored(name, partition)
+        return None if stored is None else list(stored.read("read-all", None))
 
     def another(self, partition: int, leader: str | None, behind: int) -> list[Entry] | None:
         """The entries below an offset as another replica than the leader holds them (the leader,
         where it is alone); `None` while it has not all of them committed."""
-        names = [name for name in self.settings.names if name != leader] or list(
-            self.settings.names
-        )
-        node = self.cluster.nodes[names[partition % len(names)]]
+        every = self.settings.names
+        names = [name for name in every if name != leader] or every
+        stored = self._stored(names[partition % len(names)], partition)
+        if stored is None or stored.commit < behind:
+            return None
+        return stored.log.entries[:behind]
+
+    def _stored(self, name: str, partition: int) -> Stored | None:
+        """What a replica stores of a partition; None when it does not answer."""
+        node = self.cluster.nodes[name]
         process = node.process_now
         if not node.answers() or not isinstance(process, Replica):
             return None
-        stored = process.parts[partition].stored
-        return stored.log.entries[:behind] if stored.commit >= behind else None
-
-    def _replica(self, node: MemoryNode) -> Process:
-        return Replica(node, self.of_part)
-
-    def _controller(self, node: MemoryNode) -> Process:
-        return Controller(node, self.of_part)
+        return process.parts[partition].stored
 
 
 def seen_by(node: MemoryNode) -> list[Seen] | None:

@@ -52,7 +52,7 @@ from harness.protocols.groups import (
     TransactionSettings,
 )
 from targets.memory import log
-from targets.memory.clients import APART, Command, OnDone, Outcome, PolledRequests, Requests
+from targets.memory.clients import APART, Command, OnDone, Outcome, Place, PolledRequests, Requests
 from targets.memory.log import ENDS, OTHERWISE, begin_key, marks_of
 from targets.memory.log import SEND as SEND_ENTRY
 from targets.memory.system import system_of
@@ -65,17 +65,6 @@ Script = Generator[Command | int, Outcome | None, Outcome]
 of that is the micro-operations that were done."""
 Step = Generator[Command | int, Outcome | None, Outcome | None]
 """The same for one step; it returns how the operation ends, or `None` if it continues."""
-
-
-@dataclass(frozen=True)
-class TransactionPlace:
-    """Where transactions are in the system: the partition of their coordinator, and the data
-    partitions from a first one on; the first `inputs` of them are those of the first topic."""
-
-    coordinator: int
-    first: int
-    partitions: int
-    inputs: int
 
 
 @dataclass
@@ -94,7 +83,7 @@ class Transaction:
 
     name: str
     producer: Producer
-    place: TransactionPlace
+    place: Place
     settings: TransactionSettings
     polled: list[MicroOp] = field(default_factory=list)
     sent: list[MicroOp] = field(default_factory=list)
@@ -170,7 +159,7 @@ class Transaction:
         behind = {each.key: each.offset + 1 for each in self.polled}
         for key, offset in behind.items():
             of = f"{self.name if inside else ''}/{key}"
-            partition = self.place.coordinator
+            partition = self.place.deciding
             answer = yield Command(log.OFFSETS, of, offset, None, partition)
             if (answer is None or answer.type != OK) and not self.fenced:
                 return (yield from self._abort("offsets-not-stored")) if inside else None
@@ -217,7 +206,7 @@ class Transaction:
         return None
 
     def _decide(self, f: str, key: str, flag: int | None = None) -> Command:
-        return Command(f, key, None, flag, self.place.coordinator)
+        return Command(f, key, None, flag, self.place.deciding)
 
 
 def _for_so_many(steps: list[MicroOp], inputs: int) -> list[MicroOp]:
@@ -280,7 +269,7 @@ class TransactionClient(Client):
         self,
         cluster: MemoryCluster,
         requests: Requests,
-        place: TransactionPlace,
+        place: Place,
         settings: TransactionSettings,
         processes: int,
     ) -> None:
