@@ -83,10 +83,10 @@ class Basis:
     """
 
     counts: Counts
-    lacking: Mapping[str, int]
-    unconfirmed: Mapping[str, int]
-    disagreements: Sequence[Disagreement]
-    once: bool
+    lacking: Mapping[str, int] = field(default_factory=dict)
+    unconfirmed: Mapping[str, int] = field(default_factory=dict)
+    disagreements: Sequence[Disagreement] = ()
+    once: bool = False
 
 
 def counter_examples(facts: Facts, basis: Basis) -> Iterator[Statement]:
@@ -147,6 +147,10 @@ def doubts(facts: Facts, basis: Basis) -> Iterator[Statement]:
             "may have been deleted: the log no longer begins at 0, and the plan does not test that"
         )
         yield Statement(DOUBTS.deleted, counted(counts.deleted, f"{_ACKNOWLEDGED} {words}"))
+
+
+def all_well(basis: Basis) -> str:
+    return counted(basis.counts.acknowledged, f"[the|all] {_ACKNOWLEDGED} [was|were] found")
 
 
 _ACKNOWLEDGED: Final = "{n} acknowledged [write|writes]"
@@ -370,7 +374,7 @@ class Loss(Checker[Slice, Found]):
                 *doubts(facts, basis),
                 *(d for d in (order.doubts if order else ()) if d.name == DOUBTS.readers),
             ),
-            all_well=counted(found.acknowledged, f"[the|all] {_ACKNOWLEDGED} [was|were] found"),
+            all_well=all_well(basis),
             details={
                 "lost_spans": [asdict(span) for span in spans],
                 "confirmed": confirmed(facts, basis),
