@@ -605,9 +605,9 @@ class Leading:
         if name == self.node.name:
             return True
         follower = self.followers[name]
-        if name in self.isr:
-            return follower.caught_up_ns >= oldest_ns
         fresh = follower.caught_up_ns >= oldest_ns
+        if name in self.isr:
+            return fresh
         return fresh and follower.match >= self.stored.commit and follower.match > self.first
 
 

@@ -288,7 +288,6 @@ class Seen(NamedTuple):
     """What one node reports about one partition. `end` and `committed` are offsets of its own log;
     the controller has none."""
 
-    node: str
     partition: int
     leader: str | None
     epoch: int
@@ -392,13 +391,12 @@ def seen_by(node: MemoryNode) -> list[Seen] | None:
     process = node.process_now
     if isinstance(process, Controller):
         return [
-            Seen(node.name, number, state.leader, state.epoch, state.isr, authority=True)
+            Seen(number, state.leader, state.epoch, state.isr, authority=True)
             for number, state in enumerate(process.states)
         ]
     assert isinstance(process, Replica)
     return [
         Seen(
-            node=node.name,
             partition=part.number,
             leader=part.state.leader,
             epoch=part.state.epoch,

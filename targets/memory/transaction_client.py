@@ -324,11 +324,7 @@ class TransactionClient(Client):
                 records, self._positions[reader, key] = answer.result
                 found += polled(key, records, kind)
                 answered = True
-        return (
-            Outcome(OK, found)
-            if answered
-            else Outcome(FAIL, error=answer.error if answer else None)
-        )
+        return Outcome(OK, found) if answered else _failed(answer)
 
     def _to_the_end(self, keys: list[int]) -> Script:
         """All records of some partitions, once no transaction is open in them."""
