@@ -35,6 +35,7 @@ from checkers.graphs import (
     SUBSCRIBE,
     Ops,
     any_of,
+    begins,
     codes_of,
     joined,
     named,
@@ -48,20 +49,17 @@ from checkers.transactional_log.positions import DIRTY_READ, Lag, worst_lag
 from checkers.transactional_log.values import (
     NOWHERE,
     OUTCOMES,
-    STATES,
     Found,
-    Lost,
-    Second,
     Shown,
     Values,
     Versions,
+    differing,
     missing,
     second_of,
     shown_of,
     states_of,
     versions_of,
 )
-from harness.history.parquet_writer import numbers, strings
 from harness.models.micro_ops import POLL, SEND, UNCOMMITTED
 from harness.protocols import (
     DOUBTS,
@@ -95,8 +93,9 @@ class Dirty(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What a history shows; `keys` and `ops` are its own; `ended`: the numbers of the keys that
-    both readers have read to their ends; `uncommitted`: whether any poll was to be one of
+    """What a history shows; `keys` and `ops` are its own; `second`: what the second reader says of
+    the values, and `differ`: how many the two do not have at the same offsets; `ended`: the numbers
+    of the keys that both have read to their ends; `uncommitted`: whether any poll was to be one of
     read_uncommitted; `dirty`: some of the aborted transactions that were read."""
 
     counts: dict[str, int]
@@ -105,11 +104,12 @@ class Judged(NamedTuple):
     lag: Lag | None
     keys: Ints
     ops: Ops
-    second: Second
+    second: dict[str, dict[str, int]]
+    differ: int
     ended: Ints
     uncommitted: bool
     dirty: tuple[Dirty, ...]
-    lost: Lost
+    lost: pa.Table | None
 
     def number(self, kind: str) -> int:
         """How many anomalies of a kind there are; of cycles, how many components."""
@@ -157,10 +157,11 @@ def judge(history: History, *, ours: bool = False, reassigned: bool = False) -> 
         history.keys,
         history.ops,
         second_of(history, states),
+        differing(history),
         history.final.both,
         history.uncommitted,
         tuple(_dirty(history, [by_kind[kind] for kind in ("G1a", DIRTY_READ) if kind in by_kind])),
-        values.lost_of(history, became, states),
+        values.lost_of(history, became, states) if ours else None,
     )
 
 
@@ -257,12 +258,11 @@ def _members(history: History) -> Bools:
         return np.zeros(len(ops.mark), np.bool_)
     process = codes_of(ops.process)
     order = ordered(*process)
-    lane = process.codes[order]
     chose = np.where(
         (ops.f[order] <= SUBSCRIBE) & (ops.mark[order] != FAIL), np.arange(len(order)), -1
     )
     last = np.maximum.accumulate(chose)
-    first = starts(np.append(True, lane[1:] != lane[:-1]))
+    first = starts(begins(process.codes[order]))
     subscribed = np.zeros(len(order), np.bool_)
     subscribed[order] = (last >= first) & (ops.f[order][last] == SUBSCRIBE)
     return subscribed
@@ -506,7 +506,7 @@ class TransactionalLog(OneShard[Judged]):
             doubts=(*self._doubts(judged), *_open(open_, run), *_disputed(judged)),
             all_well=f"all {judged.counts['acknowledged']:,} acknowledged values were polled",
             details=_details(judged, run, tolerated),
-            lost=_lost(judged.lost) if _ours(run) else None,
+            lost=judged.lost,
         )
 
     def _tolerates(self, kind: str) -> bool:
@@ -535,21 +535,6 @@ def _ours(run: Run) -> bool:
     return run.facts.folder is not None
 
 
-def _lost(lost: Lost) -> pa.Table:
-    """The lost values of a run of our own, whose logs are partitions."""
-    return pa.table(
-        {
-            "kind": strings(["lost"] * len(lost.value)),
-            "value": numbers(lost.value),
-            "partition": numbers(lost.key),
-            "offset": numbers(lost.offset),
-            "invoke_ns": numbers(lost.begun_ns),
-            "complete_ns": numbers(lost.ended_ns),
-            "state": strings([STATES[each] for each in lost.state.tolist()]),
-        }
-    )
-
-
 def _open(keys: Ints, run: Run) -> Iterator[Statement]:
     """The doubt that logs were not read to their ends."""
     if len(keys):
@@ -561,7 +546,7 @@ def _open(keys: Ints, run: Run) -> Iterator[Statement]:
 
 def _disputed(judged: Judged) -> Iterator[Statement]:
     """The doubt that the two readers of the logs disagree."""
-    if number := judged.second.differ:
+    if number := judged.differ:
         sentence = f"two readers of the same logs differ in what committed, in {number:,} values"
         yield Statement(DOUBTS.readers, sentence)
 
@@ -607,12 +592,7 @@ def _details(judged: Judged, run: Run, tolerated: set[str]) -> dict[str, Any]:
     polls lagged most."""
     texts, lag = run.facts.texts, judged.lag
     return {
-        "second_reader": {
-            name: dict(zip(STATES, row.tolist(), strict=True))
-            for name, row in zip(OUTCOMES, judged.second.sent, strict=True)
-        }
-        if _ours(run)
-        else None,
+        "second_reader": judged.second if _ours(run) else None,
         "error_types": sorted(each.name for each in _WRONG if judged.number(each.name)),
         "examples": [_example(each, judged.ops, texts) for each in judged.dirty]
         if run.facts.timed

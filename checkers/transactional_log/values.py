@@ -38,12 +38,7 @@ Values that readers were given, and that the log does not hold in the end.
 
 A value counts as seen once any poll has returned it, so by Jepsen's definition what is lost after
 that is not a `lost-write`. Our runs end with reads of all logs by two readers, and neither is to
-miss a value that had been polled:
-
-    lost-after-poll  an acknowledged value that a poll returned, and both readers miss
-    phantom          the same of a value that was not acknowledged, at either level of isolation;
-                     one that the log has as aborted only where a poll had returned it as committed.
-                     (A failed value that was polled as committed is a G1a, and no phantom)
+miss a value that had been polled: `lost-after-poll` and `phantom` (docs/how-to/transactions.md).
 """
 
 from __future__ import annotations
@@ -297,14 +292,6 @@ STATES: Final = ("committed", "aborted", "absent", "unread")
 OUTCOMES: Final = {"acknowledged": OK, "failed": FAIL, "unknown": INFO}
 
 
-class Second(NamedTuple):
-    """What it says of a history. `sent`: of the values of each of OUTCOMES, how many are in each of
-    STATES; `differ`: how many values the two readers do not have at the same offsets."""
-
-    sent: Ints
-    differ: int
-
-
 def states_of(history: History) -> Ints:
     """Of each thing, what the second reader says of it: one of STATES."""
     log, things = history.final.log, history.things
@@ -322,29 +309,24 @@ def states_of(history: History) -> Ints:
     return np.where(np.isin(number_of, history.final.whole), found[pairs.codes[:things]], UNREAD)
 
 
-def second_of(history: History, states: Ints) -> Second:
-    """What it says of the keys of a history."""
+def second_of(history: History, states: Ints) -> dict[str, dict[str, int]]:
+    """Of the values of each of OUTCOMES, how many are in each of STATES."""
     micro = history.micro
     sends = np.flatnonzero(micro.kind == SEND)
     mark, state = history.ops.mark[micro.op[sends]], states[micro.thing[sends]]
-    sent = [np.bincount(state[mark == each], minlength=len(STATES)) for each in OUTCOMES.values()]
-    return Second(np.array(sent), _differing(history))
+    return {
+        name: {
+            each: int(np.count_nonzero((mark == ended) & (state == place)))
+            for place, each in enumerate(STATES)
+        }
+        for name, ended in OUTCOMES.items()
+    }
 
 
-class Lost(NamedTuple):
-    """Acknowledged values that no reader has found to be committed. `key`: its number; `offset`:
-    where the send was acknowledged, or NULL; times are of the transaction; `state`: of STATES."""
-
-    key: Ints
-    value: Ints
-    offset: Ints
-    begun_ns: Ints
-    ended_ns: Ints
-    state: Ints
-
-
-def lost_of(history: History, values: Values, states: Ints) -> Lost:
-    """Those of logs that both readers have read to their ends."""
+def lost_of(history: History, values: Values, states: Ints) -> pa.Table:
+    """Acknowledged values that no reader has found to be committed, of logs that both readers have
+    read to their ends, which are partitions. `offset`: where the send was acknowledged; times are
+    of the transaction."""
     micro, ops = history.micro, history.ops
     offset = np.full(history.things, NULL)
     sends = np.flatnonzero(micro.kind == SEND)
@@ -352,13 +334,16 @@ def lost_of(history: History, values: Values, states: Ints) -> Lost:
     unread = _by(history, values.writer, OK) & ~values.ok_read & missing(history, states)
     things = np.flatnonzero(unread)
     by = values.writer[things]
-    return Lost(
-        history.keys[history.key_of[things]],
-        history.value_of[things],
-        offset[things],
-        ops.begun_ns[by],
-        ops.ended_ns[by],
-        states[things],
+    return pa.table(
+        {
+            "kind": strings(["lost"] * len(things)),
+            "value": numbers(history.value_of[things]),
+            "partition": numbers(history.keys[history.key_of[things]]),
+            "offset": numbers(offset[things]),
+            "invoke_ns": numbers(ops.begun_ns[by]),
+            "complete_ns": numbers(ops.ended_ns[by]),
+            "state": strings([STATES[each] for each in states[things].tolist()]),
+        }
     )
 
 
@@ -370,7 +355,7 @@ def missing(history: History, states: Ints) -> Bools:
     return found
 
 
-def _differing(history: History) -> int:
+def differing(history: History) -> int:
     """How many values the two readers do not have at the same offsets, in the logs that both have
     read to their ends; the first reader gets what committed."""
     micro, final = history.micro, history.final
