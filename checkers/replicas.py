@@ -11,6 +11,7 @@ element has to be in one. Unless every node that holds the set has served one, t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, NamedTuple
@@ -133,9 +134,9 @@ def _counter_examples(missing: Sequence[tuple[str, int]]) -> tuple[Statement, ..
         Statement(
             "missing_on_a_node",
             f"acknowledged elements that {node} does not return at the end, and others do: "
-            f"{sum(each == node for each, _ in missing):,}",
+            f"{number:,}",
         )
-        for node in sorted({node for node, _ in missing})
+        for node, number in sorted(Counter(node for node, _ in missing).items())
     )
 
 

@@ -5,16 +5,8 @@ that no read has shown comes after all that were read. A register shows no order
 things are sure. It has no value before its first one, and a transaction that reads a value and then
 writes one puts its own after that (Kingsbury and Alvaro, "Elle", VLDB 14 (3), 2020).
 
-    duplicate-elements  a read returned an element twice
-    incompatible-order  a read of a list is not a prefix of its longest read
-    unexpected          a value was read that nobody wrote
-    G1a                 a read returned what a transaction wrote that has failed
-    G1b                 a read ended with what a transaction wrote before its last write to the key
-    dirty-update        a list has the element of a failed transaction below that of a committed one
-    internal            a read contradicts what its own transaction read or wrote before, or shows
-                        two appends of one transaction in another order
-    future-read         a read returned what its own transaction appended after it
-    lost-update         several transactions read the same version of a key and wrote the key
+What each anomaly is: docs/how-to/elle.md. `internal` is also a read that shows two appends of its
+own transaction in another order.
 """
 
 from __future__ import annotations

@@ -194,11 +194,11 @@ def aggregated(vector: Vector, how: str, by: Callable[[Labels], Labels]) -> Vect
     groups: dict[tuple[tuple[str, str], ...], list[Floats]] = {}
     for labels, values in vector:
         groups.setdefault(tuple(sorted(by(labels).items())), []).append(values)
-    made = []
-    for key, each in groups.items():
-        of_all = RANGES[f"{how}_over_time"](Windows(np.stack(each, -1), len(each)))
-        made.append(Row(dict(key), of_all[..., -1]))
-    return made
+    of_all = RANGES[f"{how}_over_time"]
+    return [
+        Row(dict(key), of_all(Windows(np.stack(each, -1), len(each)))[..., -1])
+        for key, each in groups.items()
+    ]
 
 
 COMPARISONS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {

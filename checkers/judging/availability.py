@@ -145,7 +145,7 @@ def _observed(rundir: RunDir, footers: Mapping[Path, Any]) -> _Observed:
         files = (pq.ParquetFile(part, metadata=footers.get(part)) for part in parts)
         tables = [file.read(_COLUMNS).select(_COLUMNS) for file in files]
     except (OSError, KeyError, pa.ArrowException):
-        return _Observed({}, frozenset())
+        tables = []
     if not tables:
         return _Observed({}, frozenset())
     table = pa.concat_tables(tables)

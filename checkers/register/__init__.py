@@ -35,7 +35,6 @@ from harness.protocols import (
     DOUBTS,
     INVALID,
     UNKNOWN,
-    VALID,
     CheckResult,
     Count,
     Number,
@@ -227,13 +226,6 @@ class Judgement:
     invalid: tuple[int, ...]
     undecided: tuple[int, ...]
     examples: tuple[CounterExample, ...]
-
-    @property
-    def verdict(self) -> str:
-        """Invalid if any key is, else unknown if any is undecided, else valid."""
-        if self.invalid:
-            return INVALID
-        return UNKNOWN if self.undecided else VALID
 
 
 def judge(

@@ -90,7 +90,8 @@ def history_of(
     unanswered = _unanswered(adds, reads, end_ns)
     ok = np.flatnonzero(reads.mark == OK)
     order = ok[np.lexsort((reads.complete_index[ok], reads.invoke_index[ok]))]
-    reads = _rows(reads, order)
+    placed = (column[order] for column in reads[:-1])
+    reads = SetReads._make([*placed, reads.elements])  # elements stay where they are
     final, is_final = _final(adds, reads)
     return SetHistory(adds=adds, reads=reads, final=final, is_final=is_final, unanswered=unanswered)
 
@@ -99,11 +100,6 @@ def refuse(wrong: Bools, what: str, key: str, file: str | None) -> None:
     """Raise HistoryError if anything is wrong."""
     if wrong.any():
         raise HistoryError(what, file=file, key=key)
-
-
-def _rows(reads: SetReads, rows: Ints) -> SetReads:
-    """Some reads, in this order; their elements stay where they are."""
-    return SetReads._make([*(column[rows] for column in reads[:-1]), reads.elements])
 
 
 def _unanswered(adds: Adds, reads: SetReads, end_ns: int | None) -> int:

@@ -222,18 +222,13 @@ _NEVER_INDEX = 2**63 - 1
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcomes:
-    """Columns by added element, in the order of the adds.
-
-    `known_index` is the index at which it was known (the largest integer where it never was);
-    latencies are NULL if there is none or times are not known.
-    """
+    """Columns by added element, in the order of the adds. Latencies are NULL if there is none or
+    times are not known."""
 
     acknowledged: Bools
     failed: Bools
     unknown: Bools
     found: Bools
-    known_index: Ints
-    known_ns: Ints
     stable: Bools
     lost: Bools
     stale: Bools
@@ -256,8 +251,6 @@ def outcomes(history: SetHistory, seen: Sightings) -> Outcomes:
         failed=failed,
         unknown=~acknowledged & ~failed,
         found=first != NEVER,
-        known_index=index,
-        known_ns=index_ns,
         stable=stable,
         lost=lost,
         stale=stable & after,

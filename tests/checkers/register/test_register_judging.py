@@ -7,7 +7,6 @@ from typing import Any
 
 from checkers.register import Judgement, judge
 from checkers.register.answers import SEQUENTIAL
-from checkers.register.linearization import INVALID, UNKNOWN, VALID
 from checkers.register.operations import Operation, Operations
 from tests.checkers.register.histories import c, drawn, fail, info, r, w
 
@@ -22,11 +21,16 @@ BAD = [w(1, 1, 2), w(2, 3, 4), r(1, 15, 16)]
 HARD = [*(w(at % 2, 1, 99, process=at) for at in range(9)), r(1, 100, 101), r(0, 102, 103)]
 
 
-def test_one_invalid_key_makes_all_invalid_and_an_undecided_one_unknown():
-    assert judged(GOOD, GOOD).verdict == VALID
-    assert judged(GOOD, HARD, max_states=0).verdict == UNKNOWN
-    assert judged(GOOD, HARD, BAD, max_states=0).verdict == INVALID
-    assert judged().verdict == VALID
+def wrong(reported: Judgement) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The keys that are invalid, and those that are undecided."""
+    return reported.invalid, reported.undecided
+
+
+def test_each_key_is_invalid_or_undecided_by_itself():
+    assert wrong(judged(GOOD, GOOD)) == ((), ())
+    assert wrong(judged(GOOD, HARD, max_states=0)) == ((), (1,))
+    assert wrong(judged(GOOD, HARD, BAD, max_states=0)) == ((2,), (1,))
+    assert wrong(judged()) == ((), ())
 
 
 def test_counts_are_of_all_operations():
@@ -56,11 +60,11 @@ def test_examples_are_made_of_the_first_wrong_keys():
 def test_the_options_reach_every_part():
     lagging = [w(1, 1, 2), w(2, 3, 4), r(1, 15, 16, process=1)]
     reported = judged(lagging, consistency=SEQUENTIAL)
-    assert (reported.verdict, reported.staleness.stale) == (VALID, 1)
+    assert (wrong(reported), reported.staleness.stale) == (((), ()), 1)
     own = judged(BAD, consistency=SEQUENTIAL)
     assert own.examples[0].consistency == SEQUENTIAL
     started = judged([r(5, 1, 2), r(4, 3, 4)], initial=5)
-    assert (started.verdict, started.examples[0].start) == (INVALID, 5)
+    assert (started.invalid, started.examples[0].start) == ((0,), 5)
     assert started.staleness.unwritten == 1
 
 
