@@ -28,15 +28,6 @@ _WRONG: Final = (
 )
 
 
-def marks_of(run: Run) -> Counter[int]:
-    """How many operations were begun, and how many ended in each way."""
-    tally: Counter[int] = Counter()
-    for rows in run.operations():
-        marks, numbers = np.unique(rows.mark, return_counts=True)
-        tally.update(dict(zip(marks.tolist(), numbers.tolist(), strict=True)))
-    return tally
-
-
 @dataclass(frozen=True)
 class Clients(OneShard[Counter[int]]):
     """Counts how the processes of `--client` violated their protocol: lies, floods, hangs,
@@ -61,7 +52,12 @@ class Clients(OneShard[Counter[int]]):
     short: ClassVar[tuple[str, ...]] = ("started", *(each.name for each in _WRONG))
 
     def gather(self, run: Run) -> Counter[int]:
-        return marks_of(run)
+        """How many operations were begun, and how many ended in each way."""
+        tally: Counter[int] = Counter()
+        for rows in run.operations():
+            marks, numbers = np.unique(rows.mark, return_counts=True)
+            tally.update(dict(zip(marks.tolist(), numbers.tolist(), strict=True)))
+        return tally
 
     def judge(self, run: Run, tally: Counter[int]) -> CheckResult:
         ended = {"attempted": tally[INVOKED], "acknowledged": tally[OK]}

@@ -27,10 +27,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import ClassVar, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.clients import marks_of
 from harness.errors import HistoryError
 from harness.history.quorum import QuorumBatch, QuorumMember, QuorumState, quorum_of, voters_of
 from harness.history.run_folder import RunDir
@@ -78,7 +78,7 @@ class Left:
     """What a run left: the operations that were begun and ended ok, the members by node, what
     controllers answered, and what is missing."""
 
-    marks: Counter[int]
+    marks: Counter[int] = field(default_factory=Counter)
     members: Mapping[str, QuorumMember] = field(default_factory=dict)
     answers: Sequence[Answer] = ()
     voters: Sequence[str] = ()
@@ -121,7 +121,10 @@ class Quorum(OneShard[Left]):
     short: ClassVar[tuple[str, ...]] = ("leaders", "votes", *(each.name for each in _WRONG))
 
     def gather(self, run: Run) -> Left:
-        left = Left(marks_of(run))
+        left = Left()
+        for rows in run.operations():
+            marks, numbers = np.unique(rows.mark, return_counts=True)
+            left.marks.update(dict(zip(marks.tolist(), numbers.tolist(), strict=True)))
         if run.facts.folder is None:
             left.missing.append("a history from outside has no evidence of a quorum")
             return left
