@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import io
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -79,7 +78,7 @@ def matrix(
     down = tuple(name for name in axes if name != across)
     columns = tuple(axes[across]) if across is not None else ("",)
     place = {tuple(key[name] for name in axes): at for at, key in enumerate(keys)}
-    rows: list[tuple[tuple[str, ...], tuple[int | None, ...]]] = []
+    rows: dict[tuple[str, ...], tuple[int | None, ...]] = {}
     for labels in itertools.product(*(axes[name] for name in down)):
         known = dict(zip(down, labels, strict=True))
         cells = tuple(
@@ -87,15 +86,13 @@ def matrix(
             for column in columns
         )
         if any(cell is not None for cell in cells):
-            rows.append((labels, cells))
-    every = [labels for labels, _ in rows]
+            rows[labels] = cells
+    heads = (_heads(down, list(rows), at) for at in range(len(rows)))
     return Matrix(
         down,
         across,
         columns,
-        tuple(
-            Row(_heads(down, every, at), labels, cells) for at, (labels, cells) in enumerate(rows)
-        ),
+        tuple(Row(head, *row) for head, row in zip(heads, rows.items(), strict=True)),
         frozenset(impossible),
     )
 
@@ -121,14 +118,18 @@ Rows = Sequence[Mapping[str, Any]]
 def write_tables(tables: Mapping[str, Rows], folder: Path) -> None:
     """Write each table as FOLDER/NAME.csv and .parquet. Raises EnvironmentFailure."""
     for name, rows in tables.items():
-        table, parquet = frame(rows), partial(pq.write_table, compression="zstd")
-        for kind, content in ((".csv", _csv), (".parquet", parquet)):
-            write_atomically(folder / f"{name}{kind}", _bytes(table, content))
+        table, stream = frame(rows), io.BytesIO()
+        pq.write_table(table, stream, compression="zstd")
+        write_atomically(folder / f"{name}.csv", csv_of(table))
+        write_atomically(folder / f"{name}.parquet", stream.getvalue())
 
 
 def csv_of(table: pa.Table) -> bytes:
     """A table of flat columns as CSV."""
-    return _bytes(table, _csv)
+    names, stream = _texts(table.column_names).to_pylist(), io.BytesIO()
+    shown = pa.Table.from_arrays([_cell(column) for column in table.columns], names)
+    pyarrow.csv.write_csv(shown, stream)
+    return stream.getvalue()
 
 
 def frame(rows: Rows) -> pa.Table:
@@ -144,19 +145,6 @@ def _flat(row: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]
             yield from _flat(value, f"{before}{key}.")
         else:
             yield f"{before}{key}", value
-
-
-def _bytes(table: pa.Table, write: Callable[[pa.Table, Any], None]) -> bytes:
-    stream = io.BytesIO()
-    write(table, stream)
-    return stream.getvalue()
-
-
-def _csv(table: pa.Table, stream: Any) -> None:
-    names = _texts(table.column_names).to_pylist()
-    pyarrow.csv.write_csv(
-        pa.Table.from_arrays([_cell(column) for column in table.columns], names), stream
-    )
 
 
 def _cell(column: pa.ChunkedArray) -> Any:
