@@ -20,7 +20,6 @@ import pandas as pd
 from analysis.findings import values_found
 from harness.history import parquet_reader
 from harness.history.documents import LOST_KINDS
-from harness.history.parquet_reader import some
 from harness.history.run_folder import RunDir
 from harness.models import LOG, Model
 from harness.protocols import FAIL, INFO, OK, runs
@@ -48,12 +47,9 @@ LATENCY_MS: Final = (0.01, 1_000_000.0)
 
 _EMPTY: Final = -1
 _ABSENT_KINDS: Final = ("not_yet_visible",)
+_OF_MARK: Final = {INVOKED: OPEN, runs.OK: OK, runs.FAIL: FAIL}
 _OUTCOME_OF_MARK: Final = np.array(
-    [
-        OUTCOMES.index({runs.OK: OK, runs.FAIL: FAIL}.get(mark, INFO))
-        for mark in range(runs.INFO + 1)
-    ],
-    dtype=np.int8,
+    [OUTCOMES.index(_OF_MARK.get(mark, INFO)) for mark in range(runs.INFO + 1)], dtype=np.int8
 )
 
 
@@ -67,9 +63,9 @@ def writes(run: RunDir, model: Model = LOG) -> pd.DataFrame:
     completed: list[pd.DataFrame] = []
     unanswered: list[pd.DataFrame] = []
     for rows in parquet_reader.writes(run.parts(run.history), model.writes):
-        begins = rows.mark == INVOKED
-        completed.append(_completed(some(rows, ~begins)))
-        begun = pd.concat([*unanswered, _open(some(rows, begins))], ignore_index=True)
+        begins, frame = rows.mark == INVOKED, _frame(rows)
+        completed.append(frame[~begins])
+        begun = pd.concat([*unanswered, frame[begins]], ignore_index=True)
         answered = np.isin(begun["value"].to_numpy(), completed[-1]["value"].to_numpy())
         unanswered = [begun[~answered]]
     if not completed:
@@ -77,19 +73,8 @@ def writes(run: RunDir, model: Model = LOG) -> pd.DataFrame:
     return _with_findings(pd.concat([*completed, *unanswered], ignore_index=True), run)
 
 
-def _completed(rows: Writes) -> pd.DataFrame:
-    return _frame(rows, (rows.delay_ns / 1e6).astype(np.float32), _OUTCOME_OF_MARK[rows.mark])
-
-
-def _open(rows: Writes) -> pd.DataFrame:
-    size = len(rows.value)
-    never = np.full(size, np.nan, dtype=np.float32)
-    return _frame(rows, never, np.full(size, OUTCOMES.index(OPEN), dtype=np.int8))
-
-
-def _frame(
-    rows: Writes, latency_ms: npt.NDArray[np.float32], outcome: npt.NDArray[np.int8]
-) -> pd.DataFrame:
+def _frame(rows: Writes) -> pd.DataFrame:
+    latency_ms = np.where(rows.mark == INVOKED, np.nan, rows.delay_ns / 1e6)
     return pd.DataFrame(
         {
             "value": rows.value,
@@ -97,8 +82,8 @@ def _frame(
             "partition": rows.partition,
             "offset": rows.offset,
             "begin_s": rows.intended_ns / 1e9,
-            "latency_ms": latency_ms,
-            "outcome": outcome,
+            "latency_ms": latency_ms.astype(np.float32),
+            "outcome": _OUTCOME_OF_MARK[rows.mark],
         }
     )
 
