@@ -30,7 +30,6 @@ from analysis.wording import visible
 from harness.protocols import PrimaryFinding
 from harness.protocols.checkers import percent
 
-Colours = Mapping[str, str]
 Cells = Sequence[CampaignCell]
 Runs = Sequence[RunRow]
 _Ends = tuple[Sequence[float], Sequence[float]]
@@ -49,14 +48,14 @@ _CHARACTER_PX: Final = 6
 """The approximate height of a row and width of a small letter, to detect labels that overlap."""
 
 
-def heat_map(document: CampaignDocument, table: Matrix, colours: Colours = LIGHT) -> Figure:
+def heat_map(document: CampaignDocument, table: Matrix) -> Figure:
     """The share of lossy runs of each cell, with its interval."""
     cells, unit = document.cells, document.unit
     title = f"Share of {unit}s with {document.finding.noun}"
     with mpl.rc_context(STYLE):
         heads, top = _LEFT_IN * len(table.down) + 0.12, 0.8
         width, height = heads + 1.55 * len(table.columns) + 0.2, 0.52 * len(table.rows) + top + 0.1
-        figure = Figure(figsize=(max(width, 4.0), height), facecolor=colours["paper"])
+        figure = Figure(figsize=(max(width, 4.0), height), facecolor=LIGHT["paper"])
         panel = figure.add_axes(
             (heads / width, 0.1 / height, 1 - (heads + 0.2) / width, 1 - (top + 0.1) / height)
         )
@@ -67,34 +66,32 @@ def heat_map(document: CampaignDocument, table: Matrix, colours: Colours = LIGHT
                 if place in table.impossible:
                     panel.text(
                         across + 0.5, down + 0.5, "—", ha="center", va="center",
-                        color=colours["muted"],
+                        color=LIGHT["muted"],
                     )  # fmt: skip
                 elif place is not None:
-                    _square(panel, across, down, cells[place], unit, colours)
-        _heads(figure, panel, table, colours)
+                    _square(panel, across, down, cells[place], unit)
+        _heads(figure, panel, table)
         figure.text(
             0.12 / width, 1 - 0.12 / height, title, weight="bold", fontsize=11, va="top",
-            color=colours["ink"],
+            color=LIGHT["ink"],
         )  # fmt: skip
     return figure
 
 
-def _square(
-    panel: Axes, across: int, down: int, cell: CampaignCell, unit: str, colours: Colours
-) -> None:
+def _square(panel: Axes, across: int, down: int, cell: CampaignCell, unit: str) -> None:
     interval = cell.lossy_share
     share = interval.shown
     panel.add_patch(
         Rectangle(
             (across + 0.02, down + 0.04), 0.96, 0.92, lw=0.6,
-            facecolor=mixed(colours, share or 0.0), edgecolor=colours["muted"],
+            facecolor=mixed(share or 0.0), edgecolor=LIGHT["muted"],
             linestyle="--" if share is None else "-",
         )
     )  # fmt: skip
     if share:
         strip = Rectangle(
             (across + 0.02, down + 0.84), 0.96 * share, 0.12, lw=0,
-            facecolor=colours["paper"], edgecolor=colours["lost"], hatch="//////",
+            facecolor=LIGHT["paper"], edgecolor=LIGHT["lost"], hatch="//////",
         )  # fmt: skip
         panel.add_patch(strip)
     first = f"no conclusive {unit}" if share is None else f"{_percent(share)} %"
@@ -107,7 +104,7 @@ def _square(
     for y, text, points in ((0.36, first, size), (0.68, second, 7)):
         panel.text(
             across + 0.5, down + y, text, ha="center", va="center", fontsize=points,
-            color=colours["ink"],
+            color=LIGHT["ink"],
         )  # fmt: skip
 
 
@@ -115,40 +112,40 @@ def _percent(share: float) -> str:
     return percent(share).removesuffix(" %")
 
 
-def mixed(colours: Colours, share: float) -> tuple[float, float, float]:
+def mixed(share: float) -> tuple[float, float, float]:
     """The paper, tinted in proportion to the share; ink stays readable on it."""
-    paper, lost = (np.array(to_rgb(colours[name])) for name in ("paper", "lost"))
+    paper, lost = (np.array(to_rgb(LIGHT[name])) for name in ("paper", "lost"))
     red, green, blue = (paper + (lost - paper) * _DARKEST * share).tolist()
     return red, green, blue
 
 
-def _heads(figure: Figure, panel: Axes, table: Matrix, colours: Colours) -> None:
+def _heads(figure: Figure, panel: Axes, table: Matrix) -> None:
     one_column = panel.get_position().width * figure.get_figwidth() / len(table.columns)
     wide = _LEFT_IN / one_column
     for across, label in enumerate(table.columns):
         title = f"{table.across}={label}" if table.across else ""
         panel.text(
-            across + 0.5, -0.12, title, ha="center", va="bottom", fontsize=8, color=colours["ink"]
+            across + 0.5, -0.12, title, ha="center", va="bottom", fontsize=8, color=LIGHT["ink"]
         )
     for depth, axis in enumerate(table.down):
         x = (depth - len(table.down)) * wide
-        panel.text(x, -0.12, axis, va="bottom", fontsize=8, color=colours["muted"])
+        panel.text(x, -0.12, axis, va="bottom", fontsize=8, color=LIGHT["muted"])
     for down, row in enumerate(table.rows):
         for head in row.heads:
             x = (table.down.index(head.axis) - len(table.down)) * wide
-            panel.plot([x, 0], [down, down], color=colours["rule"], lw=0.8, clip_on=False)
-            panel.text(x, down + 0.5, head.label, va="center", fontsize=8, color=colours["ink"])
+            panel.plot([x, 0], [down, down], color=LIGHT["rule"], lw=0.8, clip_on=False)
+            panel.text(x, down + 0.5, head.label, va="center", fontsize=8, color=LIGHT["ink"])
 
 
-def trade_off(document: CampaignDocument, table: Matrix, colours: Colours = LIGHT) -> Figure:
+def trade_off(document: CampaignDocument, table: Matrix) -> Figure:
     """The share of lossy runs against the time that clients waited; the lower left is best."""
     cells, unit = document.cells, document.unit
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9.6, 4.8), facecolor=colours["paper"])
+        figure = Figure(figsize=(9.6, 4.8), facecolor=LIGHT["paper"])
         panel = figure.add_axes((0.085, 0.11, 0.895, 0.78))
-        plain(panel, colours)
+        plain(panel, LIGHT)
         panel.set_ylim(-6, 109)
-        panel.axhline(0, color=colours["rule"], lw=0.8, zorder=0)
+        panel.axhline(0, color=LIGHT["rule"], lw=0.8, zorder=0)
         drawn = []
         for number, place in enumerate(table.in_order, 1):
             share, gap = cells[place].lossy_share.shown, cells[place].longest_gap_s.median
@@ -156,23 +153,23 @@ def trade_off(document: CampaignDocument, table: Matrix, colours: Colours = LIGH
                 drawn.append((gap, 100 * share, number, place))
         for across, label in enumerate(table.columns):
             of_column = {row.cells[across] for row in table.rows}
-            _series(panel, [each for each in drawn if each[3] in of_column], across, cells, colours)
+            _series(panel, [each for each in drawn if each[3] in of_column], across, cells)
             marker, tint = _style(across)
             label_of_column = f"{table.across}={label}" if table.across else "cell"
-            panel.plot([], [], marker, color=colours[tint], label=label_of_column, markersize=6)
+            panel.plot([], [], marker, color=LIGHT[tint], label=label_of_column, markersize=6)
         _gap_axis(panel, [gap for gap, *_ in drawn])
         panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f} %"))
         panel.set_yticks([0, 25, 50, 75, 100])
         panel.set_ylabel(
-            f"{unit}s with {document.finding.noun}, and 95 % interval", color=colours["muted"]
+            f"{unit}s with {document.finding.noun}, and 95 % interval", color=LIGHT["muted"]
         )
-        panel.set_xlabel("longest time without an acknowledgement, median", color=colours["muted"])
+        panel.set_xlabel("longest time without an acknowledgement, median", color=LIGHT["muted"])
         panel.legend(
             loc="lower left", bbox_to_anchor=(0, 1), ncols=6, frameon=False, fontsize=8,
-            labelcolor=colours["ink"], borderaxespad=0.1, handletextpad=0.2,
+            labelcolor=LIGHT["ink"], borderaxespad=0.1, handletextpad=0.2,
         )  # fmt: skip
         figure.draw_without_rendering()
-        _numbers(panel, drawn, colours)
+        _numbers(panel, drawn)
     return figure
 
 
@@ -185,18 +182,16 @@ def _series(
     points: Iterable[tuple[float, float, int, int]],
     across: int,
     cells: Cells,
-    colours: Colours,
 ) -> None:
     marker, tint = _style(across)
     drawn = list(points)
     gaps, shares = [gap for gap, *_ in drawn], [cells[place].lossy_share for *_, place in drawn]
-    lows, highs = ([100 * (limit or 0.0) for limit in limits] for limits in (
-        [share.shown_low for share in shares], [share.shown_high for share in shares]
-    ))  # fmt: skip
-    _lines(panel, (gaps, gaps), (lows, highs), color=colours[tint], lw=1, alpha=0.35, zorder=1)
+    lows = [100 * (share.shown_low or 0.0) for share in shares]
+    highs = [100 * (share.shown_high or 0.0) for share in shares]
+    _lines(panel, (gaps, gaps), (lows, highs), color=LIGHT[tint], lw=1, alpha=0.35, zorder=1)
     panel.plot(
-        gaps, [percent for _, percent, *_ in drawn], marker, color=colours[tint], markersize=6.5,
-        alpha=0.9, zorder=3, markeredgecolor=colours["paper"], markeredgewidth=0.6,
+        gaps, [percent for _, percent, *_ in drawn], marker, color=LIGHT[tint], markersize=6.5,
+        alpha=0.9, zorder=3, markeredgecolor=LIGHT["paper"], markeredgewidth=0.6,
     )  # fmt: skip
 
 
@@ -207,9 +202,7 @@ def _lines(panel: Axes, x: _Ends, y: _Ends, **style: Any) -> None:
     panel.plot(*ends, **style)
 
 
-def _numbers(
-    panel: Axes, points: Sequence[tuple[float, float, int, int]], colours: Colours
-) -> None:
+def _numbers(panel: Axes, points: Sequence[tuple[float, float, int, int]]) -> None:
     """Each point's number beside it: right of it if the panel has room there. Points on the same
     spot share one label. A label that would overlap another stands below its point."""
     groups: list[tuple[npt.NDArray[np.float64], list[int]]] = []
@@ -235,8 +228,8 @@ def _numbers(
         panel.annotate(
             label, (x, y), xytext=(5 if right else -5, 4 if above else -10),
             textcoords="offset points", ha="left" if right else "right", fontsize=7,
-            color=colours["ink"], zorder=4,
-            bbox={"facecolor": colours["paper"], "alpha": 0.6, "linewidth": 0, "pad": 0.5},
+            color=LIGHT["ink"], zorder=4,
+            bbox={"facecolor": LIGHT["paper"], "alpha": 0.6, "linewidth": 0, "pad": 0.5},
         )  # fmt: skip
 
 
@@ -273,16 +266,14 @@ def _gap_axis(panel: Axes, gaps: Sequence[float], *, narrow: bool = False) -> No
     panel.xaxis.set_minor_formatter(NullFormatter())
 
 
-def distributions(
-    document: CampaignDocument, table: Matrix, runs: Runs, colours: Colours = LIGHT
-) -> Figure:
+def distributions(document: CampaignDocument, table: Matrix, runs: Runs) -> Figure:
     """Loss rate and longest gap of every conclusive run, a row for each cell; bars are medians.
     If no run has a loss rate, whether it is lossy takes its place."""
     cells, finding = document.cells, document.finding
     with mpl.rc_context(STYLE):
         order = table.in_order
         height = 0.245 * max(len(order), 3) + 0.95
-        figure = Figure(figsize=(9.6, height), facecolor=colours["paper"])
+        figure = Figure(figsize=(9.6, height), facecolor=LIGHT["paper"])
         of_cell = {cells[place].name: at for at, place in enumerate(order)}
         shown = [run for run in runs if run["conclusive"] and run["cell"] in of_cell]
         lossy = np.array([run["class"] == "loss" for run in shown], bool)
@@ -298,22 +289,22 @@ def distributions(
         left = figure.add_axes((start, bottom, wide * 0.62, tall))
         right = figure.add_axes((start + wide * 0.66, bottom, wide * 0.34, tall))
         for panel in (left, right):
-            plain(panel, colours)
+            plain(panel, LIGHT)
             panel.set_ylim(len(order) - 0.5, -0.5)
             places = range(len(order))
             ends = [_NONE - 0.05] * len(order), [1e6] * len(order)
-            _lines(panel, ends, (places, places), color=colours["rule"], lw=0.5, zorder=0)
+            _lines(panel, ends, (places, places), color=LIGHT["rule"], lw=0.5, zorder=0)
         _rates_axis(left, finding, rated=rated)
         _gap_axis(right, known.tolist(), narrow=True)
         right.set_yticks([])
         left.set_yticks(range(len(order)), labels, fontsize=7)
-        left.tick_params(axis="y", labelcolor=colours["ink"], length=0)
-        _strip(left, np.where(lossy, rates, _NONE), rows, lossy, colours, spread=lossy & rated)
-        _strip(right, gaps, rows, lossy, colours, spread=np.ones_like(lossy))
-        _medians(right, [cells[place].longest_gap_s.median for place in order], colours)
+        left.tick_params(axis="y", labelcolor=LIGHT["ink"], length=0)
+        _strip(left, np.where(lossy, rates, _NONE), rows, lossy, spread=lossy & rated)
+        _strip(right, gaps, rows, lossy, spread=np.ones_like(lossy))
+        _medians(right, [cells[place].longest_gap_s.median for place in order])
         counted = "lost / acknowledged writes" if rated else f"{document.unit}s with {finding.noun}"
         for panel, title in ((left, counted), (right, "longest gap")):
-            panel.set_title(title, fontsize=9, color=colours["muted"], loc="left")
+            panel.set_title(title, fontsize=9, color=LIGHT["muted"], loc="left")
     return figure
 
 
@@ -339,7 +330,6 @@ def _strip(
     x: npt.NDArray[np.float64],
     rows: npt.NDArray[np.float64],
     lossy: npt.NDArray[np.bool_],
-    colours: Colours,
     *,
     spread: npt.NDArray[np.bool_],
 ) -> None:
@@ -349,30 +339,28 @@ def _strip(
     for chosen, tint, marker, size in ((~lossy, "survived", "o", 5.0), (lossy, "lost", "x", 7.0)):
         panel.scatter(
             x[chosen], y[chosen], s=size, marker=marker,
-            color=colours[tint], linewidths=0.7 if marker == "x" else 0, alpha=0.6,
+            color=LIGHT[tint], linewidths=0.7 if marker == "x" else 0, alpha=0.6,
             rasterized=True, zorder=2,
         )  # fmt: skip
 
 
-def _medians(panel: Axes, medians: Sequence[float | None], colours: Colours) -> None:
+def _medians(panel: Axes, medians: Sequence[float | None]) -> None:
     known = [(median, row) for row, median in enumerate(medians) if median is not None]
     x, rows = [median for median, _ in known], [row for _, row in known]
     ends = [row - 0.38 for row in rows], [row + 0.38 for row in rows]
-    _lines(panel, (x, x), ends, color=colours["ink"], lw=1.4, zorder=4)
+    _lines(panel, (x, x), ends, color=LIGHT["ink"], lw=1.4, zorder=4)
 
 
-def drawn(
-    document: CampaignDocument, table: Matrix, runs: Runs, colours: Colours
-) -> dict[str, Figure]:
+def drawn(document: CampaignDocument, table: Matrix, runs: Runs) -> dict[str, Figure]:
     """All figures by file name; those of a simulated campaign say what they are."""
     figures = {
-        "matrix": heat_map(document, table, colours),
-        "trade-off": trade_off(document, table, colours),
-        "distributions": distributions(document, table, runs, colours),
+        "matrix": heat_map(document, table),
+        "trade-off": trade_off(document, table),
+        "distributions": distributions(document, table, runs),
     }
     if document.simulated:
         for figure in figures.values():
-            mark_simulated(figure, colours)
+            mark_simulated(figure, LIGHT)
     return figures
 
 

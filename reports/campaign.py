@@ -31,7 +31,6 @@ from analysis.campaign import (
     unread_in_words,
 )
 from analysis.campaign_figures import drawn
-from analysis.drawing import LIGHT
 from analysis.statistics.cells import HARNESS_FAILURE, LOSS, NONE, UNKNOWN, VACUOUS, WRONG
 from analysis.statistics.comparisons import Comparison
 from analysis.statistics.contrasts import ALPHA, BARNARD, FISHER, MCNEMAR, POWER, WITHIN
@@ -547,7 +546,7 @@ def _write_figures(view: CampaignView) -> Mapping[str, Mapping[str, str]]:
     which the page inverts: a second one of many runs takes a fifth of the page."""
     _make(view.folder.figures)
     stills: dict[str, dict[str, str]] = {}
-    for name, figure in drawn(view.document, view.table, view.rows, LIGHT).items():
+    for name, figure in drawn(view.document, view.table, view.rows).items():
         stills[name] = {"both": html.picture(drawing.svg(figure, outlines=False))}
         write_atomically(view.folder.figures / f"{name}.svg", drawing.svg(figure))
         write_atomically(view.folder.figures / f"{name}.png", drawing.png(figure))

@@ -15,7 +15,6 @@ from matplotlib.text import Annotation, Text
 from analysis import drawing
 from analysis.campaign import CampaignDocument, RunRow, campaign_document, run_rows
 from analysis.campaign_figures import drawn, mixed, ranges
-from analysis.drawing import DARK, LIGHT
 from analysis.tables import Matrix, matrix
 from checkers.register import Register
 from harness.protocols.clusters import SIMULATED
@@ -43,9 +42,8 @@ def loaded(path: Path, kind: Synthetic) -> tuple[CampaignDocument, Matrix, list[
 )
 def test_every_campaign_can_be_drawn(tmp_path: Path, kind: Synthetic) -> None:
     document, table, rows = loaded(tmp_path / "campaign", kind)
-    for colours in (LIGHT, DARK):
-        for figure in drawn(document, table, rows, colours).values():
-            assert ET.fromstring(drawing.svg(figure)).tag.endswith("svg")
+    for figure in drawn(document, table, rows).values():
+        assert ET.fromstring(drawing.svg(figure)).tag.endswith("svg")
 
 
 def texts(figure: Any) -> list[str]:
@@ -58,7 +56,7 @@ def test_the_matrix_shows_each_share_and_no_share_without_a_conclusive_run(
     chances = {"true": Chances(loss=1), "false": Chances(unknown=1)}
     kind = Synthetic(axes=ONE_AXIS, runs=10, chances=lambda key: chances[key["unclean"]])
     document, table, rows = loaded(tmp_path / "campaign", kind)
-    shown = texts(drawn(document, table, rows, LIGHT)["matrix"])
+    shown = texts(drawn(document, table, rows)["matrix"])
     assert {"100 %", "69.2 to 100 %", "no conclusive run", "10 runs"} <= set(shown)
     assert "0 %" not in shown
 
@@ -68,7 +66,7 @@ def test_figures_of_a_simulated_campaign_say_so_and_others_do_not(
     tmp_path: Path, simulated: bool
 ) -> None:
     document, table, rows = loaded(tmp_path / "campaign", Synthetic(axes=ONE_AXIS, runs=3))
-    figures = drawn(replace(document, simulated=simulated), table, rows, LIGHT)
+    figures = drawn(replace(document, simulated=simulated), table, rows)
     assert len(figures) == 3
     for figure in figures.values():
         assert (SIMULATED in texts(figure)) is simulated
@@ -77,7 +75,7 @@ def test_figures_of_a_simulated_campaign_say_so_and_others_do_not(
 def test_figures_are_in_the_words_of_the_finding(tmp_path: Path) -> None:
     document, table, rows = loaded(tmp_path / "campaign", Synthetic(axes=ONE_AXIS, runs=9))
     unrated = [{**row, "loss_rate": None} for row in rows]
-    figures = drawn(replace(document, finding=Register().primary), table, unrated, LIGHT)
+    figures = drawn(replace(document, finding=Register().primary), table, unrated)
     shown = {name: " ".join(texts(figure)) for name, figure in figures.items()}
     assert "Share of runs with inconsistent registers" in shown["matrix"]
     assert "runs with inconsistent registers, and 95 % interval" in shown["trade-off"]
@@ -87,7 +85,7 @@ def test_figures_are_in_the_words_of_the_finding(tmp_path: Path) -> None:
 
 def test_every_conclusive_run_is_a_point(tmp_path: Path) -> None:
     document, table, rows = loaded(tmp_path / "campaign", Synthetic(axes=ONE_AXIS, runs=30))
-    figure = drawn(document, table, rows, LIGHT)["distributions"]
+    figure = drawn(document, table, rows)["distributions"]
     judged = sum(row["class"] in ("loss", "none") for row in rows)
     for panel in figure.axes:
         points = [p for p in panel.collections if hasattr(p, "get_sizes") and len(p.get_sizes())]
@@ -101,7 +99,7 @@ def test_no_label_crosses_the_edge_of_its_picture(tmp_path: Path) -> None:
     for number, place in enumerate(table.in_order):
         gap = replace(cells[place].longest_gap_s, median=5.0 if number % 2 else 1.0)
         cells[place] = replace(cells[place], lossy_share=share, longest_gap_s=gap)
-    figure = drawn(replace(document, cells=cells), table, rows, LIGHT)["trade-off"]
+    figure = drawn(replace(document, cells=cells), table, rows)["trade-off"]
     figure.draw_without_rendering()
     labels = figure.findobj(Annotation)
     assert any("…" in label.get_text() for label in labels)
@@ -110,9 +108,8 @@ def test_no_label_crosses_the_edge_of_its_picture(tmp_path: Path) -> None:
         assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1, label.get_text()
 
 
-@pytest.mark.parametrize("colours", [LIGHT, DARK])
-def test_a_larger_share_is_darker(colours: dict[str, str]) -> None:
-    grey = [float(np.dot(mixed(colours, n / 10), (0.299, 0.587, 0.114))) for n in range(11)]
+def test_a_larger_share_is_darker() -> None:
+    grey = [float(np.dot(mixed(n / 10), (0.299, 0.587, 0.114))) for n in range(11)]
     apart = np.abs(np.array(grey) - grey[0])
     assert (np.diff(apart) > 0.015).all(), "in black and white too"
 
@@ -125,7 +122,7 @@ def test_neighbouring_numbers_become_a_range() -> None:
 def test_a_page_holds_text_as_text_whatever_it_is(tmp_path: Path) -> None:
     axis = '[axes.a]\nkey = "name"\nvalues = ["x\\u0007<&\'", "y"]\n'
     document, table, rows = loaded(tmp_path / "campaign", Synthetic(axes=axis, runs=9))
-    for name, figure in drawn(document, table, rows, LIGHT).items():
+    for name, figure in drawn(document, table, rows).items():
         outlines, embedded = drawing.svg(figure), drawing.svg(figure, outlines=False)
         assert len(embedded) < len(outlines)
         assert b"</text>" not in outlines
@@ -138,7 +135,7 @@ def test_what_a_page_holds_names_each_style_once_and_changes_no_text(tmp_path: P
     name = ' id="a" style="b"'
     axis = f"[axes.a]\nkey = \"about\"\nvalues = ['{name}', 'y']\n"
     document, table, rows = loaded(tmp_path / "campaign", Synthetic(axes=axis, runs=9))
-    for kind, figure in drawn(document, table, rows, LIGHT).items():
+    for kind, figure in drawn(document, table, rows).items():
         embedded = drawing.svg(figure, outlines=False)
         root = ET.fromstring(embedded)
         assert not any("style" in each.attrib for each in root.iter())
