@@ -48,7 +48,6 @@ from analysis.statistics.contrasts import (
 from analysis.statistics.intervals import (
     CONFIDENCE,
     Estimate,
-    Share,
     mean_difference,
     mean_of_differences,
 )
@@ -237,12 +236,13 @@ def bounds(a: Sample, b: Sample) -> Bounds:
     share_a, share_b = a.lossy.value, b.lossy.value
     if share_a is None or share_b is None:
         return Bounds()
+    lowest, highest = (a.lossy_at_worst, b.lossy_at_best), (a.lossy_at_best, b.lossy_at_worst)
+    least, low, _ = newcombe(*lowest, CONFIDENCE)
+    greatest, _, high = newcombe(*highest, CONFIDENCE)
     if share_b > share_a:
-        against = _p_of(a.lossy_at_worst, b.lossy_at_best, rising=True)
+        against = exact_test(*lowest).p if least > 0 else 1.0
     else:
-        against = _p_of(a.lossy_at_best, b.lossy_at_worst, rising=False)
-    least, low, _ = newcombe(a.lossy_at_worst, b.lossy_at_best, CONFIDENCE)
-    greatest, _, high = newcombe(a.lossy_at_best, b.lossy_at_worst, CONFIDENCE)
+        against = exact_test(*highest).p if greatest < 0 else 1.0
     return Bounds(least=least, greatest=greatest, low=low, high=high, p_against=against)
 
 
@@ -265,16 +265,6 @@ def _bounds_of_pairs(every: Sequence[Both], seen: float | None) -> Bounds:
         high=tango(a_most, b_most, len(every))[1],
         p_against=mcnemar(only_a, only_b).p if sign * (only_b - only_a) > 0 else 1.0,
     )
-
-
-def _apart(a: Share, b: Share) -> float:
-    return b.part / b.whole - a.part / a.whole
-
-
-def _p_of(a: Share, b: Share, *, rising: bool) -> float | None:
-    """The p-value of these shares; 1 if they do not differ in the claimed direction."""
-    apart = _apart(a, b) if rising else -_apart(a, b)
-    return exact_test(a, b).p if apart > 0 else 1.0
 
 
 def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
