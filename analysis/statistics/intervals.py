@@ -67,7 +67,7 @@ def share_estimate(share: Share) -> Estimate:
     """A share with its interval, by Clopper-Pearson."""
     if not share.whole:
         return Estimate(why=NONE_CONCLUSIVE)
-    low, high = bounds(share, method=CLOPPER_PEARSON, confidence=CONFIDENCE)
+    low, high = _exact(share)
     return Estimate(estimate=share.value, low=low, high=high, method=CLOPPER_PEARSON)
 
 
@@ -79,6 +79,10 @@ def bounds(share: Share, *, method: str, confidence: float) -> tuple[float, floa
     return float(interval.low), float(interval.high)
 
 
+def _exact(share: Share) -> tuple[float, float]:
+    return bounds(share, method=CLOPPER_PEARSON, confidence=CONFIDENCE)
+
+
 def chosen_by_outcome(share: Share, others: Share) -> bool:
     """Whether the runs that do not count, of which `others.part` were seen to be lossy, are lossy
     more often than those that do. Exactly then the share lies outside its bounds over all runs."""
@@ -88,15 +92,9 @@ def chosen_by_outcome(share: Share, others: Share) -> bool:
 def limits_over_all(share: Share, others: Share) -> tuple[float, float]:
     """The lower limit if each other run that was not seen to be lossy is not, and the upper one if
     each is."""
-    best, worst = (
-        bounds(
-            Share(share.part + lossy, share.whole + others.whole),
-            method=CLOPPER_PEARSON,
-            confidence=CONFIDENCE,
-        )
-        for lossy in (others.part, others.whole)
-    )
-    return best[0], worst[1]
+    whole = share.whole + others.whole
+    best, worst = Share(share.part + others.part, whole), Share(share.part + others.whole, whole)
+    return _exact(best)[0], _exact(worst)[1]
 
 
 def share_in_words(share: Share, others: Share = Share(0, 0), *, head: str = "lost") -> str:
@@ -105,7 +103,7 @@ def share_in_words(share: Share, others: Share = Share(0, 0), *, head: str = "lo
     if not share.whole:
         seen = f"; {others.part} of {others.whole} others {head}" if others.part else ""
         return f"{NONE_CONCLUSIVE}{seen}"
-    low, high = bounds(share, method=CLOPPER_PEARSON, confidence=CONFIDENCE)
+    low, high = _exact(share)
     of = f"{share.part} of {share.whole}"
     if chosen_by_outcome(share, others):
         low, high = limits_over_all(share, others)
@@ -163,7 +161,7 @@ def spread(values: Floats, *, bounded: bool, none: str | None = None) -> Spread:
     bound = None
     if bounded and mean.low is None:
         above = Share(int(np.count_nonzero(values)), values.size)
-        _, bound = bounds(above, method=CLOPPER_PEARSON, confidence=CONFIDENCE)
+        _, bound = _exact(above)
     return Spread(
         median=float(np.median(values)),
         median_low=_number_or_none(median.low),
