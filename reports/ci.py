@@ -46,9 +46,9 @@ def cases_of(suite: str, cases: Sequence[Case], stated: Mapping[str, str]) -> by
     for each in cases:
         made.append(case := test_case(suite, each.name, 0))
         if each.failure:
-            result(case, "failure", each.failure, type="verdict")
+            element("failure", case, message=each.failure, type="verdict")
         elif each.error:
-            result(case, "error", each.error, type="verdict")
+            element("error", case, message=each.error, type="verdict")
         element("system-out", case).text = visible(each.output)
     whole = element("testsuite", name=suite, **totals(made))
     whole.append(properties(stated))
@@ -87,13 +87,8 @@ def totals(cases: Sequence[ET.Element]) -> dict[str, str]:
 
 
 def test_case(check: str, name: str, seconds: float) -> ET.Element:
-    """A test case that has passed, unless it gets a result."""
+    """A test case that has passed, unless it gets the element `failure` or `error`."""
     return element("testcase", classname=check, name=name, time=f"{seconds:.3f}")
-
-
-def result(case: ET.Element, tag: str, message: str, **more: str) -> ET.Element:
-    """Have a test case fail or err, by the tag."""
-    return element(tag, case, message=message, **more)
 
 
 def element(tag: str, parent: ET.Element | None = None, /, **attributes: str) -> ET.Element:
