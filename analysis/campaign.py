@@ -69,7 +69,7 @@ def resemblances(
     for run, outcome in results:
         name = run.execution
         cells.setdefault(name, []).append(run.cell)
-        if isinstance(outcome, RunResult) and is_conclusive(outcome) and group_of(run) is not None:
+        if is_conclusive(outcome) and group_of(run) is not None:
             conclusive.setdefault(name, []).append((run, outcome))
     runs = list(conclusive.values())
     shared = [tuple(sorted(cells[name])) for name in conclusive]
@@ -297,9 +297,7 @@ def _is_leader_spared(outcome: Outcome) -> bool:
 def _load_of(cell: Cell, outcomes: Iterable[Outcome]) -> MedianAndMax:
     """The attempted writes a second; an earlier ackloss did not count them."""
     duration_s = cell.resolved.plan.workload.duration_s
-    counts = [
-        each.counts for each in outcomes if isinstance(each, RunResult) and is_conclusive(each)
-    ]
+    counts = [each.counts for each in outcomes if is_conclusive(each)]
     rates = [each.attempted / duration_s for each in counts if each.attempted]
     return median_and_max(np.array(rates, np.float64))
 

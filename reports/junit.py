@@ -32,11 +32,9 @@ from analysis.wording import counted, of_them, unit, visible
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Progress
 from harness.campaigns.plan import Campaign, Tally, breaking, inconclusive_in_words
-from harness.history.documents import RunResult
 from harness.history.run_folder import write_atomically
 from harness.protocols import PrimaryFinding
 from reports import ci, formatting
-from reports import ci as xml
 from reports.formatting import SIMULATED
 
 # `summary.md`: a campaign for the page of a CI system, such as a job summary on GitHub.
@@ -154,7 +152,7 @@ class Junit:
         """Write the file for this progress, by default that of the journal."""
         progress = progress or self.folder.progress()
         self._read_new(progress)
-        write_atomically(self.folder.junit, xml.document(self._suite(progress)))
+        write_atomically(self.folder.junit, ci.document(self._suite(progress)))
 
     def _read_new(self, progress: Progress) -> None:
         new = {
@@ -185,7 +183,7 @@ class Junit:
             for name, runs in by_cell.items()
             for case in (self._loss(name, runs, name in broken, over), self._harness(name, runs))
         ]
-        suite = xml.element("testsuite", name=self.campaign.plan.name, **xml.totals(cases))
+        suite = ci.element("testsuite", name=self.campaign.plan.name, **ci.totals(cases))
         if progress.started:
             suite.set("timestamp", progress.started[:19])
         suite.append(self._properties())
@@ -201,18 +199,14 @@ class Junit:
             "policy": f"{policy.fail_on}, share {policy.share:g}",
             **{f"version.{name}": ", ".join(sorted(v)) for name, v in self._versions.items()},
         }
-        return xml.properties(stated)
+        return ci.properties(stated)
 
     def _loss(self, name: str, runs: Sequence[Finished], is_broken: bool, over: bool) -> ET.Element:
         classes = [verdict_class(outcome) for _, outcome in runs]
         counts = {kind: classes.count(kind) for kind in CLASSES}
-        conclusive = [
-            outcome
-            for _, outcome in runs
-            if isinstance(outcome, RunResult) and is_conclusive(outcome)
-        ]
+        conclusive = [outcome for _, outcome in runs if is_conclusive(outcome)]
         lossy = sum(verdict_class(outcome) == LOSS for outcome in conclusive)
-        case = xml.test_case("loss", name, sum(run.seconds or 0 for run, _ in runs))
+        case = ci.test_case("loss", name, sum(run.seconds or 0 for run, _ in runs))
         others = Share(counts[LOSS] - lossy, len(runs) - len(conclusive))
         share = _in_words(Share(lossy, len(conclusive)), others, head=self._finding.head)
         summary = (
@@ -228,21 +222,21 @@ class Junit:
         if alarmed:
             summary += f"\nno alarm rule fires in {alarmed.count(0)} of {len(alarmed)} that lost"
         if is_broken:
-            xml.result(case, "failure", f"breaks the policy: {summary}", type="policy")
+            ci.element("failure", case, message=f"breaks the policy: {summary}", type="policy")
         elif reason := self._impossible.get(name):
-            xml.element("skipped", case).text = visible(f"impossible: {reason}")
+            ci.element("skipped", case).text = visible(f"impossible: {reason}")
         elif not conclusive and (runs or over):
             message = f"no conclusive {self._unit} of {len(runs)}: no share is known of this cell"
-            xml.result(case, "error", message, type="nothing conclusive")
+            ci.element("error", case, message=message, type="nothing conclusive")
         elif not conclusive:
-            xml.element("skipped", case).text = f"no {self._unit} has ended"
+            ci.element("skipped", case).text = f"no {self._unit} has ended"
         some = ", ".join(f"{kind.replace('_', ' ')} {n}" for kind, n in counts.items() if n)
-        xml.element("system-out", case).text = f"{summary}\n{self._unit}s: {some or 'none yet'}"
+        ci.element("system-out", case).text = f"{summary}\n{self._unit}s: {some or 'none yet'}"
         return case
 
     def _harness(self, name: str, runs: Sequence[Finished]) -> ET.Element:
         failed = [run for run, outcome in runs if verdict_class(outcome) == HARNESS_FAILURE]
-        case = xml.test_case("harness", name, 0)
+        case = ci.test_case("harness", name, 0)
         if failed:
             lines = [
                 f"{run.run_id}: {run.error or run.verdict}" for run in failed[:_LISTED_FAILURES]
@@ -250,10 +244,10 @@ class Junit:
             if len(failed) > _LISTED_FAILURES:
                 lines.append(f"and {len(failed) - _LISTED_FAILURES} more")
             message = f"{len(failed)} of {len(runs)} runs failed without testing the cluster"
-            error = xml.result(case, "error", message, type="harness failure")
+            error = ci.element("error", case, message=message, type="harness failure")
             error.text = visible("\n".join(lines))
         elif not runs:
-            xml.element("skipped", case).text = "no run has ended"
+            ci.element("skipped", case).text = "no run has ended"
         return case
 
     @property

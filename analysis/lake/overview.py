@@ -24,7 +24,7 @@ from analysis.primary import of_checks
 from analysis.statistics.cells import FailedRun, Outcome, is_conclusive, sample_of
 from analysis.statistics.contrasts import ALPHA, adjusted, exact_test
 from analysis.statistics.intervals import Share
-from analysis.wording import counted, do
+from analysis.wording import counted, do, has
 from harness.campaigns.plan import cell_name
 from harness.errors import HistoryError, nearest
 from harness.history.documents import RunResult
@@ -302,11 +302,7 @@ def _pool(parts: Sequence[Part]) -> Pool:
 
 def _repeated_seeds(outcomes: Iterable[Outcome]) -> int:
     """How many conclusive runs made the same random choices as an earlier one."""
-    seeds = [
-        each.seed
-        for each in outcomes
-        if isinstance(each, RunResult) and is_conclusive(each) and each.seed is not None
-    ]
+    seeds = [each.seed for each in outcomes if is_conclusive(each) and each.seed is not None]
     return len(seeds) - len(set(seeds))
 
 
@@ -364,8 +360,7 @@ def _others(overview: Overview, pools: Sequence[Pool]) -> Iterator[str]:
             "interval"
         )
     if silent := sum(not pool.conclusive for pool in pools):
-        yield f"{counted(silent, 'rate')} {'has' if silent == 1 else 'have'} no conclusive run: " \
-              "nothing is known there"  # fmt: skip
+        yield f"{counted(silent, 'rate')} {has(silent)} no conclusive run: nothing is known there"
 
 
 def _pooled(overview: Overview, pools: Sequence[Pool]) -> Iterator[str]:
@@ -390,7 +385,7 @@ def _pooled(overview: Overview, pools: Sequence[Pool]) -> Iterator[str]:
         )
     if repeated := sum(pool.repeated_seeds for pool in pools):
         yield (
-            f"{counted(repeated, 'conclusive run')} {'has' if repeated == 1 else 'have'} the seed "
+            f"{counted(repeated, 'conclusive run')} {has(repeated)} the seed "
             "of another one with which it is counted, as campaigns of one file do: where the plan "
             "draws faults at random, both met the same ones, and intervals are too narrow"
         )
@@ -399,23 +394,21 @@ def _pooled(overview: Overview, pools: Sequence[Pool]) -> Iterator[str]:
 def _differing(campaigns: Sequence[CampaignSummary]) -> str:
     """The conditions in which campaigns differ, apart from what is the same in each pool."""
     found = {"workers": {str(each.workers) for each in campaigns}}
-    for name in ("ackloss", "commit"):
-        found[f"version of {name}" if name == "ackloss" else name] = {
-            version[:12] for each in campaigns for version in each.versions.get(name, ())
-        }
+    for name, shown in (("ackloss", "version of ackloss"), ("commit", "commit")):
+        versions = (version for each in campaigns for version in each.versions.get(name, ()))
+        found[shown] = {version[:12] for version in versions}
     texts = (
         f"{name} ({', '.join(sorted(values))})" for name, values in found.items() if len(values) > 1
     )
     return ", ".join(texts)
 
 
-def _apart(groups: Iterable[Group]) -> Iterator[str]:
+def _apart(groups: Sequence[Group]) -> Iterator[str]:
     """Runs of one setting and version that are not counted together."""
-    split = sum(len(at.pools) > 1 for group in groups for row in group.settings
-                for at in row.versions)  # fmt: skip
-    if split:
+    rows = [row for group in groups for row in group.settings]
+    if split := sum(len(at.pools) > 1 for row in rows for at in row.versions):
         yield (
-            f"{counted(split, 'setting')} in one version {'has' if split == 1 else 'have'} several "
+            f"{counted(split, 'setting')} in one version {has(split)} several "
             "rates, since the runs are not known to have the same conditions: each is shown, with "
             "its campaigns"
         )

@@ -41,7 +41,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Final, TypeGuard
 
 import numpy as np
 
@@ -58,7 +58,7 @@ from analysis.statistics.intervals import (
     share_in_words,
     spread,
 )
-from harness.history.documents import RunResult
+from harness.history.documents import CONCLUSIVE, RunResult
 from harness.protocols import DOUBTS, INVALID, VALID, Number
 
 
@@ -81,12 +81,12 @@ def is_eligible(outcome: Outcome) -> bool:
     return isinstance(outcome, RunResult) and bool(outcome.eligible)
 
 
-def is_conclusive(outcome: Outcome) -> bool:
+def is_conclusive(outcome: Outcome) -> TypeGuard[RunResult]:
     """Whether a run counts in shares, rates and tests."""
     return (
         isinstance(outcome, RunResult)
-        and is_eligible(outcome)
-        and outcome.verdict in (VALID, INVALID)
+        and bool(outcome.eligible)
+        and outcome.verdict in CONCLUSIVE
         and not outcome.doubts
     )
 
@@ -243,7 +243,7 @@ def sample_of(
     `shared` the run that it shared with other cells, if it did."""
     every = list(outcomes)
     classes = [verdict_class(outcome) for outcome in every]
-    counts = [each for each in every if isinstance(each, RunResult) and is_conclusive(each)]
+    counts = [each for each in every if is_conclusive(each)]
     lossy = sum(verdict_class(result) == LOSS for result in counts)
     rated = [result for result in counts if not result.cells]
     faulted = [result for result in rated if result.availability.fault_s]
@@ -404,7 +404,7 @@ def cell_of(key: Key, outcomes: Iterable[Outcome]) -> CellStatistics:
     every = list(outcomes)
     sample = sample_of(every)
     none = sample.why_no_rate
-    conclusive = [each for each in every if isinstance(each, RunResult) and is_conclusive(each)]
+    conclusive = [each for each in every if is_conclusive(each)]
     return CellStatistics(
         key=dict(key),
         runs=sample.runs,
