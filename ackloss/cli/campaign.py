@@ -16,6 +16,8 @@ from rich.live import Live
 
 from ackloss.cli.campaign_status import Watched, print_plan, print_progress, status, time_in_words
 from ackloss.cli.options import (
+    FILE,
+    FOLDER,
     CommandWithSettingsFiles,
     FileOrName,
     key_and_value,
@@ -25,6 +27,9 @@ from ackloss.cli.options import (
     with_options,
 )
 from ackloss.cli.output import Output, with_output
+from analysis.wording import counted, of_runs
+from harness.errors import AcklossError, EnvironmentFailure
+from harness.urls import is_url
 
 if TYPE_CHECKING:
     from analysis.comparison import CampaignComparison
@@ -42,18 +47,14 @@ if TYPE_CHECKING:
     from reports.junit import Junit
 
 
-_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-
 _with_workers = click.option(
     "--workers", "--lanes", type=click.IntRange(1, 64), help="Clusters in parallel."
 )
-
-
 _with_inventories = click.option(
     "--inventory",
     "inventories",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     help="Your hosts, over SSH (repeatable: one worker per file; see docs/how-to/ssh.md).",
 )
 _with_archive = click.option(
@@ -91,7 +92,7 @@ with_campaign_options = with_options(_of_a_new_one)
 @click.option(
     "--first-failures-of",
     "old",
-    type=_FOLDER,
+    type=FOLDER,
     help="Begin with the cells that had an `invalid` run there.",
 )
 @with_output
@@ -172,7 +173,7 @@ def plan(out: Output, file: Path, **chosen: Any) -> None:
 
 
 @click.command()
-@click.argument("folder", type=_FOLDER)
+@click.argument("folder", type=FOLDER)
 @click.option("--repetitions", type=click.IntRange(1, 100_000), help="More runs of each cell.")
 @_with_workers
 @_with_inventories
@@ -235,9 +236,7 @@ def _folder_at(url: str | None, campaign: Path) -> Folder | None:
     own, or is in it, since then copies would be copied."""
     if url is None:
         return None
-    from harness.errors import EnvironmentFailure
     from harness.storage import Folder
-    from harness.urls import is_url
 
     if not is_url(url):
         raise click.UsageError("--archive is not a URL such as s3://bucket/folder")
@@ -293,7 +292,6 @@ def _run(
     from analysis.campaign import by_cell_of, results_of, rows_of, tallies_of
     from harness.campaigns.archive import Archive
     from harness.campaigns.plan import exit_code, inconclusive_in_words
-    from harness.errors import AcklossError, EnvironmentFailure
     from harness.run.interrupts import Interrupts
     from reports.answer import answer
 
@@ -337,7 +335,6 @@ def _schedule(
     archive: Archive | None,
 ) -> str:
     """Run what is left; returns why the session ended."""
-    from analysis.wording import counted, of_runs
     from checkers.judging.one_run import judge_run
     from harness.campaigns.scheduler import Scheduler, estimate
     from reports.formatting import SIMULATED
@@ -407,8 +404,6 @@ def _report_run(
 ) -> None:
     """Once all cells of a run's execution have ended, print how, write the JUnit report again, and
     have the run copied."""
-    from harness.errors import EnvironmentFailure
-
     if archive is not None and progress.is_judged(run.execution):
         archive.add(run.execution)
     if progress.is_over(run.execution):
@@ -422,7 +417,6 @@ def _report_run(
 def _write_page(out: Output, where: CampaignDir, found: Answer | None) -> None:
     """Write the page, and those of the runs to which its answer leads. A failure is reported; it
     does not change how the campaign ends."""
-    from harness.errors import AcklossError
     from reports.campaign import write_campaign, write_run_pages
 
     try:
@@ -457,7 +451,7 @@ _STYLES = {"regression": "red", "improvement": "green", "doubtful": "yellow"}
 
 @click.command()
 @click.argument(
-    "folders", nargs=-1, type=_FOLDER, required=True, metavar="[OLDER ...] BASELINE CURRENT"
+    "folders", nargs=-1, type=FOLDER, required=True, metavar="[OLDER ...] BASELINE CURRENT"
 )
 @click.option("--markdown", type=_PAGE, help="Also write the comparison as Markdown.")
 @click.option("--html", type=_PAGE, help="Also write it as a page, with the trend.")
@@ -521,7 +515,7 @@ def _print_comparison(out: Output, comparison: CampaignComparison) -> None:
 
 
 @click.command()
-@click.argument("folders", nargs=-1, type=_FOLDER, required=True)
+@click.argument("folders", nargs=-1, type=FOLDER, required=True)
 @click.option("--keep", type=click.IntRange(0), required=True, help="Newest runs of each cell.")
 @click.option("--dry-run", is_flag=True, help="Report what would be freed, and remove nothing.")
 @with_output

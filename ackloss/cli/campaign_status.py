@@ -15,8 +15,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ackloss.cli.options import FOLDER
 from ackloss.cli.output import Output, plain, with_output
-from analysis.wording import about
+from analysis.wording import about, counted, of_runs
 
 if TYPE_CHECKING:
     from harness.campaigns.folder import CampaignDir
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from harness.campaigns.sharing import Along, Group
     from reports.answer import Answer
 
-_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _VERDICTS = ("invalid", "valid", "unknown")
 _MARKS = {"invalid": "✕", "valid": "✓", "unknown": "?", "failed": "!", "begun": "▸"}
 _ALONG: Mapping[Along, str] = {"all": "along", "some": "in part along", "none": "not along"}
@@ -46,7 +46,7 @@ class CellStatus:
 
 
 @click.command()
-@click.argument("folder", type=_FOLDER)
+@click.argument("folder", type=FOLDER)
 @with_output
 def status(out: Output, folder: Path) -> None:
     """Show the progress of the campaign in FOLDER, even while it runs or after a crash."""
@@ -63,7 +63,6 @@ def status(out: Output, folder: Path) -> None:
 
 def print_plan(out: Output, campaign: Campaign) -> None:
     """Print the cells of a campaign, the number of runs, and an estimate of their time and disk."""
-    from analysis.wording import counted, of_runs
     from harness.campaigns.scheduler import estimate, if_shared
     from harness.campaigns.sharing import groups_of_campaign, sharing_by_axis
 

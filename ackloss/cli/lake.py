@@ -11,12 +11,12 @@ import rich_click as click
 
 from ackloss.cli.options import PathOrUrl, key_and_value
 from ackloss.cli.output import Output, merged_exit_code, with_output
+from harness.errors import AcklossError, EnvironmentFailure, HistoryError, PlanError
 from harness.urls import is_url
 
 if TYPE_CHECKING:
     from analysis.lake.build import Built
     from analysis.lake.overview import Overview
-    from harness.errors import AcklossError
     from harness.storage import Folder
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -40,7 +40,6 @@ def build(out: Output, campaigns: tuple[str, ...], address: str, ops: bool) -> N
     if a campaign cannot be read (the others are still added).
     """
     from analysis.lake.delta import folder_of, open_or_new
-    from harness.errors import EnvironmentFailure, HistoryError, PlanError
 
     place = folder_of(address)
     open_or_new(place)  # refused once, and not of each campaign

@@ -128,7 +128,6 @@ def list(out: Output, kind: str | None, words: tuple[str, ...]) -> None:
 def _list_settings(out: Output, words: Sequence[str]) -> None:
     """Those that have all the words; people see those that a plan may set, and of others the
     reason, if there are no more than a few."""
-
     every = [
         (system, each)
         for system in registry.usable("targets")
@@ -277,7 +276,5 @@ def version(out: Output) -> None:
 
 def _client_libraries() -> builtins.list[str]:
     """The Python packages of every target's clients."""
-    from harness import registry
-
     targets = (registry.target_named(name) for name in registry.usable("targets"))
     return [name for each in targets for name in each.packages]

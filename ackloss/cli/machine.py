@@ -12,6 +12,8 @@ import rich_click as click
 
 from ackloss.cli.options import with_cluster, with_inventory
 from ackloss.cli.output import Output, with_output
+from harness import registry
+from harness.errors import PlanError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +104,6 @@ def _providers(
     kinds: Sequence[str], inventory: Path | None, cluster: Path | None
 ) -> list[Provider]:
     """The requested kinds; without any, those of the files, or else all."""
-    from harness import registry
     from harness.run.resolving import cluster_provider, hosts_provider
 
     yours = [] if inventory is None else [hosts_provider(inventory)]
@@ -147,9 +148,6 @@ def prepare(
 
 def _target(system: str) -> tuple[str, Target[Any]]:
     """The named target, or the default one. Raises PlanError for one with nothing to prepare."""
-    from harness import registry
-    from harness.errors import PlanError
-
     name = system or registry.default_target() or ""
     registry.check_name("targets", name, key="SYSTEM")
     target = registry.target_named(name)

@@ -41,13 +41,14 @@ def key_and_value(name: str, text: str) -> tuple[str, str]:
     return key, value
 
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 with_inventory = click.option(
-    "--inventory", type=_FILE, help="Your hosts, over SSH: see docs/how-to/ssh.md."
+    "--inventory", type=FILE, help="Your hosts, over SSH: see docs/how-to/ssh.md."
 )
 with_cluster = click.option(
-    "--cluster", type=_FILE, help="A cluster that you run: see docs/how-to/external.md."
+    "--cluster", type=FILE, help="A cluster that you run: see docs/how-to/external.md."
 )
 
 
@@ -69,7 +70,7 @@ class FileOrName(click.ParamType[Path]):
             hint = f"name a file, or one that `ackloss list {self._kind}s` shows"
             self.fail(f"the name of a {self._kind} is empty; {hint}", param, ctx)
         if is_path(text) or Path(text).is_file():
-            return Path(_FILE.convert(text, param, ctx))
+            return Path(FILE.convert(text, param, ctx))
         return Path(text)
 
     def shell_complete(
@@ -81,7 +82,7 @@ class FileOrName(click.ParamType[Path]):
         names = list(named_files(f"{self._kind}s"))
         last = Counter(name.rpartition("/")[2] for name in names)
         names += [name for name, times in last.items() if times == 1 and name not in names]
-        of_files = _FILE.shell_complete(ctx, param, incomplete)
+        of_files = FILE.shell_complete(ctx, param, incomplete)
         return of_files + [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
@@ -106,7 +107,7 @@ def _options() -> list[click.Parameter]:
         for name, text in registry.target_named(target).settings_files.items()
     }
     return [
-        *(click.Option([f"--{name}"], type=_FILE, help=text) for name, text in helps.items()),
+        *(click.Option([f"--{name}"], type=FILE, help=text) for name, text in helps.items()),
         click.Option(
             ["--strict"], is_flag=True, help="Refuse settings in these files that are not known."
         ),

@@ -11,7 +11,8 @@ import rich_click as click
 
 from ackloss.cli.options import FileOrName, with_plan_options
 from ackloss.cli.output import Output, with_output
-from harness.errors import Mistakes
+from harness import registry
+from harness.errors import EnvironmentFailure, Mistakes, disk_errors
 
 _PLAN = """\
 # A plan: one question to one cluster. Every key is explained in docs/reference/plan.md.
@@ -52,8 +53,6 @@ def new(
 
     At a terminal it asks for what no option answers; elsewhere it takes the defaults.
     """
-    from harness import registry
-    from harness.errors import EnvironmentFailure, disk_errors
     from harness.plan import TargetPlan, parse_plan
     from harness.plan.steps import named_schedules
     from harness.protocols import Target
@@ -147,7 +146,6 @@ def validate(
 @with_output
 def schema(out: Output, target: str | None) -> None:
     """Print the JSON Schema of plans for a system, including the options of plug-ins."""
-    from harness import registry
     from harness.run.preview import plan_schema
 
     if target is not None:

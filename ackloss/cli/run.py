@@ -25,6 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ackloss.cli.options import (
+    FOLDER,
     CommandWithSettingsFiles,
     FileOrName,
     print_own,
@@ -73,7 +74,7 @@ if TYPE_CHECKING:
 @with_cluster
 @click.option(
     "--signals",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=FOLDER,
     help="The folder of the files that report what you did (nemesis manual).",
 )
 @with_output

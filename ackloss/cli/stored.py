@@ -7,15 +7,15 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from ackloss.cli.options import PathOrUrl, key_and_value
-from ackloss.cli.output import Output, merged_exit_code, print_verdict, with_output
-from harness.errors import AcklossError
+from ackloss.cli.options import FILE, FOLDER, PathOrUrl, key_and_value
+from ackloss.cli.output import Output, merged_exit_code, print_result, print_verdict, with_output
+from harness.errors import AcklossError, HistoryError
 from harness.machine.files import scratch
 
 if TYPE_CHECKING:
@@ -124,7 +124,6 @@ def _readable(paths: Sequence[Path], errors: list[AcklossError]) -> Iterator[lis
         error.file = error.file and error.file.replace(str(stdin), "-")
 
 
-_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _PATH = click.Path(exists=True, path_type=Path)
 _RUNS = ("run.json", "*/run.json", "runs/*/run.json")
 """Where runs are: the folder itself, a folder of runs, that of a campaign."""
@@ -144,7 +143,7 @@ class RunSummary:
 
 
 @click.command()
-@click.argument("folders", nargs=-1, metavar="[DIR]...", type=_FOLDER)
+@click.argument("folders", nargs=-1, metavar="[DIR]...", type=FOLDER)
 @click.option("--out", "out_folder", type=click.Path(path_type=Path), help="As DIR; default: runs.")
 @with_output
 def ls(out: Output, folders: tuple[Path, ...], out_folder: Path | None) -> None:
@@ -168,7 +167,6 @@ def ls(out: Output, folders: tuple[Path, ...], out_folder: Path | None) -> None:
 def _summary(rundir: RunDir) -> RunSummary:
     """A run; of one that cannot be read, what is wrong is in place of its state."""
     from checkers.judging.one_run import stored_result
-    from harness.errors import HistoryError
     from harness.history.documents import CONCLUSIVE, read_run, result_of
     from reports.checks import states_losses
 
@@ -197,7 +195,6 @@ def _summary(rundir: RunDir) -> RunSummary:
 @with_output
 def show(out: Output, runs: tuple[Path, ...]) -> None:
     """Show the result of each RUN, from its folder."""
-    from ackloss.cli.output import print_result
     from checkers.judging.one_run import stored_result
     from harness.history.documents import read_run, result_of
     from harness.history.run_folder import RunDir
@@ -263,12 +260,12 @@ def compare(out: Output, a: Path, b: Path, page: Path | None) -> None:
 
 
 @click.command()
-@click.argument("run", type=_FOLDER)
+@click.argument("run", type=FOLDER)
 @click.option("--write", "value", type=int, metavar="VALUE", help="Only the chain of this write.")
 @click.option(
     "--alarms",
     "rules",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     help="Instead: which of your own Prometheus rules in this file would have fired.",
 )
 @with_output
@@ -280,9 +277,6 @@ def explain(out: Output, run: Path, value: int | None, rules: Path | None) -> No
     that states each. `ackloss check` finds them, from the logs of nodes; for a run that was judged
     by an older version, run it first.
     """
-    from dataclasses import asdict
-
-    from harness.errors import HistoryError
     from harness.history.documents import read_result
     from harness.history.explanations import chains_of, chains_with, outcome_of
     from harness.history.run_folder import RunDir
@@ -296,7 +290,7 @@ def explain(out: Output, run: Path, value: int | None, rules: Path | None) -> No
     found = []
     for folder in rundir.cells():
         chains = chains_of(folder) if value is None else chains_with(folder, value)
-        found += [(folder, chain) for chain in chains]
+        found += [(_cell(rundir, folder), chain) for chain in chains]
     if value is not None and not found:
         outcomes = [outcome_of(folder, value) for folder in rundir.cells()]
         known = next((each for each in outcomes if each), f"no write of this run has {value}")
@@ -305,13 +299,13 @@ def explain(out: Output, run: Path, value: int | None, rules: Path | None) -> No
     every = [read_result(folder) for folder in rundir.cells()]
     results = every if value is None else []
     others = [asdict(each) for result in results for each in result.not_lost]
-    lost = [_document(rundir, *each) for each in found]
+    lost = [{"cell": cell, **asdict(chain)} for cell, chain in found]
     out.document({"schema": 1, "chains": lost, "not_lost": others})
     if out.json:
         return
     _print_gaps(out, every)
-    for folder, chain in found:
-        _print(out, "" if folder.path == rundir.path else f"{folder.path.name}: ", chain)
+    for cell, chain in found:
+        _print(out, f"{cell}: " if cell else "", chain)
     if value is None and all(chain.kind != "lost" for _, chain in found):
         out.say("no acknowledged write was lost")
     for result in results:
@@ -325,6 +319,11 @@ def explain(out: Output, run: Path, value: int | None, rules: Path | None) -> No
                 out.say(f"  not copied: {why}", style="yellow")
 
 
+def _cell(rundir: RunDir, folder: RunDir) -> str | None:
+    """The name of the cell of this folder; `None` for the run's own."""
+    return None if folder.path == rundir.path else folder.path.name
+
+
 def _print_gaps(out: Output, results: Sequence[RunResult]) -> None:
     """What of the evidence is not what the run wrote: another run's, say."""
     for gap in dict.fromkeys(gap for result in results for gap in result.gaps):
@@ -333,13 +332,10 @@ def _print_gaps(out: Output, results: Sequence[RunResult]) -> None:
 
 def _print_alarms(out: Output, rundir: RunDir, rules: Path) -> None:
     """What becomes of a user's own rules in a run, or in each of its cells."""
-    from dataclasses import asdict
-
     import pyarrow.parquet as pq
 
     from checkers.judging.alarms import alarm, first_loss_s
     from checkers.judging.prometheus import own_rules
-    from harness.errors import HistoryError
     from harness.history.documents import read_result
     from harness.history.metrics import read_metrics
     from reports.alarms import summary
@@ -359,29 +355,25 @@ def _print_alarms(out: Output, rundir: RunDir, rules: Path) -> None:
             )
         lost_s = first_loss_s(pq.read_table(folder.loss) if folder.loss.exists() else None)
         found = [alarm(rule, metrics, lost_s) for rule in given]
-        cell = None if folder.path == rundir.path else folder.path.name
+        cell = _cell(rundir, folder)
         documents += [{"cell": cell, **asdict(each)} for each in found]
         if out.json:
             continue
         _print_gaps(out, [read_result(folder)])
-        out.say(
-            f"{cell + ': ' if cell else ''}{summary(found, lost=lost_s is not None)}", style="bold"
-        )
+        of_cell = f"{cell}: " if cell else ""
+        out.say(f"{of_cell}{summary(found, lost=lost_s is not None)}", style="bold")
         for each in found:
             if each.why_not is not None:
-                out.say(
-                    f"  {each.rule}: not evaluated: {each.why_not} ({each.source})", style="yellow"
-                )
+                words = f"not evaluated: {each.why_not} ({each.source})"
+                out.say(f"  {each.rule}: {words}", style="yellow")
             elif each.fired_s is None:
                 held = "" if each.held_s is None else f"; its condition held from {each.held_s:g} s"
                 out.say(f"  {each.rule}: never{held}")
             else:
-                early = each.before_first_loss_s
-                when = (
-                    ""
-                    if early is None
-                    else (f", {abs(early):g} s {'before' if early > 0 else 'after'} the first loss")
-                )
+                when, early = "", each.before_first_loss_s
+                if early is not None:
+                    side = "before" if early > 0 else "after"
+                    when = f", {abs(early):g} s {side} the first loss"
                 of = f" in {each.chance:.0%} of the scrape's phases"
                 out.say(f"  {each.rule}: at {each.fired_s:g} s{of}{when}")
     out.document({"schema": 1, "alarms": documents})
@@ -390,20 +382,12 @@ def _print_alarms(out: Output, rundir: RunDir, rules: Path) -> None:
 def _refuse_unexplained(rundir: RunDir, found: bool) -> None:
     """Raise HistoryError for a run that lost writes and was judged without asking why."""
     from checkers.judging.one_run import stored_result
-    from harness.errors import HistoryError
 
     document = stored_result(rundir)
     if found or (document is not None and not document["counts"].get("lost")):
         return
     what = "this run was not judged" if document is None else "its result does not say why"
     raise HistoryError(what, file=str(rundir.path), hint=f"`ackloss check {rundir.path}`")
-
-
-def _document(rundir: RunDir, folder: RunDir, chain: Chain) -> dict[str, object]:
-    from dataclasses import asdict
-
-    cell = None if folder.path == rundir.path else folder.path.name
-    return {"cell": cell, **asdict(chain)}
 
 
 def _print(out: Output, of: str, chain: Chain) -> None:
