@@ -25,6 +25,7 @@ from harness.history.documents import FaultResult, RunResult
 from harness.history.parquet_reader import decoded, integers, texts
 from harness.history.run_folder import RunDir
 from harness.models import Model
+from harness.protocols import FaultWindow
 from harness.protocols.runs import NULL, Ints
 
 _LEFT_OUT: Final = "run_id"
@@ -107,8 +108,8 @@ def faults(run: RunDir, result: RunResult | None) -> pd.DataFrame:
     """The run's faults in the order in which they began: from its result, or, while it has not been
     judged, from its journal."""
     names = [each.name for each in fields(FaultResult)]
-    judged = [asdict(fault) for fault in result.faults] if result is not None else None
-    rows = judged if judged is not None else [asdict(window) for window in windows(run.faults)]
+    found: Iterable[FaultResult | FaultWindow] = result.faults if result else windows(run.faults)
+    rows = [asdict(fault) for fault in found]
     columns = {name: [row.get(name) for row in rows] for name in names}
     counted = {name: pd.array(columns[name], dtype="Int64") for name in _COUNTED}
     return pd.DataFrame({**columns, **counted}, columns=names)

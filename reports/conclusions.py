@@ -148,10 +148,8 @@ def _similar(
     for group, numbers in resemblance.items():
         for name, each in numbers.items():
             if each.p is not None and each.p <= ALPHA:
-                what = {
-                    "lossy": f"whether they have {finding.noun}",
-                    "loss_rate": "how much they lose",
-                }[name]
+                lossy = f"whether they have {finding.noun}"
+                what = lossy if name == "lossy" else "how much they lose"
                 # Cells of unequal variance bias the estimate, even below 0; they leave p alone.
                 size = each.correlation
                 known = size is not None and size > 0
@@ -178,12 +176,11 @@ class Conclusions:
 
 def conclusions(document: CampaignDocument) -> Conclusions:
     """What the document of a campaign supports."""
-    cells, unit = document.cells, document.unit
+    cells, finding, unit = document.cells, document.finding, document.unit
     lossy = [cell for cell in cells if cell.conclusive_lossy]
     seen = [cell for cell in cells if cell.inconclusive_lossy and not cell.conclusive_lossy]
     rest = [cell for cell in cells if cell.conclusive and not cell.conclusive_lossy]
     clean = [cell for cell in rest if not cell.inconclusive_lossy]
-    finding = document.finding
     return Conclusions(
         _headline(lossy, rest, finding, unit) + _lost_in_others(lossy, seen, finding, unit),
         (
@@ -277,18 +274,14 @@ def _in_common(lossy: Cells, clean: Cells) -> str:
         if all(cell.key[axis] == label for cell in lossy)
         and any(cell.key[axis] != label for cell in clean)
     ]
-    if not shared:
-        return ""
-    return f", all of them with {' and '.join(shared)}"
+    return f", all of them with {' and '.join(shared)}" if shared else ""
 
 
 def _where_not(lossy: Cells, clean: Cells, finding: PrimaryFinding, unit: str) -> str:
+    if not clean and not lossy:
+        return "Nothing is known about safety either."
     if not clean:
-        return (
-            f"No cell was without {finding.noun}."
-            if lossy
-            else "Nothing is known about safety either."
-        )
+        return f"No cell was without {finding.noun}."
     runs, allowed = sorted(cell.conclusive for cell in clean), sorted(map(_allowed, clean))
     of = f"{number(runs[0])} to {number(runs[-1])}" if runs[0] < runs[-1] else number(runs[0])
     runs_each = f"{of} conclusive {plural(unit, runs[-1])}"
@@ -301,11 +294,9 @@ def _where_not(lossy: Cells, clean: Cells, finding: PrimaryFinding, unit: str) -
             f"up to {share(allowed[0])} of {unit}s in the cell with the most evidence, and up to "
             f"{share(allowed[-1])} in the one with the least,"
         )
-    assumed = (
-        f", with all other {unit}s counted as having {finding.noun}"
-        if any(map(_has_bounds, clean))
-        else ""
-    )
+    assumed = ""
+    if any(map(_has_bounds, clean)):
+        assumed = f", with all other {unit}s counted as having {finding.noun}"
     wrong = sum(cell.verdicts[WRONG] for cell in clean)
     but = f"; {counted(wrong, unit)} there {is_(wrong)} invalid for another reason" if wrong else ""
     return f"No {finding.noun} in {where}; {up_to} may still have them (95 %){assumed}{but}."

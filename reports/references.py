@@ -125,21 +125,13 @@ def cell_rows(names: Iterable[str], rows: Iterable[RunRow]) -> list[CellRow]:
     by_cell: dict[str, list[Figures]] = {name: [] for name in names}
     for row in rows:
         if row["conclusive"]:
-            by_cell[row["cell"]].append(figures(_counts_of(row)))
+            known: Mapping[str, Any] = row
+            counts = Counts(**{name: known[name] or 0 for name in _COUNTS})
+            by_cell[row["cell"]].append(figures(counts))
     return [
         CellRow(name, len(runs), tuple(_spread([run[label] for run in runs]) for label in LABELS))
         for name, runs in by_cell.items()
     ]
-
-
-def _counts_of(row: RunRow) -> Counts:
-    return Counts(
-        attempted=row["attempted"] or 0,
-        acknowledged=row["acknowledged"] or 0,
-        survivors=row["survivors"] or 0,
-        lost=row["lost"] or 0,
-        unacknowledged_found=row["unacknowledged_found"] or 0,
-    )
 
 
 def _spread(values: Sequence[float | None]) -> tuple[str, str]:

@@ -266,13 +266,8 @@ class StoredCampaign:
     def summary(self) -> CampaignSummary:
         """The campaign as the document names it; its folder is the lake's."""
         return CampaignSummary(
-            id=self.campaign.id,
+            **vars(self.campaign),
             folder=self.lake.shown,
-            name=self.campaign.name,
-            plan_hash=self.campaign.plan_hash,
-            started=self.campaign.started,
-            ended=self.campaign.ended,
-            workers=self.campaign.workers,
             runs=sum(cell.sample.runs for cell in self.cells.values()),
             executions=len(self.versions_of_runs),
             versions=sorted_versions(
@@ -280,7 +275,6 @@ class StoredCampaign:
                 for versions in self.versions_of_runs.values()
                 for name, version in versions.items()
             ),
-            simulated=self.campaign.simulated,
         )
 
 
