@@ -68,30 +68,14 @@ _TESTS: Final = {
 
 
 @dataclass(frozen=True)
-class ComparedPair:
-    """Two cells that differ in one axis. `significant`: they differ beyond chance and doubt."""
-
-    axis: str
-    a: str
-    b: str
-    others: str
-    difference: str
-    interval: str
-    p: str
-    test: str
-    significant: bool
-    verdict: str
-
-
-@dataclass(frozen=True)
 class Listed:
     """The pairs of one kind that are listed, the largest difference first, and how many exist."""
 
-    pairs: list[ComparedPair]
+    pairs: list[Comparison]
     count: int
 
 
-def pairs_by_kind(comparisons: Iterable[Comparison], finding: PrimaryFinding) -> list[Listed]:
+def pairs_by_kind(comparisons: Iterable[Comparison]) -> list[Listed]:
     """The pairs that differ significantly, those whose difference is doubtful, and the others. The
     first two have a limit each, so that neither hides the other; the others have what is left."""
     significant: list[Comparison] = []
@@ -105,37 +89,25 @@ def pairs_by_kind(comparisons: Iterable[Comparison], finding: PrimaryFinding) ->
     found = []
     for pairs, most in limited:
         pairs.sort(key=lambda each: -abs(each.difference or 0.0))
-        found.append(Listed([_pair(each, finding) for each in pairs[:most]], len(pairs)))
+        found.append(Listed(pairs[:most], len(pairs)))
     return found
 
 
-def _pair(each: Comparison, finding: PrimaryFinding) -> ComparedPair:
-    axis = str(each.axis)
-    others = {key: label for key, label in each.a.items() if key != axis}
-    interval = ""
-    if each.shown_low is not None and each.shown_high is not None:
-        interval = f"{points(each.shown_low)} to {points(each.shown_high)}"
-        interval += " over all runs" if each.chosen_by_outcome else ""
-    return ComparedPair(
-        axis=axis,
-        a=str(each.a[axis]),
-        b=str(each.b[axis]),
-        others=", ".join(f"{key}={label}" for key, label in others.items()),
-        difference="—" if each.difference is None else points(each.difference),
-        interval=interval,
-        p="—" if each.p_adjusted is None else formatting.p_value(each.p_adjusted),
-        test=_TESTS.get(each.test or "", formatting.NOTHING),
-        significant=differs(each),
-        verdict=_in_words(each, axis, finding),
-    )
+def _interval(each: Comparison) -> str | None:
+    """That of the difference of two cells."""
+    if each.shown_low is None or each.shown_high is None:
+        return None
+    over = " over all runs" if each.chosen_by_outcome else ""
+    return f"{points(each.shown_low)} to {points(each.shown_high)}{over}"
 
 
-def _in_words(each: Comparison, axis: str, finding: PrimaryFinding) -> str:
+def _in_words(each: Comparison, finding: PrimaryFinding) -> str:
+    """What the test of two cells shows."""
     if each.difference is None:
         return f"not known: {each.why}"
     if differs(each):
         worse = each.b if each.difference > 0 else each.a
-        return f"{axis}={worse[axis]} has {finding.noun} in more runs"
+        return f"{each.axis}={worse[str(each.axis)]} has {finding.noun} in more runs"
     if each.doubtful:
         ends = (each.bounds.least or 0.0, each.bounds.greatest or 0.0)
         least, greatest = map(points, ends)
@@ -345,7 +317,7 @@ class CampaignView:
 
     @cached_property
     def compared(self) -> list[Listed]:
-        return pairs_by_kind(self.document.comparisons, self.finding)
+        return pairs_by_kind(self.document.comparisons)
 
     @property
     def by_axis(self) -> Iterator[tuple[str, int, int, int]]:
@@ -502,6 +474,12 @@ def write_campaign(folder: CampaignDir, note: Callable[[str], object] = lambda _
             finding=view.finding,
             alpha=ALPHA,
             interval=interval,
+            interval_of=_interval,
+            in_words=_in_words,
+            differs=differs,
+            points=points,
+            p_value=formatting.p_value,
+            tests=_TESTS,
             many_others=has_many_others,
             labels=LABELS,
             references=[(one, figures_of(one)) for one in view.references],

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 from analysis.primary import why_lost
 from analysis.tables import csv_of, frame
@@ -20,8 +20,6 @@ from harness.history.run_folder import RunDir
 from harness.plan.parsing import dotted_parts
 from reports import ci, formatting
 from reports.checks import counts_losses
-
-_ICONS: Final = {"valid": "✓", "invalid": "✕"}
 
 
 @dataclass(frozen=True)
@@ -42,10 +40,6 @@ class Row:
     def attempted_per_s(self) -> float | None:
         """Writes that were attempted, for each second of load in its plan."""
         return self.cell.counts.attempted / self.duration_s if self.duration_s else None
-
-    @property
-    def icon(self) -> str:
-        return _ICONS.get(self.cell.verdict, "?")
 
     @property
     def as_expected(self) -> bool | None:

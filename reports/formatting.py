@@ -61,6 +61,11 @@ def loss_rate(result: RunResult | CellResult) -> str:
     return rate(result.rates.loss) if result.verdict in CONCLUSIVE else UNKNOWN
 
 
+def icon(verdict: str) -> str:
+    """The sign of a verdict."""
+    return {"valid": "✓", "invalid": "✕"}.get(verdict, "?")
+
+
 def p_value(p: float) -> str:
     return "< 0.0001" if p < 0.0001 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
 

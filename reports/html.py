@@ -141,18 +141,12 @@ def _environment() -> Environment:
         trim_blocks=True,
         finalize=_finalize,
     )
-    environment.filters |= {
-        "labelled": labelled,
-        "number": formatting.number,
-        "seconds": formatting.seconds,
-        "share": formatting.share,
-        "rate": formatting.rate,
-        "lost": formatting.lost,
-        "loss_rate": formatting.loss_rate,
-        "milliseconds": formatting.milliseconds,
-        "capitalised": capitalised,
-        "moment": formatting.moment,
-    }
+    filters = (
+        *(labelled, capitalised, formatting.number, formatting.seconds, formatting.milliseconds),
+        *(formatting.share, formatting.rate, formatting.lost, formatting.loss_rate),
+        *(formatting.moment, formatting.icon),
+    )
+    environment.filters |= {each.__name__: each for each in filters}
     environment.globals |= {"fault_tints": FAULT_TINTS, "NULL": NULL}
     environment.globals |= {"command": formatting.command, "repeats": formatting.repeats}
     return environment

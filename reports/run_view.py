@@ -109,16 +109,13 @@ UNCHECKED: Final = "unchecked"
 DEFAULT: Final = "the system's default"
 CLUSTERS: Final = "your cluster"
 _LONG: Final = 40
-_VERDICTS: Final = {"valid": "✓", "invalid": "✕", "unknown": "?", UNCHECKED: "?"}
 _OTHER_FINDINGS: Final = ("unexpected", "failed_found", "duplicate", "not_yet_visible")
 """Of the loss check, beside lost writes."""
 _EXAMPLES: Final = 5
 _SHOWN_ELSEWHERE: Final = ("id", "nemesis", "heal")
 _WAITING: Final = ("within_s", "else")
-_ACTS_ON_CLIENTS: Final = (
-    "client",
-    "consumer",
-)  # `nodes` of such a step is a default without effect
+_ACTS_ON_CLIENTS: Final = ("client", "consumer")
+"""`nodes` of such a step is a default without effect."""
 
 Records = list[dict[Hashable, Any]]
 
@@ -174,10 +171,6 @@ class RunView:
     @property
     def verdict(self) -> str:
         return self.result.verdict if self.result else UNCHECKED
-
-    @property
-    def icon(self) -> str:
-        return _VERDICTS.get(self.verdict, "?")
 
     @property
     def counts(self) -> Counts | None:
@@ -590,9 +583,8 @@ def _reach(acts: Sequence[Mapping[str, Any]], nodes: Sequence[str]) -> Reach | N
                 unheard |= dict.fromkeys([(peer, node)] if direction != "out" else [])
                 unheard |= dict.fromkeys([(node, peer)] if direction != "in" else [])
             ports = ", ".join(str(port) for port in token.get("ports") or ())
-            words[_said(node, ", ".join(peers), direction) + (f" (port {ports})" * bool(ports))] = (
-                None
-            )
+            cut = _said(node, ", ".join(peers), direction)
+            words[f"{cut} (port {ports})" if ports else cut] = None
     if not unheard and not stopped:
         return None
     words |= {f"{node} is {state}": None for node, state in stopped.items()}
@@ -606,11 +598,9 @@ def _reach(acts: Sequence[Mapping[str, Any]], nodes: Sequence[str]) -> Reach | N
 def _said(node: str, peers: str, direction: str) -> str:
     if direction == "both":
         return f"{node} and {peers} do not reach each other"
-    return (
-        f"{node} hears nothing from {peers}"
-        if direction == "in"
-        else (f"{node} does not reach {peers}")
-    )
+    if direction == "in":
+        return f"{node} hears nothing from {peers}"
+    return f"{node} does not reach {peers}"
 
 
 def _dot(name: str, at: int, of: int, stopped: Mapping[str, str]) -> Dot:
