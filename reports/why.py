@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby, islice
 from typing import Final
@@ -200,15 +200,12 @@ def tried(before: RunDir, prevention: Prevention, after: RunDir) -> Trial:
     now, left = read_result(after), why(after)
     assert stated is not None, "nothing is stated of a run that lost nothing"
     sentence = next(words for each, words in stated.preventions if each.change == prevention.change)
-    about = {c.cause for c in stated.chains if _states(c, prevention.key, prevention.value)}
-    found = list(left.chains) if left else []
+    key, value = prevention.key, prevention.value
+    about = {chain.cause for chain in stated.chains if value in _stated(chain, key)}
     wrong = [
         chain
-        for chain in found
-        if chain.defect
-        or (
-            chain.cause in about and not _states(chain, prevention.key, other_than=prevention.value)
-        )
+        for chain in (left.chains if left else ())
+        if chain.defect or (chain.cause in about and not _stated(chain, key) - {value})
     ]
     lost = formatting.number(now.counts.lost)
     if now.verdict not in CONCLUSIVE:
@@ -231,14 +228,9 @@ def tried(before: RunDir, prevention: Prevention, after: RunDir) -> Trial:
     )
 
 
-def _states(
-    chain: Chain, key: str, value: str | None = None, *, other_than: str | None = None
-) -> bool:
-    """Whether it states a prevention by this key, of this value or of another one."""
-    return any(
-        each.key == key and each.value != other_than and value in (None, each.value)
-        for each in chain.preventions
-    )
+def _stated(chain: Chain, key: str) -> set[str]:
+    """The values of this key that it states as preventions."""
+    return {each.value for each in chain.preventions if each.key == key}
 
 
 def _lost_of(result: RunResult) -> str:
@@ -248,11 +240,7 @@ def _lost_of(result: RunResult) -> str:
 def _merged(every: Sequence[Prevention]) -> Prevention:
     reasons = list(dict.fromkeys(each.because for each in every))
     because = reasons[0] if len(reasons) == 1 else f"{reasons[0]}, or alike"
-    total = sum(each.writes for each in every)
-    first = every[0]
-    return Prevention(
-        key=first.key, value=first.value, writes=total, because=because, else_=first.else_
-    )
+    return replace(every[0], writes=sum(each.writes for each in every), because=because)
 
 
 def _lost_at(chain: Chain) -> float | None:
