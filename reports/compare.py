@@ -148,11 +148,7 @@ def write_comparison(a: RunDir, b: RunDir, path: Path) -> Comparison:
             Side(view, label, link_to(view.run.report, path))
             for view, label in zip((first, second), labels(first, second), strict=True)
         ]
-        read = [_pair(name, a.cell(name), b.cell(name), path) for name in both]
-        pairs = [each for each in read if isinstance(each, Pair)]
-        unread = {
-            name: each for name, each in zip(both, read, strict=True) if isinstance(each, str)
-        }
+        pairs, unread = _pairs(both, a, b, path)
         if both and not pairs:
             raise HistoryError(f"no cell can be compared: {next(iter(unread.values()))}")
         common = _common(pairs) if both else differences_of(first, second)
@@ -221,17 +217,23 @@ def _in_both(a: RunDir, b: RunDir) -> list[str]:
     return both
 
 
-def _pair(name: str, a: RunDir, b: RunDir, page: Path) -> Pair | str:
-    """The cells of this name; one that is damaged does not keep others from being compared: why it
-    is not."""
-    try:
-        with malformed_is_history_error(a, b):
-            first, second = (run_view(RunDir.open(folder.path)) for folder in (a, b))
-            refuse_mixed(first, second)
-            links = link_to(a.report, page), link_to(b.report, page)
-            return Pair(name, (first, second), differences_of(first, second), links)
-    except HistoryError as error:
-        return str(error)
+def _pairs(
+    names: Iterable[str], a: RunDir, b: RunDir, page: Path
+) -> tuple[list[Pair], dict[str, str]]:
+    """The cells of these names; one that is damaged does not keep others from being compared: why
+    it is not, by name."""
+    pairs, unread = [], {}
+    for name in names:
+        one, other = a.cell(name), b.cell(name)
+        try:
+            with malformed_is_history_error(one, other):
+                first, second = (run_view(RunDir.open(cell.path)) for cell in (one, other))
+                refuse_mixed(first, second)
+                links = link_to(one.report, page), link_to(other.report, page)
+                pairs.append(Pair(name, (first, second), differences_of(first, second), links))
+        except HistoryError as error:
+            unread[name] = str(error)
+    return pairs, unread
 
 
 def _common(pairs: Sequence[Pair]) -> Differences:
@@ -248,9 +250,9 @@ def _common(pairs: Sequence[Pair]) -> Differences:
 
 
 def _without(mine: Differences, common: Differences) -> Differences:
-    return Differences(
+    return replace(
+        mine,
         requested=tuple(each for each in mine.requested if each not in common.requested),
-        outcomes=mine.outcomes,
         defaults=tuple(each for each in mine.defaults if each not in common.defaults),
     )
 
@@ -374,17 +376,13 @@ def _outcome(one: RunView) -> Groups:
     if one.result is None:
         return {"": {"verdict": "not checked"}}
     rates, seen = one.result.rates, one.result.availability
-    first = {
-        "verdict": one.verdict,
-        "loss": formatting.loss_rate(one.result),
-        "acknowledged / attempted": formatting.rate(rates.ack),
-        "unacknowledged success": formatting.rate(rates.unacknowledged_success),
-    }
-    if not one.counts_losses:
-        first = {"verdict": one.verdict}
+    first = {"verdict": one.verdict}
+    if one.counts_losses:
+        first["loss"] = formatting.loss_rate(one.result)
+        first["acknowledged / attempted"] = formatting.rate(rates.ack)
+        first["unacknowledged success"] = formatting.rate(rates.unacknowledged_success)
     if one.alarms:
         first["alarms"] = one.alarms
-    numbers = _numbers(one.result)
     available = {
         "longest gap": formatting.seconds(seen.longest_gap_s),
         "latency, median": formatting.milliseconds(seen.latency_p50_ms),
@@ -397,7 +395,7 @@ def _outcome(one: RunView) -> Groups:
         if why.not_examined:
             causes["not examined"] = formatting.number(why.not_examined)
         causes["would have survived with the longest log"] = formatting.number(why.survivable)
-    return {"": first, **numbers, "why lost": causes, "availability": available}
+    return {"": first, **_numbers(one.result), "why lost": causes, "availability": available}
 
 
 def _numbers(result: RunResult) -> Groups:
