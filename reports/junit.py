@@ -21,17 +21,16 @@ from analysis.statistics.cells import (
     HARNESS_FAILURE,
     LOSS,
     Outcome,
-    Sample,
     is_conclusive,
     median_and_max,
     sample_of,
     verdict_class,
 )
-from analysis.statistics.intervals import Floats, Share, share_in_words, spread
+from analysis.statistics.intervals import Floats, share_in_words, spread
 from analysis.wording import counted, of_them, unit, visible
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Progress
-from harness.campaigns.plan import Campaign, Tally, breaking, inconclusive_in_words
+from harness.campaigns.plan import Campaign, breaking, inconclusive_in_words
 from harness.history.run_folder import write_atomically
 from harness.protocols import PrimaryFinding
 from reports import ci, formatting
@@ -43,22 +42,15 @@ from reports.formatting import SIMULATED
 def write_summary(folder: CampaignDir) -> None:
     """Write the summary.md of a campaign. Raises HistoryError or PlanError if it cannot be read,
     EnvironmentFailure if the file cannot be written."""
-    campaign, progress = folder.campaign(), folder.progress()
-    by_cell = by_cell_of(campaign, results_of(folder, progress))
-    samples = {name: sample_of(outcomes) for name, outcomes in by_cell.items()}
-    versions = versions_of(folder, progress.runs.values())
-    tallies = tallies_of(campaign, by_cell)
-    body = "\n\n".join(_parts(campaign, progress, samples, tallies, versions)) + "\n"
+    body = "\n\n".join(_parts(folder)) + "\n"
     write_atomically(folder.summary, body.encode("utf-8", "backslashreplace"))
 
 
-def _parts(
-    campaign: Campaign,
-    progress: Progress,
-    samples: dict[str, Sample],
-    tallies: dict[str, Tally],
-    versions: dict[str, list[str]],
-) -> Iterable[str]:
+def _parts(folder: CampaignDir) -> Iterable[str]:
+    campaign, progress = folder.campaign(), folder.progress()
+    by_cell = by_cell_of(campaign, results_of(folder, progress))
+    samples = {name: sample_of(outcomes) for name, outcomes in by_cell.items()}
+    tallies = tallies_of(campaign, by_cell)
     broken = breaking(campaign.plan.policy, tallies)
     nothing = inconclusive_in_words(campaign.plan.policy, tallies)
     done = sum(sample.runs for sample in samples.values())
@@ -81,32 +73,22 @@ def _parts(
     found = any(sample.unacknowledged_success.any() for sample in samples.values())
     unacknowledged = ("unacknowledged success, median",) if found else ()
     kinds = [finding.noun if name == LOSS else name.replace("_", " ") for name in CLASSES]
-    yield ci.table(
-        (*heads, *measured, *unacknowledged, *kinds),
-        (
-            (
-                "✗" if name in broken else "",
-                name,
-                f"impossible: {why}"
-                if (why := impossible.get(name))
-                else share_in_words(sample.lossy, sample.others, head=sample.head),
-                f"{sample.others.whole}{of_them(sample.others.part, finding.noun)}",
-                *map(formatting.share, _median_and_worst(sample.loss_rate)),
-                *map(formatting.seconds, _median_and_worst(sample.longest_gap_s)),
-                *(_with_interval(sample.unacknowledged_success) for _ in unacknowledged),
-                *(sample.verdicts[kind] for kind in CLASSES),
-            )
-            for name, sample in samples.items()
-        ),
-    )
+    rows = []
+    for name, sample in samples.items():
+        share = share_in_words(sample.lossy, sample.others, head=sample.head)
+        why, rate = impossible.get(name), median_and_max(sample.loss_rate)
+        gap_s = median_and_max(sample.longest_gap_s)
+        row = ["✗" if name in broken else "", name, f"impossible: {why}" if why else share]
+        row.append(f"{sample.others.whole}{of_them(sample.others.part, finding.noun)}")
+        row += map(formatting.share, (rate.median, rate.max))
+        row += map(formatting.seconds, (gap_s.median, gap_s.max))
+        row += [_with_interval(sample.unacknowledged_success) for _ in unacknowledged]
+        rows.append([*row, *(sample.verdicts[kind] for kind in CLASSES)])
+    yield ci.table((*heads, *measured, *unacknowledged, *kinds), rows)
     facts = [part, *(f"event: {event}" for event in progress.said)]
+    versions = versions_of(folder, progress.runs.values())
     facts += [f"{name} {', '.join(each)}" for name, each in versions.items()]
     yield ci.bullets([*facts, f"plan hash {campaign.digest}"])
-
-
-def _median_and_worst(values: Floats) -> tuple[float | None, float | None]:
-    seen = median_and_max(values)
-    return seen.median, seen.max
 
 
 def _with_interval(rates: Floats) -> str:
@@ -202,13 +184,11 @@ class Junit:
         return ci.properties(stated)
 
     def _loss(self, name: str, runs: Sequence[Finished], is_broken: bool, over: bool) -> ET.Element:
-        classes = [verdict_class(outcome) for _, outcome in runs]
-        counts = {kind: classes.count(kind) for kind in CLASSES}
+        sample = sample_of(outcome for _, outcome in runs)
         conclusive = [outcome for _, outcome in runs if is_conclusive(outcome)]
-        lossy = sum(verdict_class(outcome) == LOSS for outcome in conclusive)
         case = ci.test_case("loss", name, sum(run.seconds or 0 for run, _ in runs))
-        others = Share(counts[LOSS] - lossy, len(runs) - len(conclusive))
-        share = _in_words(Share(lossy, len(conclusive)), others, head=self._finding.head)
+        others = sample.others
+        share = _in_words(sample.lossy, others, head=self._finding.head)
         summary = (
             f"{self._finding.head} / conclusive {self._unit}s: {share} (95 %, Clopper-Pearson)"
         )
@@ -230,7 +210,9 @@ class Junit:
             ci.element("error", case, message=message, type="nothing conclusive")
         elif not conclusive:
             ci.element("skipped", case).text = f"no {self._unit} has ended"
-        some = ", ".join(f"{kind.replace('_', ' ')} {n}" for kind, n in counts.items() if n)
+        some = ", ".join(
+            f"{kind.replace('_', ' ')} {n}" for kind, n in sample.verdicts.items() if n
+        )
         ci.element("system-out", case).text = f"{summary}\n{self._unit}s: {some or 'none yet'}"
         return case
 
