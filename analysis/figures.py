@@ -6,9 +6,9 @@ rasterised, everything else stays vector.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import matplotlib as mpl
 import numpy as np
@@ -154,19 +154,12 @@ def _draw_latency(
     panel.grid(axis="y", color=colours["rule"], lw=0.6, zorder=0)
     panel.set_axisbelow(True)
     panel.set_ylabel("write latency", color=colours["muted"])
-    _legend(panel, line, colours, [bool(labels[outcome]) for outcome in OUTCOMES])
-
-
-def _legend(panel: Axes, line: Timeline, colours: Mapping[str, str], named: Sequence[bool]) -> None:
-    handles, labels = panel.get_legend_handles_labels()
-    wanted = [
-        place
-        for place, outcome in enumerate(OUTCOMES)
-        if named[place] and (line.total[outcome] or outcome in (OK, LOST, INFO))
-    ]
+    shown = [each for each in OUTCOMES if line.total[each] or each in (OK, LOST, INFO)]
+    wanted = [OUTCOMES.index(outcome) for outcome in shown if labels[outcome]]
+    handles, texts = panel.get_legend_handles_labels()
     panel.legend(
         [handles[place] for place in wanted],
-        [labels[place] for place in wanted],
+        [texts[place] for place in wanted],
         loc="lower right",
         bbox_to_anchor=(1.0, 1.0),
         ncols=len(wanted),
@@ -184,11 +177,7 @@ def _draw_rates(panel: Axes, line: Timeline, colours: Mapping[str, str]) -> None
     bars, width = line.bars, line.bar_s
     edges = np.append(bars["from_s"], bars["from_s"].iloc[-1] + width)
     base = np.zeros(len(bars))
-    for name, colour, hatch in (
-        ("survived", "survived", ""),
-        ("absent", "absent", ""),
-        ("lost", "lost", "////"),
-    ):
+    for name, opacity, hatch in (("survived", 0.8, ""), ("absent", 1.0, ""), ("lost", 1.0, "////")):
         height = bars[name].to_numpy() / width
         if height.any():
             panel.stairs(
@@ -196,7 +185,7 @@ def _draw_rates(panel: Axes, line: Timeline, colours: Mapping[str, str]) -> None
                 edges,
                 baseline=base,
                 fill=True,
-                facecolor=(colours[colour], 0.8 if name == "survived" else 1.0),
+                facecolor=(colours[name], opacity),
                 edgecolor=colours["paper"],
                 hatch=hatch,
                 lw=0,
@@ -238,12 +227,8 @@ _LEGEND: Final = {
 }
 
 
-class Span(NamedTuple):
-    """A node's role (`leads`, `insync`, `believes`) during an interval."""
-
-    role: str
-    from_s: float
-    to_s: float
+Bars = Mapping[str, list[tuple[float, float]]]
+"""When each of its roles began for a node, and how long it lasted."""
 
 
 @dataclass(frozen=True)
@@ -251,7 +236,7 @@ class Lane:
     """A row of bars, or the sizes of the ISR, each with the instant of its change."""
 
     label: str
-    spans: list[Span] = field(default_factory=list)
+    bars: Bars = field(default_factory=dict)
     sizes: list[tuple[float, int]] = field(default_factory=list)
 
 
@@ -263,7 +248,7 @@ def lanes(line: Timeline) -> list[Lane]:
         beliefs = who.beliefs[who.beliefs["partition"] == partition]
         of = f"p{partition}: " if len(line.by_loss) > 1 else ""
         rows.append(Lane(f"{of}in sync", sizes=list(_sizes(views))))
-        rows += [Lane(node, spans=list(_spans(views, beliefs, node))) for node in line.nodes]
+        rows += [Lane(node, _bars(views, beliefs, node)) for node in line.nodes]
     return rows
 
 
@@ -275,14 +260,16 @@ def _sizes(views: pd.DataFrame) -> Iterator[tuple[float, int]]:
         before = len(members)
 
 
-def _spans(views: pd.DataFrame, beliefs: pd.DataFrame, node: str) -> Iterator[Span]:
+def _bars(views: pd.DataFrame, beliefs: pd.DataFrame, node: str) -> Bars:
+    bars: dict[str, list[tuple[float, float]]] = {role: [] for role in _LEGEND}
     columns = (views[name] for name in ("from_s", "to_s", "leader", "members"))
     for from_s, to_s, leader, members in zip(*columns, strict=True):
         if leader == node or node in members:
-            yield Span("leads" if leader == node else "insync", from_s, to_s)
+            bars["leads" if leader == node else "insync"].append((from_s, to_s - from_s))
     claimed = beliefs[beliefs["node"] == node]
     for from_s, to_s in zip(claimed["from_s"], claimed["to_s"], strict=True):
-        yield Span("believes", from_s, to_s)
+        bars["believes"].append((from_s, to_s - from_s))
+    return bars
 
 
 def draw_lanes(panel: Axes, rows: list[Lane], colours: Mapping[str, str]) -> None:
@@ -299,10 +286,7 @@ def draw_lanes(panel: Axes, rows: list[Lane], colours: Mapping[str, str]) -> Non
     }
     for place, row in enumerate(rows):
         for role, style in styles.items():
-            bars = [
-                (span.from_s, span.to_s - span.from_s) for span in row.spans if span.role == role
-            ]
-            panel.broken_barh(bars, (place + 0.12, 0.76), **style)
+            panel.broken_barh(row.bars.get(role, []), (place + 0.12, 0.76), **style)
         if row.sizes:
             panel.axhline(place, color=colours["rule"], lw=0.6)
         for from_s, size in row.sizes:

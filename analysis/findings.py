@@ -133,10 +133,9 @@ def first_and_last(lost: pd.DataFrame) -> pd.DataFrame:
     """The first and last row of each partition, with `which` and `of`, the partition's losses."""
     groups = lost.groupby("partition", sort=True)
     ends = [groups.head(1).assign(which="first"), groups.tail(1).assign(which="last")]
-    of = groups.size()
     table = pd.concat(ends)
-    table = table[(table["which"] == "first") | (table["partition"].map(of) > 1)]
-    table = table.assign(of=table["partition"].map(of))
+    table = table.assign(of=table["partition"].map(groups.size()))
+    table = table[(table["which"] == "first") | (table["of"] > 1)]
     return table.sort_values(["partition", "which"], ignore_index=True)
 
 
