@@ -243,8 +243,9 @@ def _has_ops(source: Source, stored: Mapping[str, _Stored], *, ops: bool) -> boo
 
 
 def _counted(lake: StoredLake, campaign: str) -> dict[str, int]:
-    counted = {name: lake.count(table, campaign) for name, table in TABLES.items()}
-    return {name: number for name, number in counted.items() if number}
+    """How many rows of each table the campaign has, but 0."""
+    rows = {name: lake.rows(of, [delta.CAMPAIGN], campaign=campaign) for name, of in TABLES.items()}
+    return {name: len(each) for name, each in rows.items() if len(each)}
 
 
 _RUN_ID: Final = "run_id"
@@ -283,13 +284,10 @@ def _as_json(columns: Mapping[str, pa.ChunkedArray], size: int) -> pa.Array:
     """The rows of these columns as JSON objects, without what is null; null for an empty one."""
     if not columns:
         return pa.nulls(size, TEXT)
-    rows = zip(*(column.to_pylist() for column in columns.values()), strict=True)
-    return pa.array([_object(columns, row) for row in rows], TEXT)
-
-
-def _object(names: Iterable[str], row: Sequence[object]) -> str | None:
-    known = {name: value for name, value in zip(names, row, strict=True) if value is not None}
-    return orjson.dumps(known, default=str).decode() if known else None
+    rows = pa.table(dict(columns)).to_pylist()
+    known = ({name: value for name, value in row.items() if value is not None} for row in rows)
+    texts = (orjson.dumps(each, default=str).decode() if each else None for each in known)
+    return pa.array(texts, TEXT)
 
 
 Row = dict[str, Any]
@@ -451,8 +449,8 @@ def _judgement(outcome: Outcome) -> Row:
         "conclusive": is_conclusive(outcome),
         "eligible": is_eligible(outcome),
         "complete": result.complete if result else None,
-        "doubts": _listed(result.doubts) if result else None,
-        "counter_examples": _listed(result.counter_examples) if result else None,
+        "doubts": result.doubts if result else None,
+        "counter_examples": result.counter_examples if result else None,
     }
 
 
@@ -509,10 +507,6 @@ def _of(source: Source, unit: Unit) -> Row:
 
 def _map(known: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [(name, value) for name, value in known.items() if value is not None]
-
-
-def _listed(texts: tuple[str, ...] | None) -> list[str] | None:
-    return None if texts is None else list(texts)
 
 
 def _instant(text: str | None) -> datetime | None:

@@ -208,10 +208,6 @@ class StoredLake:
         """A table as a frame, or some columns of it. Raises HistoryError."""
         return frame_of(self.rows(table, columns))
 
-    def count(self, table: Table, campaign: str) -> int:
-        """How many rows of a table a campaign has."""
-        return len(self.rows(table, [CAMPAIGN], campaign=campaign))
-
     def files(self, table: Table) -> list[str]:
         """The paths or URLs of the Parquet files that make up a table."""
         delta = self.tables.get(table.name)
@@ -357,15 +353,9 @@ def _in_one_sentence(folder: Folder) -> Iterator[None]:
         raise EnvironmentFailure(
             "another process is writing this lake", file=folder.place(), hint="try again later"
         ) from error
-    except (FileNotFoundError, pa.ArrowException) as error:
-        what = f"a file of this lake is missing or damaged: {_first_line(error)}"
+    except (DeltaError, OSError, pa.ArrowException) as error:
+        of_a_file = folder.local is not None and "arquet" in str(error)
+        if not of_a_file and not isinstance(error, FileNotFoundError | pa.ArrowException):
+            raise trouble_at(folder.place(), error) from error
+        what = f"a file of this lake is missing or damaged: {str(error).strip().splitlines()[0]}"
         raise HistoryError(what, file=folder.place(), hint=AGAIN) from error
-    except (DeltaError, OSError) as error:
-        if folder.local is not None and "arquet" in str(error):
-            what = f"a file of this lake is missing or damaged: {_first_line(error)}"
-            raise HistoryError(what, file=folder.place(), hint=AGAIN) from error
-        raise trouble_at(folder.place(), error) from error
-
-
-def _first_line(error: Any) -> str:
-    return str(error).strip().splitlines()[0]

@@ -173,7 +173,7 @@ class Source:
         }
 
     def _units(self, run: Run, outcome: Outcome) -> Iterator[Unit]:
-        cell, folder = self.campaign.cell(run.cell), self.campaign.folder.run(run.run_id)
+        cell, folder = self.campaign.cells[run.cell], self.campaign.folder.run(run.run_id)
         named = self.campaign.named
         if not isinstance(outcome, RunResult) or not outcome.cells:
             yield Unit(run, cell, folder, parts_of(run.run_id)[1] or None, outcome)
@@ -201,12 +201,9 @@ class LoadedCampaign:
         return self.folder.path.resolve().name
 
     @cached_property
-    def _cells(self) -> dict[str, Cell]:
+    def cells(self) -> dict[str, Cell]:
+        """Its cells by name."""
         return {cell.name: cell for cell in self.campaign.cells}
-
-    def cell(self, name: str) -> Cell:
-        """The cell of this name."""
-        return self._cells[name]
 
     def named(self, outcome: Outcome) -> Outcome:
         """An outcome whose error names the place that the user knows."""
