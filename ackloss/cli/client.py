@@ -92,8 +92,13 @@ def _requirements(
         def start(*_: int) -> ClientProcess:
             return ClientProcess(argv, run_id="try", log=log, name="client", setup=setup)
 
-        def begun(notes: Notes) -> ExecClient:
-            return ExecClient(
+        def violation() -> str | None:
+            return next((each.what for each in notes.conduct().incidents), None)
+
+        notes = Notes(RealClock())
+        ready = "answers the setup line when it is connected"
+        try:
+            running = ExecClient(
                 start,
                 places=1,
                 model=model,
@@ -101,36 +106,28 @@ def _requirements(
                 clock=RealClock(),
                 notes=notes,
             )
-
-        def violation(notes: Notes) -> str | None:
-            return next((each.what for each in notes.conduct().incidents), None)
-
-        notes = Notes(RealClock())
-        try:
-            running = begun(notes)
         except EnvironmentFailure as error:
-            return {"answers the setup line when it is connected": error.sentence}
-        met = {"answers the setup line when it is connected": violation(notes)}
+            return {ready: error.sentence}
+        met = {ready: violation()}
         try:
             for number in range(_OPERATIONS):
                 running.submit(number, _operation(model, number))
-            while len(ended) < _OPERATIONS and violation(notes) is None:
+            while len(ended) < _OPERATIONS and violation() is None:
                 running.poll(0.05, ended.__setitem__)
             gone_s = time.monotonic() + CLOSE_S
-            while notes.conduct().ended and not violation(notes) and time.monotonic() < gone_s:
+            while notes.conduct().ended and not violation() and time.monotonic() < gone_s:
                 time.sleep(0.01)  # how it ended is noted by a thread
             answers = Counter(kind for kind, *_ in ended.values())
             met["answers each of many operations in flight once, in the documented form"] = (
-                violation(notes)
+                violation()
             )
             met["some operation is ok"] = (
                 None if answers["ok"] else f"{dict(answers)} of {_OPERATIONS} operations"
             )
-            before = violation(notes)
+            before = violation()
             running.close(within_s, ended.__setitem__)
-            met[f"exits with code 0 within {CLOSE_S:g} s of the close line"] = (
-                None if before else violation(notes)
-            )
+            closed = f"exits with code 0 within {CLOSE_S:g} s of the close line"
+            met[closed] = None if before else violation()
         finally:
             running.end()
         met["exits when stdin ends without a close line"] = _orphaned(start(), CLOSE_S)

@@ -282,8 +282,16 @@ def _watching(out: Output, resolved: ResolvedPlan, run_id: str, status: Status) 
         out.progress(f"  warning: {warning}", style="yellow")
     takes_s = None if provider.simulated else provider.cost(resolved.order, kept=False).seconds
     operations = "writes" if resolved.workload.model == LOG.name else "operations"
-    with watching(out, resolved.plan, status, operations=operations, takes_s=takes_s):
+    view = _View(out, resolved.plan, status, operations, takes_s)
+    if out.quiet:
         yield
+    elif out.console.is_terminal:
+        with Live(get_renderable=view.table, console=out.console, refresh_per_second=4):
+            yield
+    else:
+        status.on_phase = lambda phase: out.progress(f"[{view.elapsed_s():5.1f} s] {phase}")
+        with view.lines():
+            yield
 
 
 def _exit_code(
@@ -360,31 +368,11 @@ def unexpected(plan: Plan, result: Mapping[str, Any]) -> Iterator[str]:
 _LINE_EVERY_S = 5.0
 
 
-@contextmanager
-def watching(
-    out: Output,
-    plan: Plan,
-    status: Status,
-    *,
-    operations: str = "writes",
-    takes_s: float | None = None,
-) -> Iterator[None]:
-    """Show the status of a run until it ends; `operations`: what its operations are called;
-    `takes_s`: about how long it takes, unless its time is simulated."""
-    view = _View(out, plan, status, operations, takes_s)
-    if out.quiet:
-        yield
-    elif out.console.is_terminal:
-        with Live(get_renderable=view.table, console=out.console, refresh_per_second=4):
-            yield
-    else:
-        status.on_phase = lambda phase: out.progress(f"[{view.elapsed_s():5.1f} s] {phase}")
-        with view.lines():
-            yield
-
-
 @dataclass
 class _View:
+    """A run while it lasts. `operations`: what its operations are called; `takes_s`: about how long
+    it takes, unless its time is simulated."""
+
     out: Output
     plan: Plan
     status: Status
