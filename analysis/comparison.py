@@ -423,8 +423,8 @@ def _conclusion(comparison: CampaignComparison) -> list[str]:
         found.append(f"Only the baseline has {'; '.join(gone)}: nothing to compare")
     if new := comparison.only_new:
         found.append(f"Only the current campaign has {'; '.join(new)}: nothing to compare")
-    found += _new_classes(cells, finding, unit)
-    found += _limits(by_status.get(NOT_SHOWN, []), cells, finding, unit)
+    found += _new_classes(comparison)
+    found += _limits(comparison)
     found.append(_causes(comparison))
     return [f"{sentence}." for sentence in found]
 
@@ -434,37 +434,33 @@ def _of(names: Sequence[str], cells: Cells, finding: PrimaryFinding) -> str:
     return f"{len(names)} of {of} {has(len(names))} {finding.noun}"
 
 
-def _new_classes(cells: Cells, finding: PrimaryFinding, unit: str) -> Iterable[str]:
+def _new_classes(comparison: CampaignComparison) -> Iterable[str]:
     """New verdict classes, which the test of shares does not cover."""
-    units = f"{unit.capitalize()}s"
+    units, noun = f"{comparison.unit.capitalize()}s", comparison.finding.noun
     classes = {
-        "wrong": f"{units} that are invalid for another reason than {finding.noun} are new",
+        "wrong": f"{units} that are invalid for another reason than {noun} are new",
         "harness_failure": "Failures of the harness are new",
         "vacuous": f"{units} in which nothing was put to the test are new",
     }
     for name, sentence in classes.items():
-        if names := [cell.name for cell in cells if name in cell.new_classes]:
+        if names := [cell.name for cell in comparison.cells if name in cell.new_classes]:
             yield f"{sentence}: {'; '.join(names)}"
 
 
-def _limits(
-    names: Sequence[str], cells: Cells, finding: PrimaryFinding, unit: str
-) -> Iterable[str]:
+def _limits(comparison: CampaignComparison) -> Iterable[str]:
     """A difference that is not shown may still exist: how large it can be."""
-    unshown = [cell for cell in cells if cell.name in names]
-    few = [cell.name for cell in unshown if _too_few(cell)]
-    if few:
+    noun, unit = comparison.finding.noun, comparison.unit
+    unshown = [cell for cell in comparison.cells if cell.status == NOT_SHOWN]
+    if few := [cell.name for cell in unshown if _too_few(cell)]:
         yield (
             f"Too few {unit}s are conclusive in {'; '.join(few)}: no difference could be "
-            f"significant, not even between no {unit} with {finding.noun} and only such {unit}s"
+            f"significant, not even between no {unit} with {noun} and only such {unit}s"
         )
-    rises = [
-        cell.shown_high for cell in unshown if cell.name not in few and cell.shown_high is not None
-    ]
-    if rises:
+    enough = [cell for cell in unshown if not _too_few(cell)]
+    if rises := [cell.shown_high for cell in enough if cell.shown_high is not None]:
         yield (
             "A difference that is not shown may still exist: in cells with enough conclusive "
-            f"{unit}s, the share of {unit}s with {finding.noun} may have risen by up to "
+            f"{unit}s, the share of {unit}s with {noun} may have risen by up to "
             f"{points(max(rises)).removeprefix('+')} points"
         )
 

@@ -109,7 +109,7 @@ class Timeline:
     """One run on one time axis.
 
     `marks` are the thinned writes (`latency.thin`) and `total` the writes behind them by outcome.
-    `bars` come from `rates.rates`, each `bar_s` wide. `nodes` are the nodes that lead or follow, in
+    `bars` come from `rates`, each `bar_s` wide. `nodes` are the nodes that lead or follow, in
     the order of their lanes. `panels` are what the run is about beside its writes, if anything.
     """
 

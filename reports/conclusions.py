@@ -14,7 +14,7 @@ differ most: whether that is decided, with the corrected p-value; else how many 
 do, with 80 % power at the observed shares and at the level that the correction leaves to it.
 
 Loss stands for the primary finding of the campaign's checks, in whose words the sentences are. They
-cover conclusive runs; the cautions (`reports.conclusions`) report the others, and all that weakens
+cover conclusive runs; the cautions report the others, and all that weakens
 a sentence.
 
 What weakens the conclusions of a campaign, a sentence each.

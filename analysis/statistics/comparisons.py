@@ -9,9 +9,9 @@ it. To decide this, it is tested again over all runs, with each run that does no
 claim: the cell that seems to lose more at its best case, the other at its worst case. The rule is
 the same within one campaign and between two.
 
-Cells that shared their runs are compared as pairs (`pairs.share_runs` has the rule): everything
+Cells that shared their runs are compared as pairs (`contrasts.share_runs` has the rule): everything
 about the comparison then rests on the shared runs. Other cells whose runs share clusters are tested
-within the clusters (`clusters.share_clusters` has the rule).
+within the clusters (`contrasts.share_clusters` has the rule).
 """
 
 from __future__ import annotations

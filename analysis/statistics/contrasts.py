@@ -338,17 +338,14 @@ def paired_difference(pairs: Pairs) -> Estimate:
 
 
 @lru_cache(maxsize=10_000)
-def tango(
-    only_a: int, only_b: int, pairs: int, *, confidence: float = CONFIDENCE
-) -> tuple[float, float]:
+def tango(only_a: int, only_b: int, pairs: int) -> tuple[float, float]:
     """The limits of the difference of b and a, of so many pairs in all."""
-    upper = _upper(only_a, only_b, pairs, confidence)
-    return -_upper(only_b, only_a, pairs, confidence), upper
+    return -_upper(only_b, only_a, pairs), _upper(only_a, only_b, pairs)
 
 
-def _upper(only_a: int, only_b: int, pairs: int, confidence: float) -> float:
+def _upper(only_a: int, only_b: int, pairs: int) -> float:
     seen = (only_b - only_a) / pairs
-    quantile = float(scipy.stats.norm.ppf((1 + confidence) / 2))
+    quantile = float(scipy.stats.norm.ppf((1 + CONFIDENCE) / 2))
 
     def rejected(apart: float) -> float:
         """Above 0 if the score test rejects this difference. `other` is the likeliest probability
@@ -364,15 +361,15 @@ def _upper(only_a: int, only_b: int, pairs: int, confidence: float) -> float:
     return float(scipy.optimize.brentq(rejected, seen + _NEAR, 1.0))
 
 
-def pairs_needed(pairs: Pairs, *, power: float = POWER, alpha: float = ALPHA) -> int | None:
-    """Pairs with which McNemar's exact test distinguishes the cells with this power, if the shares
-    of these pairs are true. `None` if the cells lose equally often."""
+def pairs_needed(pairs: Pairs, *, alpha: float = ALPHA) -> int | None:
+    """Pairs with which McNemar's exact test distinguishes the cells with POWER, if the shares of
+    these pairs are true. `None` if the cells lose equally often."""
     apart = abs(pairs.only_b - pairs.only_a)
     if not apart:
         return None
     difference = apart / pairs.complete
     differing = (pairs.only_a + pairs.only_b) / pairs.complete
-    quantile_alpha, quantile_power = scipy.stats.norm.ppf([1 - alpha / 2, power]).tolist()
+    quantile_alpha, quantile_power = scipy.stats.norm.ppf([1 - alpha / 2, POWER]).tolist()
     spread = math.sqrt(max(0.0, differing - difference**2))
     reach: float = quantile_alpha * math.sqrt(differing) + quantile_power * spread
     plain = (reach / difference) ** 2
