@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
+from xml.etree import ElementTree as ET
 
 from analysis.primary import why_lost
 from analysis.tables import csv_of, frame
-from analysis.wording import counted
+from analysis.wording import counted, visible
 from harness.errors import HistoryError, PlanError
 from harness.history.documents import CONCLUSIVE, CellResult, RunResult, read_result
 from harness.history.run_folder import RunDir
@@ -166,22 +167,26 @@ def _columns(row: Row) -> Iterator[tuple[str, Any]]:
 
 def junit(view: Cells, name: str) -> bytes:
     """A test case for each cell: it fails if it is invalid, or not as expected."""
+    cases = [_case(name, row) for row in view.rows]
+    suite = ci.element("testsuite", name=name, **ci.totals(cases))
     stated = {"run": view.run.run_id, "simulated": str(view.result.simulated).lower()}
-    return ci.cases_of(name, [_case(row) for row in view.rows], stated)
+    suite.append(ci.properties(stated))
+    suite.extend(cases)
+    return ci.document(suite)
 
 
-def _case(row: Row) -> ci.Case:
-    cell = row.cell
+def _case(suite: str, row: Row) -> ET.Element:
+    cell, case = row.cell, ci.test_case(suite, row.cell.name, 0)
     settings = ", ".join(f"{key} = {value}" for key, value in row.values.items())
     if row.as_expected is False:
-        failure = f"{cell.verdict}, expected {cell.expect}: {cell.reason}"
+        message = f"{cell.verdict}, expected {cell.expect}: {cell.reason}"
     else:
-        failure = "" if row.as_expected or cell.verdict == "valid" else str(cell.reason)
-    if why := why_lost([cell]).why_in_words:
-        failure += f"; why lost: {why}" if failure else ""
-    return ci.Case(
-        name=cell.name,
-        failure=failure if cell.verdict == "invalid" or row.as_expected is False else "",
-        error=failure if cell.verdict == "unknown" and row.as_expected is None else "",
-        output=f"{settings}\n{cell.verdict}: {cell.reason}\nleader: {row.leader}",
-    )
+        message = "" if row.as_expected or cell.verdict == "valid" else str(cell.reason)
+    if message:
+        why = why_lost([cell]).why_in_words
+        message += f"; why lost: {why}" if why else ""
+        tag = "error" if cell.verdict == "unknown" and row.as_expected is None else "failure"
+        ci.element(tag, case, message=message, type="verdict")
+    output = f"{settings}\n{cell.verdict}: {cell.reason}\nleader: {row.leader}"
+    ci.element("system-out", case).text = visible(output)
+    return case

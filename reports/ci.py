@@ -6,7 +6,6 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
 from analysis.wording import visible
@@ -28,32 +27,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 def bullets(sentences: Iterable[str]) -> str:
     return "\n".join(f"- {text(sentence)}" for sentence in sentences)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """A test case; what is empty is not the case. `output` is what it printed."""
-
-    name: str
-    failure: str = ""
-    error: str = ""
-    output: str = ""
-
-
-def cases_of(suite: str, cases: Sequence[Case], stated: Mapping[str, str]) -> bytes:
-    """The junit.xml of one run: a test case each, and what is stated about all of them."""
-    made = []
-    for each in cases:
-        made.append(case := test_case(suite, each.name, 0))
-        if each.failure:
-            element("failure", case, message=each.failure, type="verdict")
-        elif each.error:
-            element("error", case, message=each.error, type="verdict")
-        element("system-out", case).text = visible(each.output)
-    whole = element("testsuite", name=suite, **totals(made))
-    whole.append(properties(stated))
-    whole.extend(made)
-    return document(whole)
 
 
 def document(suite: ET.Element) -> bytes:
