@@ -31,7 +31,7 @@ class Measure(NamedTuple):
 
 def of_result(result: RunResult) -> PrimaryFinding:
     """What the run is counted by."""
-    return of_checks([_first_check(result)])
+    return of_checks([first_check(result)])
 
 
 def of_checks(names: Iterable[str]) -> PrimaryFinding:
@@ -58,14 +58,15 @@ def of_campaign(*campaigns: Campaign) -> PrimaryFinding:
 
 def measures_of(result: RunResult) -> tuple[Measure, ...]:
     """What else statistics show of the run: shares of its first check's counts; often none."""
-    _, counts = _declared(_first_check(result))
+    _, counts = _declared(first_check(result))
     labels = {each.name: each.label for each in counts}
     return tuple(
         Measure(each.name, each.of, each.label, labels[each.of]) for each in counts if each.of
     )
 
 
-def _first_check(result: RunResult) -> str:
+def first_check(result: RunResult) -> str:
+    """The name of the check that the run is counted by."""
     return result.checks[0].name if result.checks else MODELS[result.model].check
 
 

@@ -194,16 +194,10 @@ class _Asked:
 
     def sentences(self) -> Iterator[str]:
         """The headline, what else was lost, the cost, what to change, and how certain that is."""
-        columns = {
-            label: [
-                (fault.about, each)
-                for fault in self.faults
-                if fault.counts
-                for each in fault.tested
-                if each.choice == label
-            ]
-            for label in self.labels
-        }
+        columns: dict[str, list[tuple[str, Tested]]] = {label: [] for label in self.labels}
+        for fault in self.faults:
+            for each in fault.tested if fault.counts else ():
+                columns[each.choice].append((fault.about, each))
         subject, *between = self.labels
         shown = {self.about(label): columns[label] for label in _ends(self.labels)}
         lossy = sum(each.lost > 0 for _, each in columns[subject])

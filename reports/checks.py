@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import TypeAdapter
 
-from analysis.primary import of_result
+from analysis.primary import first_check, of_result
 from analysis.wording import capitalised
 from harness import registry
 from harness.history.documents import CONCLUSIVE, CheckRecord, RunResult
@@ -414,8 +414,7 @@ def _view(check: CheckRecord, model: str, *, known: bool) -> CheckView:
 
 def counts_losses(result: RunResult) -> bool:
     """Whether the counts of a result are those of the loss check."""
-    checks = result.checks
-    return result.model == LOG.name and (not checks or checks[0].name == LOG.check)
+    return result.model == LOG.name and first_check(result) == LOG.check
 
 
 def states_losses(result: RunResult) -> bool:

@@ -15,6 +15,7 @@ import rich_click as click
 
 from ackloss.cli.options import FILE, FOLDER, PathOrUrl, key_and_value
 from ackloss.cli.output import Output, merged_exit_code, print_result, print_verdict, with_output
+from analysis.wording import counted, has
 from harness.errors import AcklossError, HistoryError
 from harness.machine.files import scratch
 
@@ -99,8 +100,8 @@ def _stored(paths: Sequence[str], out: Output, errors: list[AcklossError]) -> li
             continue
         runs.update((_place(run), run) for run in found.runs)
         if number := found.without_history:
-            have = "run has" if number == 1 else "runs have"
-            out.progress(f"{number:,} {have} no history and cannot be judged: {given}")
+            runs_have = f"{counted(number, 'run')} {has(number)}"
+            out.progress(f"{runs_have} no history and cannot be judged: {given}")
     return [*runs.values()]
 
 

@@ -43,13 +43,13 @@ from analysis.lake.delta import (
 )
 from analysis.lake.sources import Copied, LoadedCampaign, Source, Unit, total
 from analysis.lake.stored import conditions_of, digest
+from analysis.primary import first_check
 from analysis.statistics.cells import Outcome, is_conclusive, is_eligible, verdict_class
 from harness.campaigns.folder import CampaignDir
 from harness.errors import HistoryError
 from harness.history import MEMBERS
 from harness.history.documents import Availability, Counts, Rates, RunResult
 from harness.history.run_folder import RunDir
-from harness.models import MODELS
 from harness.protocols import INVALID, UNKNOWN, VALID
 from harness.storage import Folder
 
@@ -406,9 +406,7 @@ def _cell_row(source: Source, unit: Unit) -> Row:
         "shared": unit.run.shared,
         **_judgement(unit.outcome),
         "model": model,
-        "check": (result.checks[0].name if result.checks else MODELS[result.model].check)
-        if result
-        else None,
+        "check": first_check(result) if result else None,
         **_measured(unit.outcome, unit.folder),
         **_load(unit),
         "faults": None if faults is None else len(faults),

@@ -229,25 +229,12 @@ def tested(groups: Sequence[Group]) -> list[Group]:
     pools = [pool for group in groups for pool in group.pools]
     corrected = iter(adjusted([_p_equal(pool.campaigns) for pool in pools]))
 
-    def with_p(pool: Pool) -> Pool:
-        return replace(pool, p_campaigns=next(corrected))
+    def with_p(row: Setting) -> Setting:
+        pools = ([replace(p, p_campaigns=next(corrected)) for p in at.pools] for at in row.versions)
+        versions = zip(row.versions, pools, strict=True)
+        return replace(row, versions=[replace(at, pools=each) for at, each in versions])
 
-    return [
-        replace(
-            group,
-            settings=[
-                replace(
-                    row,
-                    versions=[
-                        replace(at, pools=[with_p(pool) for pool in at.pools])
-                        for at in row.versions
-                    ],
-                )
-                for row in group.settings
-            ],
-        )
-        for group in groups
-    ]
+    return [replace(each, settings=[with_p(row) for row in each.settings]) for each in groups]
 
 
 def _parts(cell: StoredCell, by_run: Mapping[str, Mapping[str, str]]) -> list[Part]:
