@@ -7,13 +7,14 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.fixtures import machine
-from tests.fixtures.machine import clean, snapshot
+from tests.fixtures.campaign_process import wait_for
+from tests.fixtures.machine import clean, fault_is_on, snapshot
 
 pytestmark = [
     pytest.mark.e2e,
@@ -42,18 +43,6 @@ PROXIED = ("plans/faults/unacknowledged-reset.toml",)
 
 def started(out: Path, plan: Sequence[str] = KRAFT) -> subprocess.Popen[str]:
     return machine.started(out, *plan)
-
-
-def wait_for(holds: Callable[[], bool], *, within_s: float) -> None:
-    deadline = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < deadline, "the condition did not become true"
-        time.sleep(0.1)
-
-
-def fault_is_on(out: Path) -> bool:
-    journals = list(out.glob("*/faults.jsonl"))
-    return bool(journals) and '"type":"on"' in journals[0].read_text()
 
 
 def has_containers(out: Path) -> bool:

@@ -24,8 +24,9 @@ from harness.images.java import kept_jars
 from harness.registry import target_named
 from targets.kafka.versions import release_line
 from tests.fixtures import budget, machine
+from tests.fixtures.campaign_process import wait_for
 from tests.fixtures.command_line import ackloss, ackloss_json
-from tests.fixtures.machine import ROOT
+from tests.fixtures.machine import ROOT, fault_is_on
 from tests.fixtures.ssh_hosts import Hosts, ssh_hosts
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.usefixtures("own_state")]
@@ -161,18 +162,6 @@ def result(out: Path) -> dict[str, object]:
     return dict(json.loads(path.read_text()))
 
 
-def wait_for(holds: Callable[[], bool], *, within_s: float) -> None:
-    deadline = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < deadline, "the condition did not become true"
-        time.sleep(0.2)
-
-
-def cut_is_on(out: Path) -> bool:
-    journals = list(out.glob("*/faults.jsonl"))
-    return bool(journals) and '"type":"on"' in journals[0].read_text()
-
-
 @pytest.mark.parametrize(
     ("plan", "code", "verdict"),
     [
@@ -265,7 +254,7 @@ def test_a_host_lets_us_in_again_by_itself_when_the_harness_dies_in_a_cut(
     plan.write_text(LONG_CUT)
     process = begun(out, str(plan), inventory)
     try:
-        wait_for(lambda: cut_is_on(out), within_s=180)
+        wait_for(lambda: fault_is_on(out), within_s=180)
         assert any("ackloss/long" in " ".join(host["rules"]) for host in states(hosts).values())
     finally:
         os.kill(process.pid, signal.SIGKILL)
@@ -309,7 +298,7 @@ def test_a_host_that_vanishes_fails_the_run_and_cleans_itself_when_it_is_back(
     inventory = hosts.inventory(["h1", "h2", "h3", "h4"], **way)
     process = begun(tmp_path, "faults/kill-leader-safe", inventory)
     try:
-        wait_for(lambda: cut_is_on(tmp_path), within_s=180)
+        wait_for(lambda: fault_is_on(tmp_path), within_s=180)
         hosts.vanish("h3")
         vanished_at = time.monotonic()
         output, _ = process.communicate(timeout=240)
@@ -503,7 +492,7 @@ def test_kafka_is_used_as_it_is_installed_and_stays_as_it_is(
         hosts.on(name, "rm", "-rf", "/var/cache/ackloss")
     process = begun(out, str(plan), installed(hosts, java_home=JAVA_HOME))
     try:
-        wait_for(lambda: cut_is_on(out), within_s=120)
+        wait_for(lambda: fault_is_on(out), within_s=120)
         inside = "nsenter -t $(cut -d' ' -f1 /run/ackloss/holder) -m"
         for path in (f"{HOME}/new", f"{HOME}/libs/new", f"{HOME}_2.13-4.3.1/libs/new"):
             said = hosts.on("h1", "sh", "-c", f"{inside} touch {path}")

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from harness.protocols.groups import KINDS, Delivery
 from targets.kafka.groups import group
 from targets.kafka.groups.group import ConsumerProcess
 from targets.kafka.groups.loop import Report, parsed
+from tests.fixtures.waiting import wait_until
 
 SETUP = {
     "topic": "t", "commit": "after", "commit_partitions": "own", "batch_count": 2, "process_ms": 1,
@@ -28,16 +29,9 @@ def consumer(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ConsumerProcess,
     monkeypatch.setattr(group, "MODULES", {"endless": "tests.fixtures.consumer_process"})
     rows: Rows = []
     made = ConsumerProcess("endless", SETUP, run_id="r", number=3, life=2, take=rows.extend)
-    until(lambda: len(of(rows, KINDS.commit)) >= 2)
+    wait_until(lambda: len(of(rows, KINDS.commit)) >= 2)
     yield made, rows
     made.kill()
-
-
-def until(holds: Callable[[], bool], within_s: float = 30.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def of(rows: Rows, kind: str) -> Rows:
@@ -85,13 +79,13 @@ def test_a_paused_one_reports_nothing_until_it_goes_on(
 ) -> None:
     one, rows = consumer
     one.send(signal.SIGSTOP)
-    until(lambda: one.paused)
+    wait_until(lambda: one.paused)
     time.sleep(0.3)
     before = len(rows)
     time.sleep(0.3)
     assert len(rows) == before
     one.send(signal.SIGCONT)
-    until(lambda: len(rows) > before)
+    wait_until(lambda: len(rows) > before)
     assert not one.paused
 
 

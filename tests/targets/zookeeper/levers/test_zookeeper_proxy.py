@@ -6,7 +6,6 @@ from __future__ import annotations
 import socket
 import struct
 import subprocess
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +22,7 @@ from targets.zookeeper.configuration import DEFAULT_VERSION, release_of
 from targets.zookeeper.levers import APIS, requests
 from tests.fixtures.java_driver import JAVA
 from tests.fixtures.proxy import Framed, Proxied, proxy_before
+from tests.fixtures.waiting import wait_until
 
 pytestmark = [pytest.mark.java, pytest.mark.real_time]
 
@@ -106,13 +106,6 @@ def create(path: str) -> Any:
     return jute.Create(path, b"", OPEN_ACL_UNSAFE, 0)
 
 
-def await_there(direct: KazooClient, path: str) -> None:
-    until = time.monotonic() + WITHIN_S
-    while not direct.exists(path):
-        assert time.monotonic() < until, f"{path} is not there"
-        time.sleep(0.02)
-
-
 def test_without_a_rule_everything_passes_and_is_counted(
     direct: KazooClient, client: Client, proxied: Proxied
 ) -> None:
@@ -152,13 +145,11 @@ def test_answers_pings_and_events_keep_their_order_behind_a_delay(
     client.answer()
     with proxied.rule(act="delay", apis=("create",)):
         client.ask(create("/t/a"), 2)
-        await_there(direct, "/t/a")
+        wait_until(lambda: direct.exists("/t/a"), within_s=WITHIN_S)
         client.ask(jute.PingInstance, PING)
         client.ask(jute.SetData("/t", b"x", -1), 3)
-        until = time.monotonic() + WITHIN_S  # requests are not held up by an answer
-        while direct.get("/t")[0] != b"x":
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        # requests are not held up by an answer
+        wait_until(lambda: direct.get("/t")[0] == b"x", within_s=WITHIN_S)
         assert client.silent()
     assert [client.answer()[0] for _ in range(4)] == [2, PING, EVENT, 3]
 
@@ -206,7 +197,7 @@ def test_a_refusal_never_reaches_the_server_and_comes_in_its_turn(
             client.ask(jute.Exists("/t", None), 1)
             client.ask(create("/t/a"), 2)
             client.ask(create("/t/b"), 3)
-            await_there(direct, "/t/b")
+            wait_until(lambda: direct.exists("/t/b"), within_s=WITHIN_S)
             assert client.silent()
         assert [client.answer()[:2] for _ in range(3)] == [(1, 0), (2, -118), (3, 0)]
     assert direct.get_children("/t") == ["b"]
