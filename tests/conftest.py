@@ -21,6 +21,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -29,6 +30,9 @@ from pyspark import SparkContext
 from checkers.judging.spark import context
 from tests.fixtures.budget import FULL
 from tests.fixtures.forked import get_context
+
+if TYPE_CHECKING:
+    from tests.fixtures.s3 import S3
 
 CLUSTERS, PODS, LOAD = "clusters", "pods", "load"
 REAL = (CLUSTERS, PODS, LOAD)
@@ -65,6 +69,15 @@ def undrawn() -> Iterator[None]:
 
     with pictures.unmade():
         yield
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
+    """An S3 server with the bucket `bucket`."""
+    from tests.fixtures.s3 import s3_bucket  # imports what most tests do not need
+
+    with s3_bucket(tmp_path_factory.mktemp("s3"), "bucket") as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ from harness.history.run_folder import RunDir
 from harness.protocols import Promises
 from harness.storage import Folder
 from tests.fixtures.hand_made import Made, R, W
-from tests.fixtures.s3 import S3, s3_bucket
+from tests.fixtures.s3 import S3
 from tests.fixtures.spark_cluster import CONF, Cluster, ackloss, bare_python, spark_cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -52,12 +52,6 @@ class Deadly(Loss):
             os.kill(os.getpid(), signal.SIGKILL)
         return super().check(run, shard)
 """
-
-
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
-    with s3_bucket(tmp_path_factory.mktemp("s3"), "archive") as server:
-        yield server
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +105,7 @@ def test_every_answer_is_there_though_a_worker_is_killed(
 ) -> None:
     """Runs that are valid or lossy, one whose operations are cut off in the storage, one without
     its manifest, and one whose plan is no JSON: all as they are judged here, or refused."""
-    folder, url = tmp_path / "runs", "s3://archive/many"
+    folder, url = tmp_path / "runs", "s3://bucket/many"
     runs = [made(folder, f"run-{n:04d}", lost=n % 3 == 0) for n in range(RUNS)]
     runs[5].manifest.unlink()
     cut = next((folder / "run-0007" / "history").glob("*.parquet"))
@@ -169,7 +163,7 @@ def test_a_run_that_kills_its_executors_python_costs_itself_alone(
     (plugin / "deadly.py").write_text(DEADLY)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: deadly\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[ackloss.plugins]\ncheckers.deadly = deadly:Deadly\n")
-    folder, url = tmp_path / "runs", "s3://archive/deadly"
+    folder, url = tmp_path / "runs", "s3://bucket/deadly"
     names = ["a", "b", "killer", "c", "d"]
     for name in names:
         made(folder, name, check="deadly", lost=name == "d")
@@ -195,9 +189,7 @@ def test_an_executor_without_pyarrow_is_named(s3: S3, cluster: Cluster, tmp_path
     lacking = bare_python(tmp_path / "lacking", without="pyarrow")
     made(tmp_path / "runs", "one")
     s3.put(tmp_path / "runs", "archive/one")
-    done = ackloss(
-        *check("s3://archive/one", cluster), environment={"PYSPARK_PYTHON": str(lacking)}
-    )
+    done = ackloss(*check("s3://bucket/one", cluster), environment={"PYSPARK_PYTHON": str(lacking)})
     assert done.returncode == 5, done.stderr
     assert json.loads(done.stdout)["error"]["what"] == "the Python of an executor lacks pyarrow"
     assert "numpy, pyarrow, orjson, pydantic" in done.stderr

@@ -5,7 +5,6 @@ S3 is a server on loopback; `local://` is fsspec's scheme for this machine's fil
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,22 +12,16 @@ import pytest
 from harness.errors import AcklossError, EnvironmentFailure, HistoryError
 from harness.storage import Folder
 from harness.urls import local_path, refuse_credentials
-from tests.fixtures.s3 import S3, s3_bucket
+from tests.fixtures.s3 import S3
 from tests.fixtures.small_disk import no_file_above
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
-    with s3_bucket(tmp_path_factory.mktemp("s3"), "runs") as server:
-        yield server
-
-
 @pytest.fixture(params=["s3", "file", "fsspec"])
 def url(request: pytest.FixtureRequest, s3: S3, tmp_path: Path) -> str:
     """A folder that is not there yet, with a space in its name."""
-    places = {"s3": f"s3://runs/{tmp_path.name}/a b", "file": f"file://{tmp_path}/a b"}
+    places = {"s3": f"s3://bucket/{tmp_path.name}/a b", "file": f"file://{tmp_path}/a b"}
     return places.get(request.param, f"local://{tmp_path}/a b")
 
 
@@ -59,10 +52,10 @@ def test_what_is_written_is_read(url: str, tmp_path: Path) -> None:
 
 def test_options_of_a_file_system_stay_in_the_url(s3: S3) -> None:
     options = f"endpoint_override={s3.endpoint.removeprefix('http://')}&scheme=http"
-    folder = Folder.at(f"s3://runs/options?{options}")
+    folder = Folder.at(f"s3://bucket/options?{options}")
     folder.below("deep").write("one", b"1")
     assert folder.files() == {"deep/one": 1}
-    assert folder.place("deep/one") == f"s3://runs/options/deep/one?{options}"
+    assert folder.place("deep/one") == f"s3://bucket/options/deep/one?{options}"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +67,7 @@ def test_options_of_a_file_system_stay_in_the_url(s3: S3) -> None:
     ],
 )
 def test_access_that_is_denied_is_named(s3: S3, status: int, code: str) -> None:
-    error = refused(f"s3://runs/x?endpoint_override={denying(status, code)}&scheme=http")
+    error = refused(f"s3://bucket/x?endpoint_override={denying(status, code)}&scheme=http")
     assert (type(error), error.what) == (EnvironmentFailure, "access is denied")
     assert "AWS_ACCESS_KEY_ID" in str(error)
 
@@ -107,7 +100,7 @@ def test_a_bucket_that_is_not_there_is_named(s3: S3) -> None:
 
 
 def test_a_storage_that_does_not_answer_is_named(s3: S3) -> None:
-    error = refused("s3://runs/credentials?endpoint_override=127.0.0.1:1&scheme=http")
+    error = refused("s3://bucket/credentials?endpoint_override=127.0.0.1:1&scheme=http")
     assert isinstance(error, EnvironmentFailure)
     assert error.what.startswith("the storage does not answer as it should: ")
 
@@ -122,26 +115,26 @@ def test_a_scheme_that_nothing_reads_is_named(s3: S3) -> None:
 @pytest.mark.parametrize(
     ("url", "place"),
     [
-        ("s3://KEY:SECRET@runs/x", "s3://***@runs/x"),
-        ("s3://SECRET@runs/x", "s3://***@runs/x"),
+        ("s3://KEY:SECRET@bucket/x", "s3://***@bucket/x"),
+        ("s3://SECRET@bucket/x", "s3://***@bucket/x"),
         ("https://SECRET@host/x", "https://***@host/x"),
-        ("s3://KEY:SECRET/x@runs/x", "s3://***@runs/x"),
-        ("s3://KEY:SECRET?x@runs/x", "s3://***@runs/x"),
-        ("s3://KEY:x#SECRET@runs/x", "s3://***@runs/x"),
-        ("s3://KEY:x@SECRET/y@runs/x?region=eu", "s3://***@runs/x"),
+        ("s3://KEY:SECRET/x@bucket/x", "s3://***@bucket/x"),
+        ("s3://KEY:SECRET?x@bucket/x", "s3://***@bucket/x"),
+        ("s3://KEY:x#SECRET@bucket/x", "s3://***@bucket/x"),
+        ("s3://KEY:x@SECRET/y@bucket/x?region=eu", "s3://***@bucket/x"),
         ("hdfs://user:SECRET@name:8020/x", "hdfs://***@name:8020/x"),
         ("file://user:SECRET@name/x", "file://***@name/x"),
-        ("s3://runs/x?region=eu&access_key=SECRET", "s3://runs/x: access_key"),
-        ("s3://runs/x?Secret_Key=SECRET", "s3://runs/x: Secret_Key"),
-        ("s3://runs/x?region=eu;password=SECRET", "s3://runs/x: password"),
-        ("s3://runs/x?X-Amz-Security-Token=SECRET", "s3://runs/x: X-Amz-Security-Token"),
+        ("s3://bucket/x?region=eu&access_key=SECRET", "s3://bucket/x: access_key"),
+        ("s3://bucket/x?Secret_Key=SECRET", "s3://bucket/x: Secret_Key"),
+        ("s3://bucket/x?region=eu;password=SECRET", "s3://bucket/x: password"),
+        ("s3://bucket/x?X-Amz-Security-Token=SECRET", "s3://bucket/x: X-Amz-Security-Token"),
         ("gs://runs/x?X-Goog-Signature=SECRET", "gs://runs/x: X-Goog-Signature"),
         ("abfs://c@account/x?sv=1&s%69g=SECRET", "abfs://c@account/x: sig"),
         ("gopher://runs/x#token=SECRET", "gopher://runs/x: token"),
-        ("s3://runs/x?my-token-SECRET", "s3://runs/x"),
+        ("s3://bucket/x?my-token-SECRET", "s3://bucket/x"),
         (
-            "s3://runs/x?endpoint_override=http%3A%2F%2FKEY:SECRET@host",
-            "s3://runs/x: endpoint_override",
+            "s3://bucket/x?endpoint_override=http%3A%2F%2FKEY:SECRET@host",
+            "s3://bucket/x: endpoint_override",
         ),
     ],
 )
@@ -155,8 +148,8 @@ def test_credentials_in_a_url_are_refused_and_not_repeated(url: str, place: str)
 @pytest.mark.parametrize(
     "url",
     [
-        "s3://runs/R&D;key=1/@?region=eu&endpoint_override=name:9000&scheme=http",
-        "s3://runs/token/sig",
+        "s3://bucket/R&D;key=1/@?region=eu&endpoint_override=name:9000&scheme=http",
+        "s3://bucket/token/sig",
         "hdfs://user@name:8020/a@b",
         "hdfs://[::1]:8020/a@b",
         "abfs://container@account.dfs.core.windows.net/x?credential_kind=environment",
@@ -172,12 +165,12 @@ def test_a_url_whose_end_would_be_ignored_is_refused(tmp_path: Path) -> None:
     error = refused(f"file://{tmp_path}#1")
     assert isinstance(error, HistoryError)
     assert error.what == "this URL cannot be used: write its # as %23"
-    assert isinstance(refused("s3://[runs/x"), HistoryError)
+    assert isinstance(refused("s3://[bucket/x"), HistoryError)
 
 
 def test_a_file_url_is_a_path() -> None:
     assert local_path("file:///tmp/a%20b") == Path("/tmp/a b")
-    assert local_path("s3://runs/x") is None
+    assert local_path("s3://bucket/x") is None
 
 
 def test_a_disk_of_this_machine_that_is_full_is_not_the_storages_fault(

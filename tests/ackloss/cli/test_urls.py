@@ -3,7 +3,6 @@ on loopback), are one sentence with its exit code, and nothing is lost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,12 +32,6 @@ repetitions = 1
 [axes.faults.choices]
 none.set = { faults = [], "workload.duration_s" = 1, "workload.rate_per_s" = 50 }
 """
-
-
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
-    with s3_bucket(tmp_path_factory.mktemp("s3"), "bucket") as server:
-        yield server
 
 
 @pytest.fixture

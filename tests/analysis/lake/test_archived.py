@@ -4,7 +4,6 @@ and what is not there completely is left out, or refused in one sentence."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
@@ -19,21 +18,15 @@ from tests.fixtures.campaign_folder import OFF, ON
 from tests.fixtures.command_line import ackloss, ackloss_json
 from tests.fixtures.lakes import add_run, campaign, files_of, in_order, lake_of
 from tests.fixtures.result_documents import FAILED, lossy, run
-from tests.fixtures.s3 import S3, s3_bucket
+from tests.fixtures.s3 import S3
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
-    with s3_bucket(tmp_path_factory.mktemp("s3"), "archive") as server:
-        yield server
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     """Where the campaign of a test is archived."""
-    return f"s3://archive/{tmp_path.name}/night 1"
+    return f"s3://bucket/{tmp_path.name}/night 1"
 
 
 @pytest.fixture
@@ -124,19 +117,19 @@ def test_a_damaged_result_is_a_failed_run_that_names_the_url(
 def test_what_is_no_archive_is_one_sentence_and_the_others_are_added(
     night: CampaignDir, url: str, tmp_path: Path
 ) -> None:
-    there, lake = Folder.at(f"s3://archive/{tmp_path.name}"), tmp_path / "lake"
+    there, lake = Folder.at(f"s3://bucket/{tmp_path.name}"), tmp_path / "lake"
     for name in ("campaign.toml", "base.json"):
         there.write(f"under way/{name}", Folder.at(url).read(name))
     there.write("broken/campaign.toml", b"schema = ")
     for name in ("base.json", "journal.jsonl"):
         there.write(f"broken/{name}", Folder.at(url).read(name))
     names = ("none", "under way", "broken", "")
-    given = (f"s3://archive/{tmp_path.name}/{name}".rstrip("/") for name in names)
+    given = (f"s3://bucket/{tmp_path.name}/{name}".rstrip("/") for name in names)
     done = ackloss("lake", "build", *given, url, "--to", lake)
     assert done.exit_code == 4
     assert "night 1: 3 added of 3 runs" in done.stdout
     none, under_way, broken, above = done.stderr.splitlines()
-    place = f"ackloss: s3://archive/{tmp_path.name}"
+    place = f"ackloss: s3://bucket/{tmp_path.name}"
     assert none == f"{place}/none: there is nothing here"
     assert under_way.startswith(f"{place}/under way/journal.jsonl: is not archived: ")
     assert broken.startswith(f"{place}/broken/campaign.toml: ")

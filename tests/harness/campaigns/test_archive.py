@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,15 +16,9 @@ from harness.campaigns.journal import Journal, Progress, RunBegun, RunDone, RunF
 from harness.errors import EnvironmentFailure
 from harness.history.run_folder import cell_id
 from harness.storage import Folder
-from tests.fixtures.s3 import S3, s3_bucket
+from tests.fixtures.s3 import S3
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
-    with s3_bucket(tmp_path_factory.mktemp("s3"), "bucket") as server:
-        yield server
 
 
 @pytest.fixture
