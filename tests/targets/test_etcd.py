@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -20,7 +20,7 @@ from harness.run.resolving import resolve
 from harness.servers import DIFFERS, NOT_CONNECTED, ErrorAnswer, Report, Server, scraped
 from targets import etcd
 from targets.etcd import ERRORS, Etcd, EtcdClient, EtcdPlan
-from tests.fixtures.dry_run import DryRunNode
+from tests.fixtures.dry_run import DryRunCluster, DryRunNode
 from tests.fixtures.fake_etcd import HERE, FakeEtcd
 
 NOTHING = "127.0.0.2"
@@ -178,18 +178,12 @@ def test_an_operation_without_an_answer_is_unknown(server: FakeEtcd) -> None:
 
 
 def test_what_was_not_sent_has_failed_and_the_next_server_is_tried(server: FakeEtcd) -> None:
-    class Node:
-        def __init__(self, name: str, address: str) -> None:
-            self.name, self.address = name, address
-
-    class Cluster:
-        nodes: ClassVar = {
-            "n1": Node("n1", "127.0.0.2"),
-            "n2": Node("n2", HERE),
-        }  # nothing is at the first
+    cluster = DryRunCluster(
+        {n: DryRunNode(n, frozenset(), at) for n, at in (("n1", NOTHING), ("n2", HERE))}
+    )
 
     plan = plan_of(workload={"name": "register", "clients": 1})
-    client = Etcd().client(Cluster(), plan)  # type: ignore[arg-type]
+    client = Etcd().client(cluster, plan)  # type: ignore[arg-type]
     done: list[Completion] = []
     for number in (1, 2):
         assert client.submit(0, invoke("write", 1, key="k"))

@@ -184,15 +184,16 @@ def test_without_positions_nothing_is_guessed(name: str, tmp_path: Path) -> None
     assert counted(explained(name, tmp_path, forget)) == {UNEXPLAINED: 26}
 
 
+def never_started_again(case: dict[str, Any]) -> None:
+    for lines in case["logs"].values():
+        starts = [n for n, line in enumerate(lines) if STARTS.search(line)]
+        for number in reversed(starts[1:]):
+            del lines[number]
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_what_no_log_lost_is_a_defect_of_the_system(name: str, tmp_path: Path) -> None:
     """The same run, had no server been started again: the leader was elected without them."""
-
-    def never_started_again(case: dict[str, Any]) -> None:
-        for lines in case["logs"].values():
-            starts = [n for n, line in enumerate(lines) if STARTS.search(line)]
-            for number in reversed(starts[1:]):
-                del lines[number]
 
     found = explained(name, tmp_path, never_started_again)
     assert counted(found) == {WITHOUT: 26}
@@ -205,10 +206,7 @@ def test_a_server_without_a_log_leaves_it_unexplained(name: str, tmp_path: Path)
 
     def silent(case: dict[str, Any]) -> None:
         case["nodes"].append("n9")
-        for lines in case["logs"].values():
-            starts = [n for n, line in enumerate(lines) if STARTS.search(line)]
-            for number in reversed(starts[1:]):
-                del lines[number]
+        never_started_again(case)
 
     (each,) = explained(name, tmp_path, silent)
     assert each.cause == UNEXPLAINED

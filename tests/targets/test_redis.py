@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -15,7 +15,7 @@ from harness.run.resolving import resolve
 from harness.servers import DIFFERS, NOT_CONNECTED, NotSent, Report, Server
 from targets import redis
 from targets.redis import ERRORS, Redis, RedisClient, RedisPlan, Valkey
-from tests.fixtures.dry_run import DryRunNode
+from tests.fixtures.dry_run import DryRunCluster, DryRunNode
 from tests.fixtures.fake_redis import HERE, WRITES, FakeRedis
 
 NOTHING = "127.0.0.2"
@@ -151,15 +151,12 @@ def test_without_a_primary_nothing_is_sent(server: FakeRedis, primary: str, role
 def test_each_client_believes_another_sentinel_and_names_the_server_that_wrote(
     server: FakeRedis,
 ) -> None:
-    class Node:
-        def __init__(self, name: str, address: str) -> None:
-            self.name, self.address = name, address
-
-    class Cluster:
-        nodes: ClassVar = {"n1": Node("n1", "127.0.0.2"), "n2": Node("n2", HERE)}
+    cluster = DryRunCluster(
+        {n: DryRunNode(n, frozenset(), at) for n, at in (("n1", NOTHING), ("n2", HERE))}
+    )
 
     plan = plan_of(workload={"name": "set", "clients": 1})
-    client = Redis().client(Cluster(), plan)  # type: ignore[arg-type]
+    client = Redis().client(cluster, plan)  # type: ignore[arg-type]
     done: list[Completion] = []
     for number in (1, 2):
         assert client.submit(0, invoke("add", number))

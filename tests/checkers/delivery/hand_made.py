@@ -147,10 +147,9 @@ def deliveries(rows: Sequence[Delivery]) -> Deliveries:
     )
 
 
-def whole_group(begun_ns: int = 0, end_ns: int = 10_000) -> list[Delivery]:
+def whole_group() -> list[Delivery]:
     """A group that was assigned before the load and drained after it."""
-    gate = Delivery(KINDS.gate, begun_ns, begun_ns)
-    return [gate, Delivery(KINDS.drain, end_ns, end_ns)]
+    return [Delivery(KINDS.gate, 0, 0), Delivery(KINDS.drain, 10_000, 10_000)]
 
 
 def final(partition: int, offset: int | None, time_ns: int = 20_000) -> Delivery:

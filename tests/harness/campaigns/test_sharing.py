@@ -122,6 +122,14 @@ def test_cells_with_much_load_share_with_few_others(
     assert grouped(*(cell(letter, **load) for letter in "abcde")) == groups
 
 
+def sizes_by(axis: str, shared: Campaign) -> dict[str, list[int]]:
+    """The sizes of its groups, by their value on an axis."""
+    sizes: dict[str, list[int]] = {}
+    for group in groups_of_campaign(shared):
+        sizes.setdefault(group[0].key[axis], []).append(len(group))
+    return sizes
+
+
 @pytest.mark.usefixtures("kafka_shares")
 def test_cells_of_a_choice_that_shares_no_run_stay_alone(tmp_path: Path) -> None:
     axes = f"""{AXES}
@@ -129,11 +137,7 @@ def test_cells_of_a_choice_that_shares_no_run_stay_alone(tmp_path: Path) -> None
 [axes.run.choices.alone]
 share = "never"
 """
-    groups = groups_of_campaign(campaign(tmp_path, 'share = "auto"', axes))
-    sizes = {
-        run: [len(group) for group in groups if group[0].key["run"] == run]
-        for run in ("together", "alone")
-    }
+    sizes = sizes_by("run", campaign(tmp_path, 'share = "auto"', axes))
     assert sizes == {"together": [4, 4], "alone": [1] * 8}
 
 
@@ -172,12 +176,7 @@ def test_a_campaign_shares_what_its_target_allows(tmp_path: Path) -> None:
 
 def test_clients_of_which_a_run_has_no_cells_run_alone(tmp_path: Path) -> None:
     clients = '[axes.client]\nkey = "workload.client"\nvalues = ["librdkafka", "java"]\n'
-    shared = campaign(tmp_path, 'share = "auto"', AXES + clients)
-    groups = groups_of_campaign(shared)
-    sizes = {
-        client: [len(group) for group in groups if group[0].key["client"] == client]
-        for client in ("librdkafka", "java")
-    }
+    sizes = sizes_by("client", campaign(tmp_path, 'share = "auto"', AXES + clients))
     assert sizes == {"librdkafka": [4, 4], "java": [1] * 8}
 
 

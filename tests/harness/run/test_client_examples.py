@@ -70,18 +70,19 @@ def go(folder: Path) -> Example:
 
 def javascript(folder: Path) -> Example:
     """Installed with KafkaJS as npm has it."""
-    for name in ("package.json", "client.js"):
-        shutil.copy(EXAMPLES / "javascript" / name, folder)
-    build(["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"], folder)
-    return Example(("node", str(folder / "client.js")), "kafkajs 2.2.4")
+    return Example(by_npm("javascript", folder), "kafkajs 2.2.4")
 
 
 def platformatic(folder: Path) -> Example:
     """Installed with @platformatic/kafka as npm has it: the release that the example uses."""
+    return Example(by_npm("platformatic", folder), "@platformatic/kafka 2.4.0")
+
+
+def by_npm(example: str, folder: Path) -> tuple[str, ...]:
     for name in ("package.json", "client.js"):
-        shutil.copy(EXAMPLES / "platformatic" / name, folder)
+        shutil.copy(EXAMPLES / example / name, folder)
     build(["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"], folder)
-    return Example(("node", str(folder / "client.js")), "@platformatic/kafka 2.4.0")
+    return ("node", str(folder / "client.js"))
 
 
 def build(argv: list[str], folder: Path) -> None:
