@@ -106,17 +106,16 @@ def test_a_plug_in_that_lacks_a_method_is_refused_with_its_name_and_file(
     assert f" of {base} ({file})" in what
 
 
-def test_a_plug_in_that_inherits_nothing_is_refused(plant: Plant) -> None:
-    file = plant(GOOD.replace("(Nemesis)", ""), nemeses_pull="Pull")
-    what = refused("nemeses", "pull").what
-    assert what == f"the plug-in 'pull' inherits no base class of harness.protocols ({file})"
-
-
-def test_a_plug_in_that_is_no_frozen_dataclass_is_refused(plant: Plant) -> None:
-    file = plant(GOOD.replace("(frozen=True)", ""), nemeses_pull="Pull")
-    assert refused("nemeses", "pull").what == (
-        f"the plug-in 'pull' is not a frozen dataclass ({file})"
-    )
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        ("(Nemesis)", "inherits no base class of harness.protocols"),
+        ("(frozen=True)", "is not a frozen dataclass"),
+    ],
+)
+def test_a_plug_in_that_is_no_plug_in_is_refused(plant: Plant, words: str, what: str) -> None:
+    file = plant(GOOD.replace(words, ""), nemeses_pull="Pull")
+    assert refused("nemeses", "pull").what == f"the plug-in 'pull' {what} ({file})"
 
 
 def test_a_package_that_fails_to_import_is_one_sentence(plant: Plant) -> None:
@@ -288,10 +287,15 @@ def test_the_command_line_refuses_a_plan_that_names_one(plant: Plant, tmp_path: 
     )
 
 
-def test_an_unknown_kind_of_cluster_is_refused(tmp_path: Path) -> None:
-    plan = tmp_path / "plan.toml"
+def validated(folder: Path, change: str) -> Result:
+    """What is said of a plan of plug-ins that can be used, with one change."""
+    plan = folder / "plan.toml"
     plan.write_text(PLAN.replace("pull", "kill"))
-    done = ackloss("plan", "validate", plan, "--set", "cluster.kind=memroy")
+    return ackloss("plan", "validate", plan, "--set", change)
+
+
+def test_an_unknown_kind_of_cluster_is_refused(tmp_path: Path) -> None:
+    done = validated(tmp_path, "cluster.kind=memroy")
     assert done.exit_code == 4
     assert "cluster.kind: there is no 'memroy' in clusters; did you mean 'memory'?" in done.stderr
 
@@ -301,9 +305,7 @@ def test_a_target_that_cannot_be_used_is_refused_before_its_plan_is_read(
 ) -> None:
     body = '@dataclass(frozen=True)\nclass Half(Target):\n    plugin: ClassVar[str] = "half"\n'
     plant(body, targets_half="Half")
-    plan = tmp_path / "plan.toml"
-    plan.write_text(PLAN.replace("pull", "kill"))
-    done = ackloss("plan", "validate", plan, "--set", "target.system=half")
+    done = validated(tmp_path, "target.system=half")
     assert done.exit_code == 4
     assert "target.system: the plug-in 'half' lacks models, plan, " in done.stderr
 
@@ -328,9 +330,7 @@ def test_a_provider_that_cannot_be_used_stops_no_other(plant: Plant, tmp_path: P
     body = '@dataclass(frozen=True)\nclass Half(Provider):\n    plugin: ClassVar[str] = "half"\n'
     plant(body, clusters_half="Half")
     assert "half" not in registry.usable("clusters")
-    plan = tmp_path / "plan.toml"
-    plan.write_text(PLAN.replace("pull", "kill"))
-    done = ackloss("plan", "validate", plan, "--set", "cluster.kind=memory")
+    done = validated(tmp_path, "cluster.kind=memory")
     assert (
         "kafka cannot run on a cluster of kind 'memory'; it can on: compose, docker" in done.stderr
     )

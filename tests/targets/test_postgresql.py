@@ -126,16 +126,16 @@ def test_cells_of_a_run_have_separate_tables(server: FakePostgresql) -> None:
     assert ends == [INFO, OK]
 
 
-def test_a_call_that_is_not_answered_is_cut_and_never_cancelled(server: FakePostgresql) -> None:
-    server.is_silent = True
-    assert called(invoke("add", 1), request_ms=100)[::2][:2] == (INFO, "TimeoutError")
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [({"is_silent": True}, "TimeoutError"), ({"hangs_up": "elements"}, "OperationalError")],
+)
+def test_a_call_without_an_answer_is_unknown_and_never_cancelled(
+    server: FakePostgresql, how: dict[str, Any], error: str
+) -> None:
+    vars(server).update(how)
+    assert called(invoke("add", 1), request_ms=100)[::2][:2] == (INFO, error)
     assert server.cancelled == 0
-    assert server.committed
-
-
-def test_a_connection_that_is_lost_leaves_it_open(server: FakePostgresql) -> None:
-    server.hangs_up = "elements"
-    assert called(invoke("add", 1))[::2][:2] == (INFO, "OperationalError")
     assert server.committed
 
 

@@ -179,12 +179,24 @@ def test_without_a_connection_nothing_was_sent(broker: Broker) -> None:
         called(invoke("enqueue", 1))
 
 
-@pytest.mark.parametrize("f", ["dequeue", "drain"])
-def test_what_does_not_arrive_is_not_acknowledged_and_stays(broker: Broker, f: str) -> None:
+@pytest.mark.parametrize(
+    ("f", "mishap"),
+    [
+        ("dequeue", {"fails": StreamLostError()}),
+        ("drain", {"fails": StreamLostError()}),
+        ("drain", {"elsewhere": 1}),
+        ("drain", {"cancels": True}),
+    ],
+    ids=["dequeue-cut", "drain-cut", "less-than-there-is", "ended-by-the-server"],
+)
+def test_what_does_not_arrive_is_not_acknowledged_and_stays(
+    broker: Broker, f: str, mishap: dict[str, Any]
+) -> None:
     called(invoke("enqueue", 1), invoke("enqueue", 2))
-    broker.fails = StreamLostError()
+    before = {name: getattr(broker, name) for name in mishap}
+    vars(broker).update(mishap)
     assert outcome(invoke(f)) == (FAIL, "NotDelivered", None)
-    broker.fails = None
+    vars(broker).update(before)
     assert outcome(invoke("drain")) == (OK, None, (1, 2))
 
 
@@ -200,24 +212,6 @@ def test_what_arrived_is_known_though_its_acknowledgement_is_lost(broker: Broker
 def test_a_drain_gets_more_than_a_server_hands_out_by_default(broker: Broker) -> None:
     broker.stored.extend(b"%d" % value for value in range(3_000))
     assert outcome(invoke("drain")) == (OK, None, tuple(range(3_000)))
-
-
-def test_a_drain_that_got_less_than_there_is_has_failed_and_removed_nothing(
-    broker: Broker,
-) -> None:
-    called(invoke("enqueue", 1))
-    broker.elsewhere = 1
-    assert outcome(invoke("drain")) == (FAIL, "NotDelivered", None)
-    broker.elsewhere = 0
-    assert outcome(invoke("drain")) == (OK, None, (1,))
-
-
-def test_a_drain_that_the_server_ends_has_failed_and_removed_nothing(broker: Broker) -> None:
-    called(invoke("enqueue", 1), invoke("enqueue", 2))
-    broker.cancels = True
-    assert outcome(invoke("drain")) == (FAIL, "NotDelivered", None)
-    broker.cancels = False
-    assert outcome(invoke("drain")) == (OK, None, (1, 2))
 
 
 def test_a_stream_is_read_to_as_much_as_there_is_or_not_at_all(broker: Broker) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -65,26 +66,24 @@ SKIPPED = {
     ],
     "unexplained": [*given(5, 0), *delivered(10, 0, 1, 2, 3), *processed(12, 0, 1, 3)[1::2]],
 }  # fmt: skip
+PLANTED = {"reprocessed": REPROCESSED, "skipped": SKIPPED}
 
 
 def explained(made: Made, kind: str) -> list[Explanation]:
     return [each for each in judged(made).explanations if each.kind == kind]
 
 
-@pytest.mark.parametrize("cause", REPROCESSED)
-def test_what_was_processed_again_has_the_cause_that_was_planted(cause: str) -> None:
-    made = group(*REPROCESSED[cause])
-    found = explained(made, "reprocessed")
+@pytest.mark.parametrize(
+    ("kind", "cause"),
+    [*product(["reprocessed"], REPROCESSED), *product(["skipped"], SKIPPED)],
+)
+def test_what_was_processed_again_or_skipped_has_the_cause_that_was_planted(
+    kind: str, cause: str
+) -> None:
+    made = group(*PLANTED[kind][cause])
+    found = explained(made, kind)
     assert {each.cause for each in found} == {cause}
-    assert sum(len(each.values) for each in found) == judged(made).counts["reprocessed"] > 0
-
-
-@pytest.mark.parametrize("cause", SKIPPED)
-def test_what_was_skipped_has_the_cause_that_was_planted(cause: str) -> None:
-    made = group(*SKIPPED[cause])
-    found = explained(made, "skipped")
-    assert {each.cause for each in found} == {cause}
-    assert sum(len(each.values) for each in found) == judged(made).counts["skipped"] > 0
+    assert sum(len(each.values) for each in found) == judged(made).counts[kind] > 0
 
 
 def test_a_position_that_was_deleted_is_reset_beyond_what_is_there() -> None:

@@ -103,14 +103,12 @@ def test_anomalies_of_registers(texts: list[str], expected: set[str], out: set[s
     assert not_(together(*texts), lists=False) == out
 
 
-@pytest.mark.parametrize("texts", LISTS_VALID)
-def test_lists_without_an_anomaly(texts: list[str]) -> None:
-    assert kinds(together(*texts)) == set()
-
-
-@pytest.mark.parametrize("texts", REGISTERS_VALID)
-def test_registers_without_an_anomaly(texts: list[str]) -> None:
-    assert kinds(together(*texts), lists=False) == set()
+@pytest.mark.parametrize(
+    ("texts", "lists"),
+    [*((texts, True) for texts in LISTS_VALID), *((texts, False) for texts in REGISTERS_VALID)],
+)
+def test_transactions_without_an_anomaly(texts: list[str], lists: bool) -> None:
+    assert kinds(together(*texts), lists=lists) == set()
 
 
 def test_what_only_real_time_or_a_process_forbids() -> None:

@@ -6,6 +6,7 @@ import itertools
 import random
 from collections.abc import Iterator, Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -175,13 +176,10 @@ def disagreements(seed: int, lists: bool) -> list[str]:
     return wrong
 
 
+@pytest.mark.parametrize("lists", [True, False])
 @settings(max_examples=EXAMPLES, deadline=None)
-@given(st.integers(0, 10**9))
-def test_of_lists_exactly_what_no_order_explains_is_ruled_out(seed: int) -> None:
-    assert disagreements(seed, True) == []
-
-
-@settings(max_examples=EXAMPLES, deadline=None)
-@given(st.integers(0, 10**9))
-def test_of_registers_nothing_is_ruled_out_that_an_order_explains(seed: int) -> None:
-    assert disagreements(seed, False) == []
+@given(seed=st.integers(0, 10**9))
+def test_of_lists_exactly_what_no_order_explains_is_ruled_out_and_of_registers_nothing_else(
+    lists: bool, seed: int
+) -> None:
+    assert disagreements(seed, lists) == []

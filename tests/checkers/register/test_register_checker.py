@@ -171,16 +171,15 @@ def test_a_failed_write_has_no_effect(tmp_path: Path) -> None:
     assert document["verdict"] == "invalid"
 
 
-def test_what_was_never_read_proves_nothing(tmp_path: Path) -> None:
-    document = judged(tmp_path, done(0, "write", 1))
+@pytest.mark.parametrize(
+    ("end", "reason"), [("ok", "nothing was read"), ("fail", "none of 1 operation was ok")]
+)
+def test_what_was_never_read_or_attempted_proves_nothing(
+    end: str, reason: str, tmp_path: Path
+) -> None:
+    document = judged(tmp_path, done(0, "write", 1, end=end))
     assert (document["verdict"], document["doubts"]) == ("unknown", ["vacuous"])
-    assert document["reason"] == "nothing was read"
-
-
-def test_what_was_never_attempted_proves_nothing(tmp_path: Path) -> None:
-    document = judged(tmp_path, done(0, "write", 1, end="fail"))
-    assert (document["verdict"], document["doubts"]) == ("unknown", ["vacuous"])
-    assert document["reason"] == "none of 1 operation was ok"
+    assert document["reason"] == reason
 
 
 @pytest.mark.parametrize("end", ["fail", "info"])

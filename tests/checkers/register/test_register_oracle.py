@@ -78,6 +78,10 @@ def disagreements(
                 yield history, "order", str(found.order)
 
 
+LINEAR = (LINEARIZABLE, linearization, oracle.linearizable)
+INTERLEAVED = (SEQUENTIAL, interleaving, oracle.sequential)
+
+
 def none(found: Iterator[tuple[History, str, str]]) -> bool:
     """Whether there are none; prints the first."""
     first = next(found, None)
@@ -87,15 +91,11 @@ def none(found: Iterator[tuple[History, str, str]]) -> bool:
 
 
 @pytest.mark.parametrize(("operations", "domain", "share"), SMALL)
-def test_small_histories_are_judged_as_all_their_linearizations_say(operations, domain, share):
-    histories = overlapping(operations, domain, 1 if EVERY else share)
-    assert none(disagreements(histories, LINEARIZABLE, linearization, oracle.linearizable))
-
-
-@pytest.mark.parametrize(("operations", "domain", "share"), SMALL)
-def test_small_histories_are_judged_as_all_their_interleavings_say(operations, domain, share):
-    histories = by_process(operations, domain, 1 if EVERY else share)
-    assert none(disagreements(histories, SEQUENTIAL, interleaving, oracle.sequential))
+@pytest.mark.parametrize(("drawn_from", "how"), [(overlapping, LINEAR), (by_process, INTERLEAVED)])
+def test_small_histories_are_judged_as_all_their_orders_say(
+    operations, domain, share, drawn_from, how
+):
+    assert none(disagreements(drawn_from(operations, domain, 1 if EVERY else share), *how))
 
 
 def random_histories(seed: int) -> Iterator[History]:
@@ -104,11 +104,6 @@ def random_histories(seed: int) -> Iterator[History]:
         yield drawn(random, random.randint(2, 8), values=random.choice([2, 3, 9]))
 
 
-def test_random_histories_are_judged_as_all_their_linearizations_say():
-    histories = random_histories(1)
-    assert none(disagreements(histories, LINEARIZABLE, linearization, oracle.linearizable))
-
-
-def test_random_histories_are_judged_as_all_their_interleavings_say():
-    histories = random_histories(2)
-    assert none(disagreements(histories, SEQUENTIAL, interleaving, oracle.sequential))
+@pytest.mark.parametrize(("seed", "how"), [(1, LINEAR), (2, INTERLEAVED)])
+def test_random_histories_are_judged_as_all_their_orders_say(seed, how):
+    assert none(disagreements(random_histories(seed), *how))

@@ -132,13 +132,16 @@ def test_what_was_held_back_while_no_probe_ran_is_the_systems(
     assert lever.probe(record, applied=True).met == by_system
 
 
-@pytest.mark.parametrize(
+OF_STORAGE = pytest.mark.parametrize(
     ("lever_type", "asked"),
     [
         (FullLever, FullRecord(node="b1", fault="x", folder="data", pid=7)),
         (ReadOnlyLever, ReadOnlyRecord(node="b1", fault="x", folder="data", pid=7)),
     ],
 )
+
+
+@OF_STORAGE
 @pytest.mark.parametrize(
     ("lines", "running", "met"), [("2\n0\n", True, 0), ("4\n0\n", True, 2), ("2\n0\n", False, 1)]
 )
@@ -163,13 +166,7 @@ def test_the_process_itself_must_be_refused_or_end(
 
 
 @pytest.mark.parametrize("running", [True, False])
-@pytest.mark.parametrize(
-    ("lever_type", "asked"),
-    [
-        (FullLever, FullRecord(node="b1", fault="x", folder="data", pid=7)),
-        (ReadOnlyLever, ReadOnlyRecord(node="b1", fault="x", folder="data", pid=7)),
-    ],
-)
+@OF_STORAGE
 def test_lines_from_before_that_could_not_be_counted_are_not_met(
     node: Telling, lever_type: type[Any], asked: StorageRecord, running: bool
 ) -> None:

@@ -29,19 +29,21 @@ LOG = f"""[2026-11-22 08:15:10,790] INFO [ZooKeeperClient Kafka server] Session 
 """
 
 
-def test_the_last_trouble_is_reported_without_frames_of_a_stack_trace(tmp_path: Path) -> None:
-    (tmp_path / "b1").mkdir()
-    (tmp_path / "b1" / "server.log").write_text(LOG)
-    assert last_words(tmp_path) == (
-        "b1: [2026-11-22 08:15:10,892] ERROR Fatal error during KafkaServer startup "
-        f"(kafka.server.KafkaServer) | b1: {EXPIRED}"
-    )
+TROUBLE = (
+    "b1: [2026-11-22 08:15:10,892] ERROR Fatal error during KafkaServer startup "
+    f"(kafka.server.KafkaServer) | b1: {EXPIRED}"
+)
 
 
-def test_logs_without_trouble_say_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("log", "said"), [(LOG, TROUBLE), ("INFO started\n", "no error in it")], ids=["trouble", "none"]
+)
+def test_the_last_trouble_is_reported_without_frames_of_a_stack_trace(
+    tmp_path: Path, log: str, said: str
+) -> None:
     (tmp_path / "b1").mkdir()
-    (tmp_path / "b1" / "server.log").write_text("INFO started\n")
-    assert last_words(tmp_path) == "no error in it"
+    (tmp_path / "b1" / "server.log").write_text(log)
+    assert last_words(tmp_path) == said
 
 
 class Logging(BareTarget):

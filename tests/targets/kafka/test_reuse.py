@@ -114,31 +114,25 @@ def test_only_what_is_left_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    ("target", "is_kept"),
+    ("target", "workload", "is_kept"),
     [
-        ({"version": "0.10.2.2"}, False),
-        ({"version": "0.11.0.3"}, True),
-        ({"version": "2.8.2"}, True),
-        ({"version": "3.9.2", "metadata": "zookeeper"}, True),
-        ({"version": "3.9.2", "settings": {"delete.topic.enable": False}}, False),
-        ({"combined": True, "controllers": 3}, False),
-        ({"combined": True, "controllers": 1}, True),
-        ({}, True),
+        ({"version": "0.10.2.2"}, "append", False),
+        ({"version": "0.11.0.3"}, "append", True),
+        ({"version": "2.8.2"}, "append", True),
+        ({"version": "3.9.2", "metadata": "zookeeper"}, "append", True),
+        ({"version": "3.9.2", "settings": {"delete.topic.enable": False}}, "append", False),
+        ({"combined": True, "controllers": 3}, "append", False),
+        ({"combined": True, "controllers": 1}, "append", True),
+        ({}, "append", True),
+        ({"version": "3.9.2"}, "consume", True),
+        ({"version": "2.8.2"}, "consume", False),  # with ZooKeeper one of groups serves one run
     ],
 )
 def test_a_cluster_serves_several_runs_if_the_next_one_meets_it_as_the_first_did(
-    target: dict[str, Any], is_kept: bool
+    target: dict[str, Any], workload: str, is_kept: bool
 ) -> None:
-    plan: Any = parse_plan({"schema": 1, "name": "x", "target": target})
-    assert (plug_in.Kafka().cluster_key(plan) is not None) == is_kept
-
-
-@pytest.mark.parametrize(("version", "is_kept"), [("3.9.2", True), ("2.8.2", False)])
-def test_with_zookeeper_a_cluster_of_groups_serves_one_run(version: str, is_kept: bool) -> None:
-    workload = {"name": "consume"}
-    plan: Any = parse_plan(
-        {"schema": 1, "name": "x", "target": {"version": version}, "workload": workload}
-    )
+    document = {"schema": 1, "name": "x", "target": target, "workload": {"name": workload}}
+    plan: Any = parse_plan(document)
     assert (plug_in.Kafka().cluster_key(plan) is not None) == is_kept
 
 

@@ -40,14 +40,11 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("ops", GOOD)
-def test_what_has_an_order_is_linearizable(ops: list[Op]) -> None:
-    assert linearizable(ops)
-
-
-@pytest.mark.parametrize("ops", BAD)
-def test_what_has_none_is_not(ops: list[Op]) -> None:
-    assert not linearizable(ops)
+@pytest.mark.parametrize(
+    ("ops", "expected"), [*((ops, True) for ops in GOOD), *((ops, False) for ops in BAD)]
+)
+def test_what_has_an_order_is_linearizable(ops: list[Op], expected: bool) -> None:
+    assert linearizable(ops) is expected
 
 
 def appended(value: int, type_: str) -> Op:

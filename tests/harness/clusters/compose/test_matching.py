@@ -52,30 +52,23 @@ MEMBERS = [member(1, "127.0.0.1:1001"), member(2, "127.0.0.1:1002")]
 
 
 @pytest.mark.parametrize(
-    "addresses",
+    ("addresses", "numbers", "services"),
     [
-        ("127.0.0.1:1001", "localhost:1002"),
-        ("k-1:9092", "p-k-22-1:9092"),
-        ("198.18.0.3:9092", "198.18.0.4:9092"),
-        ("box.example.com:1001", "[::1]:1002"),
+        (("127.0.0.1:1001", "localhost:1002"), (None, 2), ["k-1", "k-22"]),
+        (("k-1:9092", "p-k-22-1:9092"), (None, 2), ["k-1", "k-22"]),
+        (("198.18.0.3:9092", "198.18.0.4:9092"), (None, 2), ["k-1", "k-22"]),
+        (("box.example.com:1001", "[::1]:1002"), (None, 2), ["k-1", "k-22"]),
+        (("lb.example.com:9092", "lb.example.com:9093"), (2, 1), ["k-22", "k-1"]),
     ],
 )
-def test_a_container_is_found_by_the_address_for_clients(addresses: tuple[str, str]) -> None:
+def test_a_container_is_found_by_the_address_for_clients_or_else_by_its_number(
+    addresses: tuple[str, str], numbers: tuple[int | None, int], services: list[str]
+) -> None:
     members = [member(n, address) for n, address in enumerate(addresses, 1)]
-    nodes = matched(named(k_1={}, k_22={"node": 2}), BOTH, members)
-    assert [(node.name, node.container.service) for node in nodes] == [
-        ("b1", "k-1"),
-        ("b2", "k-22"),
-    ]
-
-
-def test_the_number_decides_where_no_address_does() -> None:
-    far = [member(1, "lb.example.com:9092"), member(2, "lb.example.com:9093")]
-    nodes = matched(named(k_1={"node": 2}, k_22={"node": 1}), BOTH, far)
-    assert [(node.name, node.container.service) for node in nodes] == [
-        ("b1", "k-22"),
-        ("b2", "k-1"),
-    ]
+    one, other = ({"node": number} if number else {} for number in numbers)
+    nodes = matched(named(k_1=one, k_22=other), BOTH, members)
+    assert [node.name for node in nodes] == ["b1", "b2"]
+    assert [node.container.service for node in nodes] == services
 
 
 def test_further_services_are_nodes_with_the_roles_of_the_file() -> None:
