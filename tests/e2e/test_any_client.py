@@ -17,7 +17,7 @@ import pytest
 
 from harness.clusters.cleaning import client_processes
 from harness.plan import load_plan
-from tests.fixtures.machine import ROOT, clean, result_of, started
+from tests.fixtures.machine import ROOT, apart, clean, result_of, started
 
 PLANS = sorted((ROOT / "plans/clients").glob("*.toml"))
 EXAMPLES = ROOT / "docs/examples/clients"
@@ -125,15 +125,7 @@ def test_a_campaign_judges_a_client_too(tmp_path: Path) -> None:
     file.write_text(CAMPAIGN.format(plan=ROOT / "plans/zookeeper/short-set.toml"))
     words = ["campaign", "run", str(file), "--out", str(out), "--workers", "1"]
     honest = f"{sys.executable} {EXAMPLES / 'kazoo_client.py'}"
-    done = subprocess.run(
-        [sys.executable, "-m", "ackloss", *words, "--client", honest],
-        cwd=ROOT,
-        start_new_session=True,
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
+    done = apart(*words, "--client", honest)
     assert done.returncode == 0, done.stdout + done.stderr
     results = [json.loads(path.read_text()) for path in out.glob("runs/*/result.json")]
     assert [each["verdict"] for each in results] == ["valid"] * 2

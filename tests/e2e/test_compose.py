@@ -19,7 +19,7 @@ import ackloss
 from tests.e2e.test_any_client import SHORT
 from tests.fixtures.command_line import ackloss as command_line
 from tests.fixtures.command_line import ackloss_json
-from tests.fixtures.machine import ROOT, containers_of_runs
+from tests.fixtures.machine import ROOT, apart, containers_of_runs
 from tests.fixtures.their_project import (
     SERVICES,
     TheirProject,
@@ -147,16 +147,7 @@ def command(tmp_path: Path, plan: str, cluster: Path, *more: str) -> list[str]:
 
 
 def run(tmp_path: Path, plan: str, cluster: Path, *more: str) -> tuple[int, str]:
-    done = subprocess.run(
-        command(tmp_path, plan, cluster, *more),
-        cwd=ROOT,
-        start_new_session=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-        timeout=300,
-    )
+    done = apart(*words_of(tmp_path, plan, cluster, *more), within_s=300)
     printed = done.stdout + done.stderr
     assert "Traceback" not in printed, printed
     return done.returncode, printed

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -218,22 +218,30 @@ def test_a_process_of_the_users_writes_there_with_a_password_of_its_own(
     assert files_with(secret, tmp_path / "out", tmp_path / "state") == []
 
 
-@pytest.mark.full
-@pytest.mark.usefixtures("before")
-def test_a_loss_under_a_fault_by_hand_is_found_and_the_fault_is_claimed(
-    theirs: TheirCluster, tmp_path: Path
-) -> None:
+def killed_by_hand(
+    theirs: TheirCluster, tmp_path: Path, kill: Callable[[TheirCluster, str], None], *words: str
+) -> tuple[Running, str]:
+    """A run whose operator kills the leader, when both are done, and which broker that was."""
     signals = tmp_path / "signals"
     signals.mkdir()
-    running = begun(tmp_path, LOSES, theirs.file(), "--signals", str(signals))
+    running = begun(tmp_path, LOSES, theirs.file(), "--signals", str(signals), *words)
     leader = running.until(r"OPERATOR, fault 'kill-leader': stop .* \((b\d): ")[1]
     try:
-        kill_alone(theirs, leader)
+        kill(theirs, leader)
         (signals / "kill-leader.begun").touch()
         running.until(r"OPERATOR, fault 'kill-leader': start the broker again")
     finally:
         theirs.start(leader)
     (signals / "kill-leader.ended").touch()
+    return running, leader
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("before")
+def test_a_loss_under_a_fault_by_hand_is_found_and_the_fault_is_claimed(
+    theirs: TheirCluster, tmp_path: Path
+) -> None:
+    running, leader = killed_by_hand(theirs, tmp_path, kill_alone)
     assert running.end() == 1, running.printed
     judged = result(tmp_path)
     assert judged["verdict"] == "invalid"
@@ -250,8 +258,6 @@ def test_a_loss_under_a_fault_by_hand_is_found_and_the_fault_is_claimed(
 def test_without_a_loss_a_claimed_fault_leaves_the_verdict_unknown(
     theirs: TheirCluster, tmp_path: Path
 ) -> None:
-    signals = tmp_path / "signals"
-    signals.mkdir()
     sets = [
         "topic.settings={}",
         'workload.producer={ acks = "all" }',
@@ -259,15 +265,9 @@ def test_without_a_loss_a_claimed_fault_leaves_the_verdict_unknown(
         "faults.0.for_s=4",
     ]
     words = [word for change in sets for word in ("--set", change)]
-    running = begun(tmp_path, LOSES, theirs.file(), "--signals", str(signals), *words)
-    leader = running.until(r"OPERATOR, fault 'kill-leader': stop .* \((b\d): ")[1]
-    try:
-        theirs.signal(leader, "KILL")
-        (signals / "kill-leader.begun").touch()
-        running.until(r"OPERATOR, fault 'kill-leader': start the broker again")
-    finally:
-        theirs.start(leader)
-    (signals / "kill-leader.ended").touch()
+    running, _ = killed_by_hand(
+        theirs, tmp_path, lambda theirs, leader: theirs.signal(leader, "KILL"), *words
+    )
     assert running.end() == 3, running.printed
     judged = result(tmp_path)
     assert judged["verdict"] == "unknown"

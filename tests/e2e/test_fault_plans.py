@@ -203,26 +203,11 @@ def test_what_plans_find_is_named_for_cells_that_they_have(plan: str) -> None:
 
 def test_a_control_that_finds_something_is_no_success() -> None:
     """Once the verdict of the run was compared, and cells were not."""
+    skipped = {"verdict": "invalid", "counter_examples": ["skipped"]}
     cells = [
-        {
-            "name": "before",
-            "expect": "invalid",
-            "verdict": "invalid",
-            "counter_examples": ["skipped"],
-        },
-        {
-            "name": "server-before",
-            "expect": "invalid",
-            "verdict": "invalid",
-            "counter_examples": ["skipped"],
-        },
-        {
-            "name": "after",
-            "expect": "valid",
-            "verdict": "invalid",
-            "counter_examples": ["skipped"],
-            "reason": "",
-        },
+        {"name": "before", "expect": "invalid", **skipped},
+        {"name": "server-before", "expect": "invalid", **skipped},
+        {"name": "after", "expect": "valid", **skipped, "reason": ""},
     ]
     _check_cells("group-crash", {"cells": cells[:2]})
     with pytest.raises(AssertionError, match="after"):

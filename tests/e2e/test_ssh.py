@@ -9,10 +9,9 @@ import random
 import signal
 import socket
 import subprocess
-import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -128,28 +127,13 @@ def states(hosts: Hosts) -> dict[str, dict[str, list[str]]]:
         return dict(zip(hosts.addresses, pool.map(hosts.state, hosts.addresses), strict=True))
 
 
-def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "ackloss", *words]
-
-
-def with_sets(changes: Sequence[str]) -> list[str]:
-    return [word for change in changes for word in ("--set", change)]
-
-
 def begun(out: Path, plan: str, inventory: Path, *sets: str) -> subprocess.Popen[str]:
-    words = ["run", plan, "--inventory", str(inventory), "--out", str(out), *with_sets(sets)]
-    return subprocess.Popen(
-        command(*words),
-        cwd=ROOT,
-        start_new_session=True,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    return machine.started(out, plan, *sets, words=("--inventory", str(inventory)))
 
 
 def run(out: Path, plan: str, inventory: Path, *sets: str) -> tuple[int, str]:
-    done = ackloss("run", plan, "--inventory", inventory, "--out", out, *with_sets(sets))
+    changes = [word for change in sets for word in ("--set", change)]
+    done = ackloss("run", plan, "--inventory", inventory, "--out", out, *changes)
     return done.exit_code, done.output
 
 
@@ -583,14 +567,7 @@ def test_the_workers_of_a_campaign_are_two_inventories(
     file.write_text(CAMPAIGN)
     inventories = [hosts.inventory(names[:3]), hosts.inventory(names[3:])]
     given = [word for path in inventories for word in ("--inventory", str(path))]
-    done = subprocess.run(
-        command("campaign", "run", str(file), "--out", str(out), *given),
-        cwd=ROOT,
-        start_new_session=True,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = machine.apart("campaign", "run", file, "--out", out, *given, within_s=900)
     assert done.returncode == 0, done.stdout + done.stderr
     runs = [json.loads(path.read_text()) for path in out.glob("runs/*/run.json")]
     addresses = [{node["address"] for node in run["nodes"]} for run in runs]
