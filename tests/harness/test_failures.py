@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from ackloss.cli import main
 from harness import failures, registry
+from tests.fixtures.command_line import ackloss
 from tests.fixtures.planting import Plant
 
 PLAN = """\
@@ -47,8 +47,7 @@ class Pull(Nemesis):
 def run(tmp_path: Path, *options: str) -> Result:
     plan = tmp_path / "plan.toml"
     plan.write_text(PLAN)
-    words = ["run", str(plan), "--out", str(tmp_path / "runs"), *options]
-    return CliRunner().invoke(main, words, prog_name="ackloss")
+    return ackloss("run", plan, "--out", tmp_path / "runs", *options)
 
 
 def test_a_plug_in_that_raises_in_a_run_is_named_with_its_place(

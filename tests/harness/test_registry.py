@@ -7,13 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from ackloss.cli import main
 from harness import registry
 from harness.errors import PlanError, nearest
 from harness.plan import ClusterPlan, Family, FaultStep
 from harness.plan.model import Check
+from tests.fixtures.command_line import ackloss
 from tests.fixtures.planting import HEAD, Plant
 
 PLAN = """\
@@ -47,12 +47,6 @@ def refused(kind: str, name: str) -> PlanError:
     assert (error.value.key, error.value.file) == ("place.name", "plan.toml")
     assert error.value.exit_code == 4
     return error.value
-
-
-def ackloss(*args: object) -> Result:
-    done = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="ackloss")
-    assert done.exception is None or isinstance(done.exception, SystemExit)
-    return done
 
 
 def test_a_plug_in_of_another_package_is_found_by_its_entry_point(plant: Plant) -> None:

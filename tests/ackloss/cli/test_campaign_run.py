@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from rich.console import Console
 
-from ackloss.cli import main
 from ackloss.cli.campaign_status import Watched
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Entry, Journal, Progress, RunBegun, RunDone
 from harness.campaigns.loading import load_campaign
 from harness.campaigns.scheduler import estimate, left_s
 from tests.fixtures.campaign_folder import build
+from tests.fixtures.command_line import ackloss
 from tests.fixtures.lakes import ROOT, memory_campaign
 from tests.fixtures.result_documents import run
 
@@ -51,7 +51,7 @@ def finished(tmp_path: Path) -> CampaignDir:
 
 
 def resume(folder: CampaignDir, *words: str) -> Result:
-    return CliRunner().invoke(main, ["campaign", "resume", str(folder.path), *words])
+    return ackloss("campaign", "resume", folder.path, *words)
 
 
 def test_a_campaign_whose_session_is_over_is_not_running(finished: CampaignDir) -> None:
@@ -88,7 +88,7 @@ def test_a_campaign_shows_its_cells_the_runs_under_way_and_the_time_left(tmp_pat
     assert "defect=on   ✕▸" in shown
     assert "defect=off  ✓▸" in shown
     with folder.locked():
-        done = CliRunner().invoke(main, ["campaign", "status", str(folder.path)])
+        done = ackloss("campaign", "status", folder.path)
     assert "worker 3  (2 cells), no. 2" in done.stdout
     assert "1 of 2 runs; about " in done.stdout
 
@@ -151,8 +151,7 @@ def test_an_archive_that_overlaps_the_campaign_is_refused(
 
 def test_an_archive_in_the_folder_of_a_new_campaign_is_refused(tmp_path: Path) -> None:
     file, new = memory_campaign(tmp_path, "file", MEMORY), tmp_path / "new"
-    words = ["campaign", "run", str(file), "--out", str(new), "--archive", f"{new.as_uri()}/x"]
-    done = CliRunner().invoke(main, words)
+    done = ackloss("campaign", "run", file, "--out", new, "--archive", f"{new.as_uri()}/x")
     assert done.exit_code == 2
     assert "--archive is, holds, or is inside" in done.output
     assert not new.exists()
@@ -166,8 +165,7 @@ def test_an_archive_that_is_a_file_is_refused_before_a_campaign_is_made(
     file, new = memory_campaign(tmp_path, "file", MEMORY), tmp_path / "new"
     place = tmp_path / "a file"
     place.touch()
-    words = ["campaign", "run", str(file), "--out", str(new), "--archive", place.as_uri() + below]
-    done = CliRunner().invoke(main, words)
+    done = ackloss("campaign", "run", file, "--out", new, "--archive", place.as_uri() + below)
     assert done.exit_code == 5
     assert done.stderr == (
         f"ackloss: {place}: is a file, and --archive names a folder; name another one\n"

@@ -36,6 +36,14 @@ def run(tmp_path: Path, plan: str, *more: str, client: str = "") -> Result:
     return ackloss("run", tmp_path / "plan.toml", *files, *more)
 
 
+def refusal(done: Result, code: int, tmp_path: Path) -> str:
+    """The one sentence of a run that is refused and leaves nothing."""
+    assert done.exit_code == code, done.stderr
+    (sentence,) = done.stderr.strip().splitlines()
+    assert not list((tmp_path / "state").rglob("*.json"))
+    return sentence
+
+
 @pytest.mark.parametrize(
     ("plan", "client", "code", "what"),
     [
@@ -64,11 +72,8 @@ def test_what_cannot_be_is_one_sentence_and_leaves_nothing(
     tmp_path: Path, plan: str, client: str, code: int, what: str
 ) -> None:
     done = run(tmp_path, plan, client=client)
-    assert done.exit_code == code, done.stderr
-    (sentence,) = done.stderr.strip().splitlines()
-    assert what in sentence
+    assert what in refusal(done, code, tmp_path)
     assert "pw" not in done.output
-    assert not list((tmp_path / "state").rglob("*.json"))
 
 
 def test_nobody_reads_that_a_cluster_of_theirs_is_taken_down(tmp_path: Path) -> None:
@@ -104,15 +109,10 @@ def test_a_plan_may_not_name_such_a_cluster_without_its_file(tmp_path: Path) -> 
 
 
 def test_two_clusters_at_once_are_a_mistake_of_usage(tmp_path: Path) -> None:
-    (tmp_path / "hosts.toml").touch()
+    hosts = tmp_path / "hosts.toml"
+    hosts.touch()
     for verb in (["run", "kafka-safe"], ["clean"]):
-        files = [
-            "--cluster",
-            str(tmp_path / "hosts.toml"),
-            "--inventory",
-            str(tmp_path / "hosts.toml"),
-        ]
-        assert ackloss(*verb, *files).exit_code == 2
+        assert ackloss(*verb, "--cluster", hosts, "--inventory", hosts).exit_code == 2
 
 
 COMPOSE = "services: { server-1: { image: x }, server-2: { image: x } }\n"
@@ -132,6 +132,12 @@ def compose_file(tmp_path: Path, **changes: str) -> Path:
     return path
 
 
+def on_a_project(tmp_path: Path, plan: str, *more: str, **changes: str) -> Result:
+    (tmp_path / "plan.toml").write_text(plan)
+    files = ("--cluster", compose_file(tmp_path, **changes), "--out", tmp_path / "out")
+    return ackloss("run", tmp_path / "plan.toml", *files, *more)
+
+
 @pytest.mark.parametrize(
     ("fault", "what"),
     [
@@ -144,14 +150,10 @@ def compose_file(tmp_path: Path, **changes: str) -> Path:
 def test_what_cannot_be_done_to_a_project_is_refused_when_the_plan_is_read(
     tmp_path: Path, fault: str, what: str
 ) -> None:
-    (tmp_path / "plan.toml").write_text(f'{PLAN}{FAULT}nemesis = "{fault}"\n')
-    words = ("run", str(tmp_path / "plan.toml"), "--cluster", str(compose_file(tmp_path)))
-    done = ackloss(*words, "--out", str(tmp_path / "out"))
-    assert done.exit_code == 4, done.stderr
-    (sentence,) = done.stderr.strip().splitlines()
+    done = on_a_project(tmp_path, f'{PLAN}{FAULT}nemesis = "{fault}"\n')
+    sentence = refusal(done, 4, tmp_path)
     assert f"faults.f.nemesis: {fault} cannot be made: " in sentence
     assert what in sentence
-    assert not list((tmp_path / "state").rglob("*.json"))
 
 
 @pytest.mark.parametrize(
@@ -160,9 +162,8 @@ def test_what_cannot_be_done_to_a_project_is_refused_when_the_plan_is_read(
 def test_what_can_be_done_to_a_project_is_accepted_and_nothing_is_started(
     tmp_path: Path, fault: str
 ) -> None:
-    (tmp_path / "plan.toml").write_text(f'{PLAN}{FAULT}nemesis = "{fault}"\n')
-    words = ("run", str(tmp_path / "plan.toml"), "--cluster", str(compose_file(tmp_path)))
-    done = ackloss(*words, "--out", str(tmp_path / "out"), "--dry-run", "--json")
+    plan_of_one = f'{PLAN}{FAULT}nemesis = "{fault}"\n'
+    done = on_a_project(tmp_path, plan_of_one, "--dry-run", "--json")
     assert done.exit_code == 0, done.output
     (plan,) = json.loads(done.stdout)["plans"]
     assert plan["plan"]["cluster"] == {"kind": "compose"}
@@ -180,14 +181,7 @@ def test_what_can_be_done_to_a_project_is_accepted_and_nothing_is_started(
 def test_a_project_that_is_not_there_is_one_sentence_and_leaves_nothing(
     tmp_path: Path, changes: dict[str, str], what: str
 ) -> None:
-    (tmp_path / "plan.toml").write_text(PLAN)
-    file = compose_file(tmp_path, **changes)
-    words = ("run", str(tmp_path / "plan.toml"), "--cluster", str(file))
-    done = ackloss(*words, "--out", str(tmp_path / "out"))
-    assert done.exit_code == 5, done.stderr
-    (sentence,) = done.stderr.strip().splitlines()
-    assert what in sentence
-    assert not list((tmp_path / "state").rglob("*.json"))
+    assert what in refusal(on_a_project(tmp_path, PLAN, **changes), 5, tmp_path)
 
 
 def test_doctor_asks_the_cluster_of_a_file(tmp_path: Path) -> None:

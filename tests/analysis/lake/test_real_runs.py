@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
-from ackloss.cli import main
 from analysis import frames
 from analysis.campaign import campaign_document
 from analysis.lake.build import build
@@ -30,6 +28,7 @@ from analysis.statistics.cells import SEVERAL_SETTINGS, CellStatistics, cell_of
 from analysis.statistics.intervals import Estimate, Spread
 from harness.campaigns.folder import CampaignDir
 from harness.history.documents import read_result
+from tests.fixtures.command_line import ackloss
 from tests.fixtures.lakes import ROOT, by_duckdb, files_of, in_order, lake_of, memory_campaign
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
@@ -40,7 +39,7 @@ PLAN = (ROOT / "plans/memory/cells.toml").read_text(encoding="utf-8")
 def run_campaign(folder: Path, name: str, text: str) -> CampaignDir:
     path = memory_campaign(folder, name, text)
     out = folder / "campaigns" / name
-    done = CliRunner().invoke(main, ["campaign", "run", str(path), "--out", str(out)])
+    done = ackloss("campaign", "run", path, "--out", out)
     assert done.exit_code in (0, 1), done.output
     return CampaignDir(out)
 
@@ -247,7 +246,7 @@ def test_a_run_whose_plan_has_cells_is_judged_again_with_them(
     assert "invalid" in set(before["verdict"])
     for reads in folder.runs.glob("*/cells/*/reads"):
         shutil.rmtree(reads)
-    done = CliRunner().invoke(main, ["check", f"local://{folder.path}"])
+    done = ackloss("check", f"local://{folder.path}")
     assert done.exit_code == 3, done.output
     assert "no history" not in done.output
     assert campaign_document(folder).cells[0].verdicts["loss"] == 0
@@ -264,7 +263,7 @@ def test_a_cell_that_is_judged_again_by_itself_replaces_its_row(
     lake_of(tmp_path / "lake", folder)
     (run,) = folder.runs.iterdir()
     shutil.rmtree(folder.run(f"{run.name}.unclean").reads)
-    done = CliRunner().invoke(main, ["check", str(run / "cells" / "unclean")])
+    done = ackloss("check", run / "cells" / "unclean")
     assert done.exit_code == 3, done.output
     cells = lake_of(tmp_path / "lake", folder).read(CELLS, ["run_cell", "verdict"])
     assert dict(cells.to_numpy())["unclean"] == "unknown"
@@ -276,7 +275,7 @@ def test_what_is_pruned_stays_in_the_lake(
     folder = CampaignDir(tmp_path / "shared")
     shutil.copytree(shared.path, folder.path)
     before = lake_of(tmp_path / "lake", folder).read(OBSERVATIONS)
-    done = CliRunner().invoke(main, ["campaign", "prune", str(folder.path), "--keep", "0"])
+    done = ackloss("campaign", "prune", folder.path, "--keep", "0")
     assert done.exit_code == 0, done.output
     files = files_of(tmp_path / "lake")
     after = lake_of(tmp_path / "lake", folder)

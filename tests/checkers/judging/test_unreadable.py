@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
-from ackloss.cli import main
 from checkers.judging.many_runs import check_runs
 from checkers.judging.one_run import judge_run
 from harness.errors import AcklossError, HistoryError, TooNewError
@@ -19,6 +17,7 @@ from harness.history.documents import read_result
 from harness.history.remote_run import remote_runs
 from harness.history.run_folder import RunDir
 from harness.storage import Folder
+from tests.fixtures.command_line import ackloss
 from tests.fixtures.hand_made import Made, R, W
 from tests.fixtures.memory_cells import CELLS, run_of_cells
 
@@ -58,7 +57,7 @@ def test_evidence_that_cannot_be_read_is_refused_and_its_earlier_verdict_goes(
 ) -> None:
     rundir = judged(tmp_path)
     DAMAGE[damage](rundir)
-    done = CliRunner().invoke(main, ["check", str(rundir.path)])
+    done = ackloss("check", rundir.path)
     assert done.exit_code == 4, done.output
     result = read_result(rundir)
     assert (result.verdict, result.doubts, result.complete) == ("unknown", ("incomplete",), False)

@@ -7,14 +7,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from ackloss.cli import main
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Journal, RunBegun
 from harness.errors import AcklossError, HistoryError
 from harness.history.run_folder import RunDir
 from tests.fixtures.campaign_folder import OFF, ON, build
+from tests.fixtures.command_line import ackloss
 from tests.fixtures.result_documents import lossy, run
 
 
@@ -45,7 +44,7 @@ def test_no_command_counts_a_folder_whose_journal_is_gone(
     """Otherwise nothing has run, by every count."""
     monkeypatch.chdir(folder.path.parent)
     folder.journal.unlink()
-    done = CliRunner().invoke(main, [*command, str(folder.path)])
+    done = ackloss(*command, folder.path)
     assert done.exit_code == 4, done.output
     (sentence,) = done.stderr.splitlines()
     assert sentence.startswith(f"ackloss: {folder.journal}: {LACKS}")

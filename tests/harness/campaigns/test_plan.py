@@ -7,14 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from ackloss.cli import main
 from harness.campaigns.loading import load_campaign
 from harness.campaigns.plan import Campaign
 from harness.campaigns.scheduler import Order, estimate
 from harness.errors import PlanError
 from tests.fixtures.campaign_folder import BASE
+from tests.fixtures.command_line import ackloss
 
 AXES = """
 [axes.unclean]
@@ -186,21 +185,20 @@ def test_an_estimate_states_when_the_budget_ends_a_session(tmp_path: Path) -> No
     assert free.session_s == free.seconds > 36
     tight = estimate(campaign(tmp_path, "[budget]\nhours = 0.01"), workers=1)
     assert (tight.session_s, tight.seconds) == (36, free.seconds)
-    done = CliRunner().invoke(main, ["campaign", "plan", str(tmp_path / "c.toml")])
+    done = ackloss("campaign", "plan", tmp_path / "c.toml")
     assert "(its budget allows about 1 min a session) on " in done.stdout
 
 
 def test_the_command_line_marks_what_is_impossible(tmp_path: Path) -> None:
     campaign(tmp_path, VERSIONS)
-    done = CliRunner().invoke(main, ["campaign", "plan", str(tmp_path / "c.toml")])
+    done = ackloss("campaign", "plan", tmp_path / "c.toml")
     *possible, why, impossible, sharing, total = done.stdout.splitlines()
     assert [line.split()[0] for line in possible] == ["3"] * 3
     assert why.startswith("  impossible, not run: topic.settings")
     assert impossible.strip() == OLD_SAFE
     assert sharing == "shared runs: not along version, unclean"
     assert "4 cells, 1 of them impossible, 9 runs" in total
-    words = ["campaign", "plan", str(tmp_path / "c.toml"), "--json"]
-    cells = json.loads(CliRunner().invoke(main, words).stdout)["cells"]
+    cells = json.loads(ackloss("campaign", "plan", tmp_path / "c.toml", "--json").stdout)["cells"]
     assert [(cell["runs"], bool(cell["impossible"])) for cell in cells] == [
         (3, False), (0, True), (3, False), (3, False),
     ]  # fmt: skip

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from click.testing import CliRunner
 
-from ackloss.cli import main
 from analysis.campaign import campaign_document, run_rows
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.journal import Journal, RunBegun, RunDone, read_progress
 from tests.fixtures.campaign_folder import OFF, ON, add, build
+from tests.fixtures.command_line import ackloss
 from tests.fixtures.result_documents import lossy, run
 
 UNKNOWN = run("unknown", doubts=("incomplete",))
@@ -28,7 +27,7 @@ BULK |= {"report.html", "timeline.png"}
 
 
 def prune(folder: CampaignDir, *words: str) -> dict[str, Any]:
-    done = CliRunner().invoke(main, ["campaign", "prune", str(folder.path), "--json", *words])
+    done = ackloss("campaign", "prune", folder.path, "--json", *words)
     assert done.exit_code == 0, done.output
     document: dict[str, Any] = orjson.loads(done.stdout)
     return document
@@ -124,8 +123,7 @@ def test_a_journal_whose_ids_lead_out_of_the_runs_is_refused(tmp_path: Path) -> 
         journal = Journal(folder.journal)
         journal.write(RunBegun.model_construct(cell=ON, repetition=1, run_id=run_id, worker=1))
         journal.close()
-        words = ["campaign", "prune", str(folder.path), "--keep", "0"]
-        done = CliRunner().invoke(main, words)
+        done = ackloss("campaign", "prune", folder.path, "--keep", "0")
         assert done.exit_code == 4, run_id
         assert ": not the id of a run, such as" in done.output
     assert everything(tmp_path) == before
@@ -135,8 +133,7 @@ def test_a_link_in_place_of_the_runs_is_refused(tmp_path: Path) -> None:
     folder = build(tmp_path / "c", {ON: [run()] * 3})
     folder.runs.rename(tmp_path / "moved")
     folder.runs.symlink_to(tmp_path / "moved")
-    words = ["campaign", "prune", str(folder.path), "--keep", "0"]
-    done = CliRunner().invoke(main, words)
+    done = ackloss("campaign", "prune", folder.path, "--keep", "0")
     assert done.exit_code == 5
     assert "symbolic link" in done.output
     assert (tmp_path / "moved" / "00000-c" / "history").is_dir()
@@ -162,8 +159,7 @@ def test_the_cells_of_a_plan_are_pruned_with_their_run(tmp_path: Path) -> None:
 def test_it_refuses_while_the_campaign_is_running(tmp_path: Path) -> None:
     folder = build(tmp_path / "c", {ON: [run()] * 3})
     with folder.locked():
-        words = ["campaign", "prune", str(folder.path), "--keep", "0"]
-        done = CliRunner().invoke(main, words)
+        done = ackloss("campaign", "prune", folder.path, "--keep", "0")
     assert done.exit_code == 5
     assert "another process is running this campaign" in done.output
     assert pruned(folder) == []

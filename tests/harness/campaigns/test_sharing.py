@@ -8,9 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from ackloss.cli import main
 from harness.campaigns.folder import CampaignDir
 from harness.campaigns.loading import load_campaign
 from harness.campaigns.plan import Campaign, Cell
@@ -20,6 +18,7 @@ from harness.errors import PlanError
 from harness.plan import parse_plan
 from targets.kafka.target import Kafka
 from tests.fixtures.campaign_folder import BASE
+from tests.fixtures.command_line import ackloss
 
 KEYS = ("topic.settings", "topic.replication_factor", "workload.producer")
 AXES = """
@@ -278,11 +277,11 @@ def test_an_estimate_counts_the_clusters_that_are_started_and_warmed_up(
 @pytest.mark.usefixtures("kafka_shares")
 def test_campaign_plan_shows_which_cells_share_a_run(tmp_path: Path) -> None:
     file = str(file_of(tmp_path, 'repetitions = 3\nshare = "auto"'))
-    shown = CliRunner().invoke(main, ["campaign", "plan", file])
+    shown = ackloss("campaign", "plan", file)
     assert shown.exit_code == 0
     assert shown.output.count("one run for 4 cells:") == 2
     assert "8 cells, 24 results of 6 shared runs, about" in " ".join(shown.output.split())
-    document = json.loads(CliRunner().invoke(main, ["campaign", "plan", file, "--json"]).stdout)
+    document = json.loads(ackloss("campaign", "plan", file, "--json").stdout)
     assert document["executions"] == 6
     assert [len(each["shares_with"]) for each in document["cells"]] == [3] * 8
     assert {each["version"] for each in document["cells"][0]["shares_with"]} == {"4.2.0"}
@@ -292,15 +291,15 @@ def test_campaign_plan_says_in_one_line_along_which_axes_runs_are_shared(tmp_pat
     clients = '[axes.client]\nkey = "workload.client"\nvalues = ["librdkafka", "java"]\n'
     one = '[axes.read]\nkey = "final.read_s"\nvalues = [60]\n'
     file = str(file_of(tmp_path, 'share = "auto"', AXES + clients + one))
-    shown = CliRunner().invoke(main, ["campaign", "plan", file])
+    shown = ackloss("campaign", "plan", file)
     assert "shared runs: in part along unclean, acks; not along version, client\n" in shown.output
-    document = json.loads(CliRunner().invoke(main, ["campaign", "plan", file, "--json"]).stdout)
+    document = json.loads(ackloss("campaign", "plan", file, "--json").stdout)
     along = {"unclean": "some", "acks": "some", "version": "none", "client": "none"}
     assert document["shared"] == along
     file = str(file_of(tmp_path, 'share = "auto"'))
-    shown = CliRunner().invoke(main, ["campaign", "plan", file])
+    shown = ackloss("campaign", "plan", file)
     assert "shared runs: along unclean, acks; not along version\n" in shown.output
-    assert "shared runs:" not in CliRunner().invoke(main, ["campaign", "plan", file, "-q"]).output
+    assert "shared runs:" not in ackloss("campaign", "plan", file, "-q").output
 
 
 def with_share(axes: str, *names: str) -> str:

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from ackloss.cli import main
 from harness import registry
 from harness.faults.journal import Journal, entries, windows
 from harness.machine import state
+from tests.fixtures.command_line import ackloss
 from tests.fixtures.toy import ROOT, Servers, entry_points, install
 
 pytestmark = pytest.mark.real_time
@@ -106,9 +106,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
 
 
 def clean(*words: object) -> Result:
-    done = CliRunner().invoke(main, ["clean", *map(str, words)], prog_name="ackloss")
-    assert done.exception is None or isinstance(done.exception, SystemExit)
-    return done
+    return ackloss("clean", *words)
 
 
 def registered() -> list[str]:
