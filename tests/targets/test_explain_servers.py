@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from harness.history import HISTORY
@@ -25,6 +24,7 @@ from targets.postgresql import Postgresql
 from targets.rabbitmq import RabbitMQ
 from targets.redis import Redis
 from targets.zookeeper import ZooKeeper
+from tests.fixtures.hand_made import write_rows
 
 LOSSES = Path(__file__).parent / "losses"
 SYSTEMS: dict[str, ServerSystem[Any]] = {
@@ -70,11 +70,9 @@ def explained(name: str, folder: Path, change: Change = lambda case: None) -> li
         )
     ]
     names = ("type", "f", "value", "offset", "node", "time_ns")
-    plain = [(name, pa.string() if name in ("type", "f", "node") else pa.int64()) for name in names]
-    assert set(names) <= set(HISTORY.names)
     (folder / "history").mkdir()
-    table = pa.Table.from_pylist(rows, schema=pa.schema(plain))
-    pq.write_table(table, folder / "history/part-00000.parquet")
+    columns = pa.schema([HISTORY.field(name) for name in names])
+    write_rows(folder / "history/part-00000.parquet", columns, rows)
     return SYSTEMS[case["plan"]["target"]["system"]].explain(folder, pa.table(case["lost"]))
 
 

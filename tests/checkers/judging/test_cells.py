@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from checkers.judging import one_run
@@ -27,6 +25,7 @@ from harness.history.manifest import write_manifest
 from harness.history.run_folder import RunDir
 from harness.protocols import Run
 from nemeses.network import bridge
+from tests.fixtures.hand_made import write_rows
 from tests.fixtures.memory_cells import CELLS, run_of_cells
 
 pytestmark = pytest.mark.slow
@@ -314,22 +313,13 @@ def test_a_journal_of_the_run_that_is_none_is_a_doubt_of_the_run(run: RunDir) ->
 def observed(folder: Path, *rows: tuple[float, str, int, str | None, int]) -> RunDir:
     """A run folder with these observations: second, who answered, partition, leader, epoch."""
     rundir = RunDir.create(folder, "r")
-    table = pa.Table.from_pylist(
-        [
-            {
-                "run_id": "r",
-                "time_ns": round(at_s * 1e9),
-                "answered_by": who,
-                "partition": partition,
-                "leader": leader,
-                "leader_epoch": epoch,
-                "isr": ["b1", "b2", "b3"],
-            }
-            for at_s, who, partition, leader, epoch in rows
-        ],
-        schema=OBSERVATIONS,
-    )
-    pq.write_table(table, rundir.observations / "part-00000.parquet")
+    names = ("answered_by", "partition", "leader", "leader_epoch")
+    common = {"run_id": "r", "isr": ["b1", "b2", "b3"]}
+    seen = [
+        {**common, "time_ns": round(at_s * 1e9), **dict(zip(names, row, strict=True))}
+        for at_s, *row in rows
+    ]
+    write_rows(rundir.observations / "part-00000.parquet", OBSERVATIONS, seen)
     return rundir
 
 

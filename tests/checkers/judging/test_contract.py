@@ -4,7 +4,7 @@ named; so does one that raises, and what the others have found stands."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,11 +26,7 @@ WELL = Made(
     reads=(R(1, offset=0, reader="a"), R(1, offset=0, reader="b")),
     ends=(E(position=1, reader="a"), E(position=1, reader="b")),
 )
-LOSSY = Made(
-    writes=[W(1), W(2)],
-    reads=(R(1, offset=0, reader="a"), R(1, offset=0, reader="b")),
-    ends=(E(position=1, reader="a"), E(position=1, reader="b")),
-)
+LOSSY = replace(WELL, writes=[W(1), W(2)])
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,11 @@ def campaign(tmp_path: Path) -> CampaignDir:
     return folder
 
 
+@pytest.fixture
+def place(tmp_path: Path) -> Folder:
+    return Folder.at(f"file://{tmp_path}/there")
+
+
 def write(folder: CampaignDir, run_id: str) -> None:
     """A run's folder, with files that are not to be copied."""
     path = folder.run(run_id).path
@@ -67,9 +72,9 @@ def progress(campaign: CampaignDir) -> Progress:
 
 
 def test_judged_runs_are_copied_and_the_copy_is_a_campaign(
-    campaign: CampaignDir, tmp_path: Path
+    campaign: CampaignDir, place: Folder
 ) -> None:
-    place, said = Folder.at(f"file://{tmp_path}/there"), list[str]()
+    said = list[str]()
     archive = Archive(campaign, place, said.append)
     archive.begin(progress(campaign))
     assert archive.finish(progress(campaign)) == []  # the other cell of s is under way
@@ -80,13 +85,10 @@ def test_judged_runs_are_copied_and_the_copy_is_a_campaign(
 
 @pytest.mark.parametrize("change", ["file", "base", "run"])
 def test_a_url_of_another_campaign_is_refused_and_left_as_it_is(
-    campaign: CampaignDir, tmp_path: Path, change: str
+    campaign: CampaignDir, place: Folder, change: str
 ) -> None:
     """Two campaigns of the same file differ in their runs alone."""
-    place = Folder.at(f"file://{tmp_path}/there")
-    first = Archive(campaign, place, pytest.fail)
-    first.begin(progress(campaign))
-    first.finish(progress(campaign))
+    copy_to(place, campaign)
     before = place.files()
     if change == "run":
         campaign.journal.unlink()
@@ -100,9 +102,8 @@ def test_a_url_of_another_campaign_is_refused_and_left_as_it_is(
 
 
 def test_a_shared_run_that_a_crash_left_half_judged_is_copied_at_the_end(
-    campaign: CampaignDir, tmp_path: Path
+    campaign: CampaignDir, place: Folder
 ) -> None:
-    place = Folder.at(f"file://{tmp_path}/there")
     archive = Archive(campaign, place, pytest.fail)
     archive.begin(progress(campaign))
     Journal(campaign.journal).write(RunFailed(run_id=cell_id("s", "y"), error="no"))
@@ -112,9 +113,7 @@ def test_a_shared_run_that_a_crash_left_half_judged_is_copied_at_the_end(
 
 def test_the_manifest_is_the_last_file_of_a_copy(campaign: CampaignDir, s3: S3) -> None:
     Journal(campaign.journal).write(RunDone(run_id="s.y", verdict="valid", seconds=1.0))
-    archive = Archive(campaign, Folder.at("s3://bucket/last"), pytest.fail)
-    archive.begin(progress(campaign))
-    archive.finish(progress(campaign))
+    copy_to(Folder.at("s3://bucket/last"), campaign)
     put = s3.requested(re.compile(r'"(?:PUT|POST) /bucket/last/runs/(s/[^? ]+)'))
     names = list(dict.fromkeys(put))
     assert names[-1] == "s/manifest.json"
@@ -147,13 +146,10 @@ def test_a_url_that_takes_nothing_is_refused_before_anything_begins(
         archive.begin(progress(campaign))
 
 
-def test_what_has_been_copied_is_not_copied_again(campaign: CampaignDir, tmp_path: Path) -> None:
-    place = Folder.at(f"file://{tmp_path}/there")
+def test_what_has_been_copied_is_not_copied_again(campaign: CampaignDir, place: Folder) -> None:
     for content in ("first", "second"):
         campaign.run("done").run.write_text(content)
-        archive = Archive(campaign, place, pytest.fail)
-        archive.begin(progress(campaign))
-        archive.finish(progress(campaign))
+        copy_to(place, campaign)
     assert place.read("runs/done/run.json") == b"first"
     assert json.loads(place.read("base.json")) == {}
 
@@ -179,9 +175,8 @@ def test_a_run_that_was_judged_again_is_copied_again(campaign: CampaignDir, s3: 
 
 
 def test_a_run_that_was_judged_again_at_its_url_keeps_that_verdict(
-    campaign: CampaignDir, tmp_path: Path
+    campaign: CampaignDir, place: Folder
 ) -> None:
-    place = Folder.at(f"file://{tmp_path}/there")
     judged(campaign, "valid")
     copy_to(place, campaign)
     place.write("runs/done/result.json", b"judged at the URL")
@@ -190,10 +185,9 @@ def test_a_run_that_was_judged_again_at_its_url_keeps_that_verdict(
 
 
 def test_a_copy_of_a_new_verdict_that_broke_off_is_made_by_the_next_resume(
-    campaign: CampaignDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    campaign: CampaignDir, place: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The verdict is copied last."""
-    place = Folder.at(f"file://{tmp_path}/there")
     judged(campaign, "valid")
     copy_to(place, campaign)
     judged(campaign, "invalid", loss="second")

@@ -23,13 +23,23 @@ from harness.campaigns.journal import (
 from harness.errors import EnvironmentFailure, HistoryError
 
 
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "journal.jsonl"
+
+
+@pytest.fixture
+def journal(file: Path) -> Journal:
+    return Journal(file)
+
+
 def begin(journal: Journal, run_id: str, repetition: int = 0, cell: str = "a=1") -> None:
     journal.write(RunBegun(cell=cell, repetition=repetition, run_id=run_id, worker=1))
 
 
-def test_finished_runs_are_distinguished_from_those_that_broke_off(tmp_path: Path) -> None:
-    file = tmp_path / "journal.jsonl"
-    journal = Journal(file)
+def test_finished_runs_are_distinguished_from_those_that_broke_off(
+    file: Path, journal: Journal
+) -> None:
     journal.write(SessionBegun(workers=2))
     for number, run_id in enumerate(["done", "failed", "broken", "begun"]):
         begin(journal, run_id, number)
@@ -46,9 +56,7 @@ def test_finished_runs_are_distinguished_from_those_that_broke_off(tmp_path: Pat
 
 
 @pytest.mark.parametrize("cut", [1, 30, 57])
-def test_a_line_that_a_crash_has_cut_is_ignored(tmp_path: Path, cut: int) -> None:
-    file = tmp_path / "journal.jsonl"
-    journal = Journal(file)
+def test_a_line_that_a_crash_has_cut_is_ignored(file: Path, journal: Journal, cut: int) -> None:
     begin(journal, "first")
     journal.write(RunDone(run_id="first", verdict="valid", seconds=1.0))
     content = file.read_bytes()
@@ -61,9 +69,9 @@ def test_a_line_that_a_crash_has_cut_is_ignored(tmp_path: Path, cut: int) -> Non
     assert list(read_progress(file).runs) == ["first", "third"]
 
 
-def test_a_last_line_that_lacks_only_its_newline_counts_and_stays(tmp_path: Path) -> None:
-    file = tmp_path / "journal.jsonl"
-    journal = Journal(file)
+def test_a_last_line_that_lacks_only_its_newline_counts_and_stays(
+    file: Path, journal: Journal
+) -> None:
     begin(journal, "first")
     journal.write(RunDone(run_id="first", verdict="invalid", seconds=1.0))
     journal.close()
@@ -84,11 +92,9 @@ def test_a_last_line_that_lacks_only_its_newline_counts_and_stays(tmp_path: Path
     [(1, b"not JSON"), (3, b"\0" * 40), (3, b"[]"), (4, b'{"at":""}')],
 )
 def test_a_damaged_line_is_refused_by_its_number(
-    tmp_path: Path, number: int, damage: bytes
+    file: Path, journal: Journal, number: int, damage: bytes
 ) -> None:
     """The run that it is about would be missing in every count, and nothing would show it."""
-    file = tmp_path / "journal.jsonl"
-    journal = Journal(file)
     begin(journal, "first")
     journal.write(RunDone(run_id="first", verdict="invalid", seconds=1.0))
     begin(journal, "second", 1)
@@ -106,9 +112,7 @@ def test_a_missing_journal_records_nothing(tmp_path: Path) -> None:
     assert read_progress(tmp_path / "none").runs == {}
 
 
-def test_a_full_disk_is_reported_and_leaves_no_half_line(tmp_path: Path) -> None:
-    file = tmp_path / "journal.jsonl"
-    journal = Journal(file)
+def test_a_full_disk_is_reported_and_leaves_no_half_line(file: Path, journal: Journal) -> None:
     begin(journal, "first")
     content = file.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -123,9 +127,7 @@ def test_a_full_disk_is_reported_and_leaves_no_half_line(tmp_path: Path) -> None
     assert file.read_bytes() == content
 
 
-def test_the_cells_that_lost_are_named_once(tmp_path: Path) -> None:
-    file = tmp_path / "journal.jsonl"
-    journal = Journal(file)
+def test_the_cells_that_lost_are_named_once(file: Path, journal: Journal) -> None:
     for number, verdict in enumerate(["valid", "invalid", "unknown", "invalid"]):
         begin(journal, str(number), number)
         journal.write(RunDone(run_id=str(number), verdict=verdict, seconds=1))
@@ -150,8 +152,7 @@ def test_entries_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert list(read_journal(tmp_path / "journal.jsonl")) == written
 
 
-def test_journals_of_later_versions_are_read(tmp_path: Path) -> None:
-    file = tmp_path / "journal.jsonl"
+def test_journals_of_later_versions_are_read(file: Path) -> None:
     file.write_text(
         '{"type":"session","workers":4,"at":"2026-11-21T22:00:00+00:00"}\n'
         '{"type":"begun","cell":"a=1","repetition":0,"run_id":"r","worker":3,"at":""}\n'
@@ -186,9 +187,8 @@ NO_RUN = "not the id of a run, such as 20260102-030405-a3f901"
     ],
 )
 def test_an_entry_of_which_a_field_cannot_be_used_is_refused(
-    tmp_path: Path, line: str, words: str
+    file: Path, line: str, words: str
 ) -> None:
-    file = tmp_path / "journal.jsonl"
     file.write_text(f"{BEGUN}{line.strip()}\n")
     with pytest.raises(HistoryError) as raised:
         read_progress(file)
@@ -196,8 +196,7 @@ def test_an_entry_of_which_a_field_cannot_be_used_is_refused(
     assert (raised.value.file, raised.value.exit_code) == (f"{file}:2", 4)
 
 
-def test_an_entry_that_lacks_a_field_is_reported_with_its_file(tmp_path: Path) -> None:
-    file = tmp_path / "journal.jsonl"
+def test_an_entry_that_lacks_a_field_is_reported_with_its_file(file: Path) -> None:
     file.write_text('{"type":"begun","cell":"a=1","run_id":"r"}\n')
     with pytest.raises(HistoryError, match="an entry 'begun' lacks a field") as raised:
         read_progress(file)
@@ -213,11 +212,9 @@ def test_an_entry_that_lacks_a_field_is_reported_with_its_file(tmp_path: Path) -
     ids=lambda end: end.type,
 )
 def test_the_end_of_a_run_whose_begin_is_not_there_is_refused(
-    tmp_path: Path, end: RunDone | RunFailed
+    file: Path, journal: Journal, end: RunDone | RunFailed
 ) -> None:
     """Its cell is not known: it would be missing from every count, and nothing would show it."""
-    file = tmp_path / "journal.jsonl"
-    journal = Journal(file)
     begin(journal, "first")
     journal.write(RunDone(run_id="first", verdict="valid", seconds=1.0))
     journal.write(end)

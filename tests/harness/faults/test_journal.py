@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +15,6 @@ from tests.fixtures.small_disk import no_file_above
 
 KILL = ProcessRecord(node="b1", fault="cut", signal="KILL", pid=7)
 CUT = NetRecord(node="b1", fault="cut", peers=(Peer(name="b2", address="198.18.0.12"),))
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "faults.jsonl"
-
-
-@pytest.fixture
-def journal(path: Path) -> Iterator[Journal]:
-    ticks = count(0, 1_000_000_000)
-    opened = Journal(path, lambda: next(ticks))
-    yield opened
-    opened.close()
 
 
 def _play(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -45,19 +44,6 @@ class Scripted(Operator):
 
     def give_up(self) -> None:
         self.over += 1
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "faults.jsonl"
-
-
-@pytest.fixture
-def journal(path: Path) -> Iterator[Journal]:
-    ticks = count(0, 1_000_000_000)
-    opened = Journal(path, lambda: next(ticks))
-    yield opened
-    opened.close()
 
 
 def nemesis(**options: object) -> Nemesis:

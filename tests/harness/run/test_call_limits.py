@@ -11,9 +11,11 @@ import pytest
 
 from harness.servers import limited
 
+Pair = tuple[socket.socket, socket.socket]
+
 
 @pytest.fixture
-def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+def pair() -> Iterator[Pair]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         ours = socket.create_connection(server.getsockname())
         theirs, _ = server.accept()
@@ -28,9 +30,7 @@ def received(connection: socket.socket) -> bytes:
     return answer
 
 
-def test_a_call_that_is_never_answered_ends_in_time(
-    pair: tuple[socket.socket, socket.socket],
-) -> None:
+def test_a_call_that_is_never_answered_ends_in_time(pair: Pair) -> None:
     ours, theirs = pair
     began = time.monotonic()
     with pytest.raises(TimeoutError, match=r"within 0\.1 s"), limited(ours.fileno, 0.1):
@@ -39,9 +39,7 @@ def test_a_call_that_is_never_answered_ends_in_time(
     assert theirs.recv(1) == b""  # the server sees the end, and no request to cancel
 
 
-def test_a_call_that_is_answered_in_time_keeps_its_socket(
-    pair: tuple[socket.socket, socket.socket],
-) -> None:
+def test_a_call_that_is_answered_in_time_keeps_its_socket(pair: Pair) -> None:
     ours, theirs = pair
     theirs.sendall(b"a")
     with limited(ours.fileno, 0.05):
@@ -51,9 +49,7 @@ def test_a_call_that_is_answered_in_time_keeps_its_socket(
     assert received(ours) == b"b"
 
 
-def test_a_shorter_limit_that_begins_later_ends_first(
-    pair: tuple[socket.socket, socket.socket],
-) -> None:
+def test_a_shorter_limit_that_begins_later_ends_first(pair: Pair) -> None:
     ours, theirs = pair
     with limited(theirs.fileno, 30):
         with pytest.raises(TimeoutError), limited(ours.fileno, 0.05):
@@ -61,9 +57,7 @@ def test_a_shorter_limit_that_begins_later_ends_first(
         assert sum(each.name == "call-limits" for each in threading.enumerate()) == 1
 
 
-def test_what_a_call_raises_in_time_is_raised_as_it_is(
-    pair: tuple[socket.socket, socket.socket],
-) -> None:
+def test_what_a_call_raises_in_time_is_raised_as_it_is(pair: Pair) -> None:
     ours, theirs = pair
     theirs.close()
     with pytest.raises(ConnectionError), limited(ours.fileno, 5):

@@ -122,22 +122,24 @@ def test_one_that_never_becomes_ready_stops_the_run(
         make(script=silent)
 
 
+def crash(made: Made, number: int, *, at_once: bool) -> None:
+    """Crash a client, while its answers are polled for."""
+    asked = threading.Thread(
+        target=lambda: made.client.crash(number, "f", at_once=at_once), daemon=True
+    )
+    asked.start()
+    made.poll_until(lambda: not asked.is_alive())
+
+
 def test_clients_crash_and_are_replaced_by_faults(make: Callable[..., Made]) -> None:
     made = make("block@3", places=2)
     made.write(0, 1, 2, 3)
     made.submit(0)  # it is not answered
 
-    def crash(number: int, at_once: bool) -> None:
-        asked = threading.Thread(
-            target=lambda: made.client.crash(number, "f", at_once=at_once), daemon=True
-        )
-        asked.start()
-        made.poll_until(lambda: not asked.is_alive())
-
-    crash(1, at_once=True)
+    crash(made, 1, at_once=True)
     assert made.ended[-1][1][2] == "CLIENT_CRASHED"
     made.poll_until(lambda: made.client.state(1, "f").alive == "client-1.2")
-    crash(2, at_once=False)
+    crash(made, 2, at_once=False)
     death = made.client.state(1, "f").death
     assert death is not None
     assert (death.died, death.unknown, death.successor) == ("client-1.1", 1, "client-1.2")
@@ -163,9 +165,7 @@ def test_what_a_client_had_answered_before_it_crashed_is_answered(
     assert place.client is not None
     place.client.flush()
     wait_until(lambda: made.written.exists() and len(made.written.read_text().split()) == 51)
-    asked = threading.Thread(target=lambda: made.client.crash(1, "f", at_once=False), daemon=True)
-    asked.start()
-    made.poll_until(lambda: not asked.is_alive())
+    crash(made, 1, at_once=False)
     assert len(made.ended) == 51
     assert {process for process, ended in made.ended if ended[0] == OK} >= set(range(50))
 

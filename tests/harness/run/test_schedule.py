@@ -167,12 +167,9 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         ends_s: float = 60,
         seed: int = 1,
         broken: Sequence[str] = (),
-        leaderless_s: tuple[float, float] = (0, 0),
-        moves_s: float = 0,
-        begun_s: float = 0,
         probe_s: float = 0,
         apply_s: float = 0,
-        silent_s: tuple[float, float] = (0, 0),
+        **of_cluster: Any,
     ) -> Staged:
         workload = {"duration_s": 1000}
         plan = parse_plan(
@@ -204,14 +201,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
             resolved,
             nodes,
             faults,
-            Cluster(
-                time,
-                [Watched(plan)],
-                silent_s,
-                leaderless_s=leaderless_s,
-                moves_s=moves_s,
-                begun_s=begun_s,
-            ),
+            Cluster(time, [Watched(plan)], **of_cluster),
             clock=time,
             vocabulary=KAFKA,
             stop=time,

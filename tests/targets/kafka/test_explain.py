@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from harness.history import ENDS, MEMBERS, OBSERVATIONS, READS
@@ -22,6 +21,7 @@ from targets.kafka import Kafka
 from targets.kafka.explain import CAUSES, explain
 from tests.checkers.delivery.hand_made import Made, Record, Write, whole_group
 from tests.checkers.delivery.test_delivery import judged
+from tests.fixtures.hand_made import write_rows
 
 ENDS_HERE = ("partition", "log_start_offset", "position", "complete")
 LOSSES = Path(__file__).parent / "losses"
@@ -82,12 +82,7 @@ def _write(path: Path, schema: pa.Schema, names: Sequence[str], rows: list[list[
     """These columns of a file of a run folder."""
     path.parent.mkdir(exist_ok=True)
     fields = pa.schema([schema.field(name) for name in names])
-    columns = [list(column) for column in zip(*rows, strict=True)] or [[]] * len(names)
-    arrays = [
-        pa.array(c, f.type.value_type if pa.types.is_dictionary(f.type) else f.type)
-        for c, f in zip(columns, fields, strict=True)
-    ]
-    pq.write_table(pa.table(arrays, names=list(names)), path)
+    write_rows(path, fields, [dict(zip(names, row, strict=True)) for row in rows])
 
 
 def case_of(name: str) -> dict[str, Any]:

@@ -240,10 +240,8 @@ def test_less_than_a_millisecond_is_waited_for_once(monkeypatch: pytest.MonkeyPa
 
 
 def test_one_poll_serves_every_producer(brokers: str) -> None:
-    client, answers = (
-        writing(Librdkafka(), brokers, plan_for({"linger.ms": 0}, clients=16)),
-        Answers(),
-    )
+    client = writing(Librdkafka(), brokers, plan_for({"linger.ms": 0}, clients=16))
+    answers = Answers()
     for turn, patience_s in enumerate((0.2, 1, 5)):
         for process in range(16 * turn, 16 * turn + 16):
             assert client.submit(process, invoke("append", process, process % PARTITIONS))
@@ -260,10 +258,8 @@ def test_one_poll_serves_every_producer(brokers: str) -> None:
 
 def test_an_answer_is_seen_within_milliseconds(brokers: str) -> None:
     """One answer on the last of many producers is not waited for longer than a round."""
-    client, answers = (
-        writing(Librdkafka(), brokers, plan_for({"linger.ms": 0}, clients=16)),
-        Answers(),
-    )
+    client = writing(Librdkafka(), brokers, plan_for({"linger.ms": 0}, clients=16))
+    answers = Answers()
     took = []
     for turn in range(30):
         began = time.monotonic()

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from harness.faults import selectors
-from harness.plan import parse_plan
 from harness.protocols import PartitionView
 from harness.protocols.faults import Since
 from harness.run.observer import merge
 from targets.zookeeper import ZooKeeper, asking
 from targets.zookeeper.asking import Shown, Status
-from targets.zookeeper.configuration import ZooKeeperPlan
+from tests.targets.zookeeper.test_layout import plan_of
 
 VOCABULARY = ZooKeeper().vocabulary()
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n"
-
-
-def plan_of(**ensemble: Any) -> ZooKeeperPlan:
-    document = {
-        "schema": 1,
-        "name": "x",
-        "target": {"system": "zookeeper", "version": "3.9.4"},
-        "ensemble": ensemble,
-        "workload": {"name": "set"},
-    }
-    plan = parse_plan(document)
-    assert isinstance(plan, ZooKeeperPlan)
-    return plan
 
 
 def line(number: int, here: str, there: str, state: str) -> str:
@@ -80,7 +64,7 @@ def test_files_that_are_not_there_show_nothing() -> None:
 
 def viewed(mode: str | None, shown: Shown, figures: dict[str, str] | None = None) -> PartitionView:
     status = Status(mode=mode, zxid=(7 << 32) + 5)
-    view = asking.view("z2", plan_of(observers=1), status, figures or {}, shown)
+    view = asking.view("z2", plan_of(ensemble={"observers": 1}), status, figures or {}, shown)
     (seen,) = view.partitions
     assert view.authority == (seen.leader == "z2")
     return seen
@@ -131,7 +115,7 @@ def test_unknown_members_satisfy_no_condition(
 ) -> None:
     """Of four followers that are connected three are in sync, or nobody knows how many; nor does
     a follower whose leader does not answer."""
-    plan, status = plan_of(servers=5), Status(mode="leader", zxid=7 << 32)
+    plan, status = plan_of(ensemble={"servers": 5}), Status(mode="leader", zxid=7 << 32)
     shown = Shown(epoch=3, leaders=(), followers=("z1", "z3", "z4", "z5"))
     views = [
         asking.view("z2", plan, status, {"synced_followers": "3"}, shown),
@@ -152,13 +136,13 @@ def test_unknown_members_satisfy_no_condition(
     assert held == [counted, uncounted, uncounted]
 
 
-@pytest.mark.parametrize("leaders", [(), ("z1", "z3")])
-def test_a_follower_whose_leader_is_not_clear_names_none(leaders: tuple[str, ...]) -> None:
-    assert viewed("follower", Shown(epoch=3, leaders=leaders, followers=())).leader is None
-
-
-def test_a_server_without_a_quorum_has_no_leader() -> None:
-    assert viewed(None, Shown(epoch=3, leaders=("z1",), followers=())).leader is None
+@pytest.mark.parametrize(
+    ("mode", "leaders"), [("follower", ()), ("follower", ("z1", "z3")), (None, ("z1",))]
+)
+def test_a_server_whose_leader_is_not_clear_or_without_a_quorum_names_none(
+    mode: str | None, leaders: tuple[str, ...]
+) -> None:
+    assert viewed(mode, Shown(epoch=3, leaders=leaders, followers=())).leader is None
 
 
 def test_the_epoch_is_that_of_the_last_transaction_where_the_file_is_missing() -> None:

@@ -226,6 +226,14 @@ def test_a_killed_process_forgets_what_was_on_its_way(cluster: MemoryCluster) ->
     assert not node.host.paused
 
 
+def written(cluster: MemoryCluster) -> tuple[int, int]:
+    """How many records a has written after a while, and how many of them it has fsynced."""
+    later(cluster, 25.5)
+    file = cluster.nodes["a"].disk.open("data/log-0/records")
+    assert 0 < file.synced < len(file.records)
+    return len(file.records), file.synced
+
+
 @pytest.mark.parametrize(
     ("form", "options", "left"),
     [
@@ -238,10 +246,7 @@ def test_a_killed_process_forgets_what_was_on_its_way(cluster: MemoryCluster) ->
 def test_disks_lose_what_they_should(
     cluster: MemoryCluster, form: str, options: dict[str, object], left: Any
 ) -> None:
-    later(cluster, 25.5)
-    file = cluster.nodes["a"].disk.open("data/log-0/records")
-    was, synced = len(file.records), file.synced
-    assert 0 < synced < was
+    was, synced = written(cluster)
     lever, record = cluster.levers["disk"], disk(cluster, form, **options)
     lever.apply(record)
     now = cluster.nodes["a"].disk.open("data/log-0/records")
@@ -252,10 +257,7 @@ def test_disks_lose_what_they_should(
 
 
 def test_without_power_only_what_was_fsynced_is_left(cluster: MemoryCluster) -> None:
-    later(cluster, 25.5)
-    file = cluster.nodes["a"].disk.open("data/log-0/records")
-    was, synced = len(file.records), file.synced
-    assert 0 < synced < was
+    _, synced = written(cluster)
     cluster.levers["power"].apply(record_of(cluster, "power"))
     assert len(cluster.nodes["a"].disk.open("data/log-0/records").records) == synced
     later(cluster, 5)  # dead: it writes nothing more
