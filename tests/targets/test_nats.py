@@ -20,7 +20,8 @@ from harness.servers import Log, NotSent, Report, Server
 from targets import nats
 from targets.nats import ERRORS, Connection, Nats, NatsClient, NatsPlan, read_replica
 from tests.fixtures.dry_run import DryRunNode
-from tests.fixtures.fake_nats import HERE, FakeNats
+from tests.fixtures.fake_nats import FakeNats
+from tests.fixtures.fake_server import HERE
 
 NOTHING = "127.0.0.2"
 """No server is there."""
