@@ -143,9 +143,9 @@ def _kill_one(s3: S3, cluster: Cluster, killed: threading.Event) -> None:
     """Kill a worker, and its executor, once a tenth of the runs has been fetched."""
     ends_s = time.monotonic() + LIMIT_S
     while time.monotonic() < ends_s:
-        fetched = len(set(s3.requested(re.compile(r"GET /archive/many/(run-\d+)/run\.json"))))
+        fetched = len(set(s3.requested(re.compile(r"GET /bucket/many/(run-\d+)/run\.json"))))
         if fetched >= RUNS / 10:
-            assert not s3.requested(re.compile(r"PUT /archive/many/.*(result)\.json")), "too late"
+            assert not s3.requested(re.compile(r"PUT /bucket/many/.*(result)\.json")), "too late"
             cluster.kill_worker(1)
             killed.set()
             return
@@ -188,7 +188,7 @@ def test_a_run_that_kills_its_executors_python_costs_itself_alone(
 def test_an_executor_without_pyarrow_is_named(s3: S3, cluster: Cluster, tmp_path: Path) -> None:
     lacking = bare_python(tmp_path / "lacking", without="pyarrow")
     made(tmp_path / "runs", "one")
-    s3.put(tmp_path / "runs", "archive/one")
+    s3.put(tmp_path / "runs", "bucket/one")
     done = ackloss(*check("s3://bucket/one", cluster), environment={"PYSPARK_PYTHON": str(lacking)})
     assert done.returncode == 5, done.stderr
     assert json.loads(done.stdout)["error"]["what"] == "the Python of an executor lacks pyarrow"

@@ -70,7 +70,7 @@ def test_only_what_is_new_is_read(night: CampaignDir, url: str, s3: S3, tmp_path
     lake = tmp_path / "lake"
     built(url, lake)
     files = files_of(lake)
-    read = re.compile(r"GET /archive/.*/(\S+/run\.json)")
+    read = re.compile(r"GET /bucket/.*/(\S+/run\.json)")
     before = len(s3.requested(read))
     assert before
     again = next(each for each in map(RunDir, night.runs.iterdir()) if each.result.is_file())
