@@ -16,7 +16,6 @@ from harness.history.documents import StoredRun
 from harness.history.run_folder import RunDir
 from harness.plan import load_plan, parse_plan
 from harness.plan.parsing import PLANS, named_files
-from harness.run.client_process import ClientCommand
 from reports.formatting import FLAGS, command, repeats
 from tests.fixtures.campaign_process import TWO, campaign_file
 from tests.fixtures.command_line import ackloss
@@ -104,7 +103,7 @@ def test_the_command_of_a_campaigns_run_has_what_only_its_command_line_named() -
         folder=Path("runs"),
         judge=dict,
         interrupts=None,  # type: ignore[arg-type]
-        client=ClientCommand(("./c", "--conf", "c d.toml")),
+        client=("./c", "--conf", "c d.toml"),
         inventory=Path("hosts.toml"),
     )
     words = worker._command(RunDir(Path("runs/r1")))
