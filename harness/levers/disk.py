@@ -221,7 +221,7 @@ class DiskLever(Lever[DiskRecord]):
             _make(node, change, sizes.get(change.path, 0))
 
     def undo(self, record: DiskRecord) -> None:
-        """Start the process again, and remove our file."""
+        """Start it again, unless it was dead or another fault keeps it dead; remove our file."""
         node = self.nodes[record.node]
         start_again(node, record)
         must(node, ["rm", "-f", "--", f"{NODE_DATA}/{_path(record.fault)}"])
@@ -431,7 +431,7 @@ class ReadOnlyLever(_StorageLever[ReadOnlyRecord]):
         _chmod(node, record.folder, "u-w")
 
     def undo(self, record: ReadOnlyRecord) -> None:
-        """Restore it, unless another fault keeps the data read-only; start the process again."""
+        """Restore it unless another fault keeps it read-only; start the process that this ended."""
         node = self.nodes[record.node]
         must(node, ["rm", "-f", "--", _mark(record.fault)])
         if not _read_only_by(node):
@@ -506,7 +506,7 @@ class FullLever(_StorageLever[FullRecord]):
         _fill(node, record.folder, record.fault)
 
     def undo(self, record: FullRecord) -> None:
-        """Free the space, unless another fault keeps the disk full; start the process again."""
+        """Free it unless another fault keeps the disk full; start the process that this ended."""
         node, folder = self.nodes[record.node], record.folder
         must(node, ["rm", "-f", "--", _filler(folder, record.fault)])
         for other in _filled_by(node, folder):

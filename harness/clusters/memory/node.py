@@ -497,7 +497,7 @@ class _DamagingLever(Lever[Damages]):
                 node.damage[record.fault] = self.damage(node.disk, record)
 
     def undo(self, record: Damages) -> None:
-        """Start the process again, and forget the damage."""
+        """Start it again, unless it was dead or another fault keeps it dead; forget the damage."""
         start_again(self.world, record)
         if (node := self.world.nodes.get(record.node)) is not None:
             node.damage.pop(record.fault, None)
