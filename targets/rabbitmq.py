@@ -19,6 +19,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from urllib.parse import quote
@@ -202,7 +203,7 @@ class RabbitClient(KeyValueClient):
         """Everything, in one read. Nothing is removed before it is all here."""
         with _DRAINS.setdefault(self._queue, threading.Lock()):
             try:
-                each = self._consumed(_MOST, _DRAIN_S)
+                each = self.delivered(_MOST, _DRAIN_S)
                 came = [(method.delivery_tag, value) for method, _, value in each]
             except Exception as error:
                 raise ErrorAnswer(NOT_DELIVERED) from error
@@ -214,21 +215,21 @@ class RabbitClient(KeyValueClient):
 
     def read_stream(self, *, timeout_s: float) -> Log:
         """This server's replica of a stream. Acknowledgements only ask for more."""
-        records, from_first = list[tuple[int, int]](), {"x-stream-offset": "first"}
-        each = self._consumed(2 * _CREDIT, timeout_s, arguments=from_first)
-        for method, properties, value in each:
+        records = list[tuple[int, int]]()
+        for method, properties, value in self.delivered(2 * _CREDIT, timeout_s, of_stream=True):
             records.append((properties.headers["x-stream-offset"], value))
             if len(records) % _CREDIT == 0:
                 self._channel.basic_ack(method.delivery_tag, multiple=True)
         start = records[0][0] if records else 0
         return Log(start, start + len(records), records)
 
-    def _consumed(
-        self, ahead: int, limit_s: float, arguments: dict[str, str] | None = None
+    def delivered(
+        self, ahead: int, limit_s: float, *, of_stream: bool = False
     ) -> Iterator[tuple[Any, Any, int]]:
         """What comes until it is as much as the server says that there is, out with clients or not:
-        each with its delivery and properties."""
+        each with its delivery and properties. Of a stream all that there is, from the first on."""
         count, deadline = 0, time.monotonic() + limit_s
+        arguments = {"x-stream-offset": "first"} if of_stream else None
         with limited(self._socket, limit_s):
             self._channel.basic_qos(prefetch_count=ahead)
             for method, properties, body in self._channel.consume(
@@ -495,9 +496,12 @@ name = "queue"
     def to_restart(self, cluster: Cluster, plan: RabbitPlan) -> Sequence[str]:
         """Servers that do not answer, since they have ended or hang. Then all but those of the
         largest part, where servers have stayed apart: always with `ignore`, and with the others
-        after a pause. https://www.rabbitmq.com/docs/partitions#recovering"""
-        names = {_erlang_name(node.address): node.name for node in cluster.nodes.values()}
-        found = [_partitions(node, timeout_s=4) for node in cluster.nodes.values()]
+        after a pause. https://www.rabbitmq.com/docs/partitions#recovering
+        Then those that have no part in the queue, and those that do not serve their replica of a
+        stream, which one that was paused or has lost power may not do until it is restarted."""
+        nodes = cluster.nodes.values()
+        names = {_erlang_name(node.address): node.name for node in nodes}
+        found = [_partitions(node, timeout_s=4) for node in nodes]
         if silent := [n for n, others in zip(names.values(), found, strict=True) if others is None]:
             return silent
         # Of two servers that are apart, one alone may report it.
@@ -506,8 +510,18 @@ name = "queue"
             for one, others in zip(names, found, strict=True)
             for other in others or ()
         }
-        parts = [{other for other in names if {one, other} not in apart} for one in names]
-        return [name for each, name in names.items() if each not in max(parts, key=len)]
+        parts = (part for size in range(len(names), 0, -1) for part in combinations(names, size))
+        largest = next(p for p in parts if apart.isdisjoint(map(frozenset, combinations(p, 2))))
+        if cut := [name for each, name in names.items() if each not in largest]:
+            return cut
+        views = [self.observe(node, plan, timeout_s=4) for node in nodes]
+        members = {name for view in views if view for name in view.partitions[0].members}
+        return [
+            node.name
+            for node in nodes
+            if (members and node.name not in members)
+            or (plan.queue.kind == "stream" and not _serves(node, plan))
+        ]
 
     def happened(self, lines: Iterable[Line]) -> Iterator[Happened]:
         """Elections of a quorum queue. A mirror that joins has nothing of what is in the queue; a
@@ -559,6 +573,14 @@ def _partitions(node: Node, *, timeout_s: float) -> list[str] | None:
     own = f"/api/nodes/{quote(_erlang_name(node.address))}?columns=partitions"
     found = asked(node.address, own, timeout_s=timeout_s)
     return None if found is None else list(found.get("partitions") or ())
+
+
+def _serves(node: Node, plan: RabbitPlan) -> bool:
+    """Whether a server delivers the first message of its replica of a stream, if there is one."""
+    with suppress(Exception), closing(RabbitClient(node.address, plan)) as client:
+        next(client.delivered(1, 4, of_stream=True), None)
+        return True
+    return False
 
 
 def _is_joined(node: Node, servers: int) -> bool:

@@ -147,6 +147,7 @@ _LONGEST: Final = 300
 
 _BY_HAND: Final = "by-hand"
 _LOOKS, _AGAIN_S = 5, 3.0
+_HEALINGS: Final = 3
 _AT_ONCE: Final = 4
 """Cells that are brought up, or read back, at the same time."""
 
@@ -427,35 +428,44 @@ class _Run:
         self.record.update(state="reading")
         self.how.status.enter("waiting until fully replicated")
         settle_s, stop = self.resolved.plan.final.settle_s, self.how.interrupts.stop
-        replicated = partial(wait_until_replicated, settle_s, observer, stop, clock)
-        if not replicated() and not (self._heal_by_hand(faults, clock) and replicated()):
+        whole = wait_until_replicated(settle_s, observer, stop, clock)
+        for _ in range(_HEALINGS):
+            if not self._heal_by_hand(faults, clock):
+                break
+            whole = wait_until_replicated(settle_s, observer, stop, clock)
+        if not whole:
             self.record.warn(NOT_FULLY_REPLICATED)
         for number, cell in enumerate(self.cells if observer.observes else ()):
             noted = in_sync(observer.situation(number), cell.resolved.plan)
             cell.record.update(in_sync=[asdict(each) for each in noted])
 
     def _heal_by_hand(self, faults: Faults, clock: RunClock) -> bool:
-        """Restart the nodes that the target names, unless a fault is still there. It is journalled,
-        without a step and so no fault. A node that is only slow is not named twice."""
+        """Restart the nodes that the target names, unless a fault is still there, and start those
+        that have ended by themselves. It is journalled, without a step and so no fault. A node that
+        is only slow is not named twice."""
         if faults.active:
             return False
-        name = partial(self.resolved.target.to_restart, self.cluster, self.cells[0].resolved.plan)
-        before = list[str]()
+        target, stop, nodes = self.resolved.target, self.how.interrupts.stop, self.cluster.nodes
+        plans, before = [cell.resolved.plan for cell in self.cells], set[str]()
         for _ in range(_LOOKS):
-            if (names := [*name()]) == before:
+            names = {name for plan in plans for name in target.to_restart(self.cluster, plan)}
+            if names == before:
                 break
             before = names
-            clock.wait(self.how.interrupts.stop, _AGAIN_S)
+            clock.wait(stop, _AGAIN_S)
         else:
             return False
-        if not names or self.how.interrupts.stop.is_set():
+        if not names or stop.is_set():
             return False
-        pids = {name: self.cluster.nodes[name].pid() for name in names}
-        records = [ProcessRecord(node=n, signal="TERM", pid=pid) for n, pid in pids.items()]
+        pids = {name: node.pid() for name, node in nodes.items() if name in names}
+        records = [ProcessRecord(node=n, signal="TERM", pid=pid) for n, pid in pids.items() if pid]
         faults.inject(_BY_HAND, "kill", [Act("process", record) for record in records])
         faults.heal(_BY_HAND)
+        for name in pids:
+            if not nodes[name].process().running:
+                nodes[name].start()
         why = "the cluster did not recover by itself: it was healed by hand, as its manual says"
-        self.record.warn(f"{why}, by restarting {', '.join(names)}")
+        self.record.warn(f"{why}, by restarting {', '.join(pids)}")
         return True
 
     def keep_logs(self) -> None:

@@ -45,21 +45,36 @@ class Mortal(DryRunNode):
         self.lives += 1
 
 
-@pytest.mark.parametrize("names", [[], ["n1"], ["n1", "n2"]])
-@pytest.mark.parametrize("recovers", [True, False])
-def test_it_is_restarted_only_where_it_does_not_recover_by_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: Sequence[str], recovers: bool
+@pytest.mark.parametrize("named", [[[]], [["n2"], []], [["n1", "n2"], []], [["n1"], ["n3"], []]])
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("dead", [[], ["n1"]])
+def test_what_the_target_names_is_restarted_or_started_until_it_names_none(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    named: Sequence[Sequence[str]],
+    whole: bool,
+    dead: Sequence[str],
 ) -> None:
     nodes = {name: Mortal(name, frozenset(), name) for name in ("n1", "n2", "n3")}
+    for name in dead:
+        nodes[name].alive = False
     warnings: list[str] = []
-    ticks = count()
+    ticks, looks = count(), list[bool]()
     journal = Journal(tmp_path / "faults.jsonl", lambda: next(ticks))
-    target = SimpleNamespace(to_restart=lambda cluster, plan: names)
     plan = SimpleNamespace(final=SimpleNamespace(settle_s=1))
+    other = SimpleNamespace(**vars(plan))  # the second cell's: each has an object of its own
+
+    def to_restart(cluster: Any, of_cell: Any) -> Sequence[str]:
+        return named[len(looks) - 1][: 1 if of_cell is plan else None]
+
+    def replicated(*_: Any) -> bool:
+        looks.append(whole)
+        return whole
+
     run: Any = SimpleNamespace(
-        resolved=SimpleNamespace(target=target, plan=plan),
+        resolved=SimpleNamespace(target=SimpleNamespace(to_restart=to_restart), plan=plan),
         cluster=SimpleNamespace(nodes=nodes),
-        cells=[SimpleNamespace(resolved=SimpleNamespace(plan=plan))],
+        cells=[SimpleNamespace(resolved=SimpleNamespace(plan=each)) for each in (plan, other)],
         record=SimpleNamespace(warn=warnings.append, update=lambda **_: None),
         how=SimpleNamespace(
             interrupts=SimpleNamespace(stop=threading.Event()),
@@ -67,26 +82,24 @@ def test_it_is_restarted_only_where_it_does_not_recover_by_itself(
         ),
     )
     run._heal_by_hand = partial(runner._Run._heal_by_hand, run)
-    looks = iter([recovers, True])
-    monkeypatch.setattr(runner, "wait_until_replicated", lambda *_: next(looks))
+    monkeypatch.setattr(runner, "wait_until_replicated", replicated)
     faults = Faults({"process": ProcessLever(nodes)}, journal)
     runner._Run._recover(run, SimpleNamespace(observes=False), CLOCK, faults)  # type: ignore[arg-type]
-    restarted = [] if recovers else [*names]
+    assert len(looks) == len(named)
+    restarted = [name for names in named for name in names]
     for name, node in nodes.items():
         done = [each for each in node.commands if each in ("TERM", "start")]
-        assert done == (["TERM", "start"] if name in restarted else [])
+        started = ["start"] if name in dead else ["TERM", "start"]
+        assert done == (started if name in restarted else [])
     assert windows(tmp_path / "faults.jsonl") == []
     acts = [each["token"]["node"] for each in entries(tmp_path / "faults.jsonl") if "token" in each]
-    assert acts == restarted
+    assert acts == [name for name in restarted if name not in dead]
     assert open_acts(tmp_path / "faults.jsonl").acts == []
-    if recovers:
-        assert warnings == []
-    elif not names:
-        assert warnings == [runner.NOT_FULLY_REPLICATED]
-    else:
-        (warning,) = warnings
-        assert "was healed by hand" in warning
-        assert warning.endswith(f"by restarting {', '.join(names)}")
+    by_hand = [each for each in warnings if "was healed by hand" in each]
+    assert [each.rpartition("by restarting ")[2] for each in by_hand] == [
+        ", ".join(names) for names in named if names
+    ]
+    assert warnings == by_hand + ([] if whole else [runner.NOT_FULLY_REPLICATED])
 
 
 def test_nothing_is_restarted_while_a_fault_is_there(tmp_path: Path) -> None:
