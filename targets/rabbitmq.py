@@ -497,8 +497,9 @@ name = "queue"
         """Servers that do not answer, since they have ended or hang. Then all but those of the
         largest part, where servers have stayed apart: always with `ignore`, and with the others
         after a pause. https://www.rabbitmq.com/docs/partitions#recovering
-        Then those that have no part in the queue, and those that do not serve their replica of a
-        stream, which one that was paused or has lost power may not do until it is restarted."""
+        Then those that do not serve their replica of a stream, which one that was paused or has
+        lost power may not do until it is restarted, or all if one has no part in the queue: one
+        that stops while it leads a part has its mirrors stop, also those that follow another."""
         nodes = cluster.nodes.values()
         names = {_erlang_name(node.address): node.name for node in nodes}
         found = [_partitions(node, timeout_s=4) for node in nodes]
@@ -514,14 +515,11 @@ name = "queue"
         largest = next(p for p in parts if apart.isdisjoint(map(frozenset, combinations(p, 2))))
         if cut := [name for each, name in names.items() if each not in largest]:
             return cut
+        if plan.queue.kind == "stream":
+            return [node.name for node in nodes if not _serves(node, plan)]
         views = [self.observe(node, plan, timeout_s=4) for node in nodes]
         members = {name for view in views if view for name in view.partitions[0].members}
-        return [
-            node.name
-            for node in nodes
-            if (members and node.name not in members)
-            or (plan.queue.kind == "stream" and not _serves(node, plan))
-        ]
+        return [*names.values()] if members and len(members) < len(names) else []
 
     def happened(self, lines: Iterable[Line]) -> Iterator[Happened]:
         """Elections of a quorum queue. A mirror that joins has nothing of what is in the queue; a

@@ -148,6 +148,8 @@ _LONGEST: Final = 300
 _BY_HAND: Final = "by-hand"
 _LOOKS, _AGAIN_S = 5, 3.0
 _HEALINGS: Final = 3
+_GRACE_S: Final = 120.0
+"""A server that stops waits for others, and killing it would be another fault."""
 _AT_ONCE: Final = 4
 """Cells that are brought up, or read back, at the same time."""
 
@@ -430,7 +432,7 @@ class _Run:
         settle_s, stop = self.resolved.plan.final.settle_s, self.how.interrupts.stop
         whole = wait_until_replicated(settle_s, observer, stop, clock)
         for _ in range(_HEALINGS):
-            if not self._heal_by_hand(faults, clock):
+            if not self._heal_by_hand(faults, clock, whole=whole):
                 break
             whole = wait_until_replicated(settle_s, observer, stop, clock)
         if not whole:
@@ -439,17 +441,17 @@ class _Run:
             noted = in_sync(observer.situation(number), cell.resolved.plan)
             cell.record.update(in_sync=[asdict(each) for each in noted])
 
-    def _heal_by_hand(self, faults: Faults, clock: RunClock) -> bool:
+    def _heal_by_hand(self, faults: Faults, clock: RunClock, *, whole: bool) -> bool:
         """Restart the nodes that the target names, unless a fault is still there, and start those
-        that have ended by themselves. It is journalled, without a step and so no fault. A node that
-        is only slow is not named twice."""
-        if faults.active:
-            return False
+        that have ended by themselves. It is journalled, without a step and so no fault. What is
+        named once is perhaps only slow; while not all is `whole`, so is what is not named."""
         target, stop, nodes = self.resolved.target, self.how.interrupts.stop, self.cluster.nodes
+        if faults.active or not target.does("to_restart"):
+            return False
         plans, before = [cell.resolved.plan for cell in self.cells], set[str]()
         for _ in range(_LOOKS):
             names = {name for plan in plans for name in target.to_restart(self.cluster, plan)}
-            if names == before:
+            if names == before and (names or whole):
                 break
             before = names
             clock.wait(stop, _AGAIN_S)
@@ -458,7 +460,11 @@ class _Run:
         if not names or stop.is_set():
             return False
         pids = {name: node.pid() for name, node in nodes.items() if name in names}
-        records = [ProcessRecord(node=n, signal="TERM", pid=pid) for n, pid in pids.items() if pid]
+        records = [
+            ProcessRecord(node=name, signal="TERM", pid=pid, grace_s=_GRACE_S)
+            for name, pid in pids.items()
+            if pid
+        ]
         faults.inject(_BY_HAND, "kill", [Act("process", record) for record in records])
         faults.heal(_BY_HAND)
         for name in pids:

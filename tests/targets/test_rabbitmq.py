@@ -312,16 +312,16 @@ def test_all_but_the_largest_part_is_restarted_unless_a_server_is_silent(
 @pytest.mark.parametrize(
     ("members", "unserved", "kind", "restarted"),
     [
-        (["n2", "n3"], [], "classic", ["n1"]),
+        (["n2", "n3"], [], "classic", ["n1", "n2", "n3"]),
         ([], [], "classic", []),
         (["n1", "n2", "n3"], [], "quorum", []),
         (["n1", "n2", "n3"], ["n1"], "quorum", []),
         (["n1", "n2", "n3"], ["n1"], "stream", ["n1"]),
         (["n1", "n2", "n3"], [], "stream", []),
-        (["n1", "n2"], ["n2"], "stream", ["n2", "n3"]),
+        (["n1", "n2"], ["n2", "n3"], "stream", ["n2", "n3"]),
     ],
 )
-def test_a_server_without_a_part_in_the_queue_or_that_does_not_serve_it_is_restarted(
+def test_all_are_restarted_if_one_has_no_part_or_those_that_do_not_serve_a_stream(
     monkeypatch: pytest.MonkeyPatch,
     members: list[str],
     unserved: list[str],

@@ -21,6 +21,7 @@ from harness.run import runner
 from tests.fixtures.dry_run import DryRunNode
 
 CLOCK: Any = SimpleNamespace(wait=lambda stop, seconds: None)
+STOP = SimpleNamespace(interrupts=SimpleNamespace(stop=threading.Event()))
 
 
 class Mortal(DryRunNode):
@@ -71,8 +72,9 @@ def test_what_the_target_names_is_restarted_or_started_until_it_names_none(
         looks.append(whole)
         return whole
 
+    target = SimpleNamespace(to_restart=to_restart, does=lambda _: True)
     run: Any = SimpleNamespace(
-        resolved=SimpleNamespace(target=SimpleNamespace(to_restart=to_restart), plan=plan),
+        resolved=SimpleNamespace(target=target, plan=plan),
         cluster=SimpleNamespace(nodes=nodes),
         cells=[SimpleNamespace(resolved=SimpleNamespace(plan=each)) for each in (plan, other)],
         record=SimpleNamespace(warn=warnings.append, update=lambda **_: None),
@@ -106,34 +108,40 @@ def test_nothing_is_restarted_while_a_fault_is_there(tmp_path: Path) -> None:
     nodes = {"n1": Mortal("n1", frozenset(), "n1")}
     faults = Faults({"process": ProcessLever(nodes)}, Journal(tmp_path / "faults.jsonl", lambda: 0))
     faults.inject("kill", "kill", [Act("process", ProcessRecord(node="n1", signal="TERM", pid=1))])
-    assert not runner._Run._heal_by_hand(SimpleNamespace(), faults, CLOCK)  # type: ignore[arg-type]
+    run: Any = SimpleNamespace(
+        resolved=SimpleNamespace(target=None), cluster=SimpleNamespace(nodes=nodes), how=STOP
+    )
+    assert not runner._Run._heal_by_hand(run, faults, CLOCK, whole=False)
     assert "TERM" in nodes["n1"].commands
     assert "start" not in nodes["n1"].commands
 
 
 @pytest.mark.parametrize(
-    ("looks", "restarted"),
+    ("looks", "whole", "restarted"),
     [
-        ([["n1"], ["n1"]], ["n1"]),
-        ([["n1"], [], []], []),
-        ([["n1"], ["n2", "n3"], ["n2", "n3"]], ["n2", "n3"]),
-        ([["n1"], ["n2"]] * 3, []),
+        ([["n1"], ["n1"]], True, ["n1"]),
+        ([["n1"], [], []], True, []),
+        ([["n1"], [], [], [], []], False, []),
+        ([[], [], ["n2"], ["n2"]], False, ["n2"]),
+        ([["n1"], ["n2", "n3"], ["n2", "n3"]], True, ["n2", "n3"]),
+        ([["n1"], ["n2"]] * 3, True, []),
     ],
 )
 def test_what_is_named_once_was_perhaps_only_slow(
-    tmp_path: Path, looks: Sequence[list[str]], restarted: Sequence[str]
+    tmp_path: Path, looks: Sequence[list[str]], whole: bool, restarted: Sequence[str]
 ) -> None:
     nodes = {name: Mortal(name, frozenset(), name) for name in ("n1", "n2", "n3")}
     each = iter(looks)
-    run = SimpleNamespace(
-        resolved=SimpleNamespace(target=SimpleNamespace(to_restart=lambda *_: next(each))),
+    target = SimpleNamespace(to_restart=lambda *_: next(each), does=lambda _: True)
+    run: Any = SimpleNamespace(
+        resolved=SimpleNamespace(target=target),
         cluster=SimpleNamespace(nodes=nodes),
         cells=[SimpleNamespace(resolved=SimpleNamespace(plan=None))],
         record=SimpleNamespace(warn=lambda _: None),
-        how=SimpleNamespace(interrupts=SimpleNamespace(stop=threading.Event())),
+        how=STOP,
     )
     ticks = count()
     journal = Journal(tmp_path / "faults.jsonl", lambda: next(ticks))
     faults = Faults({"process": ProcessLever(nodes)}, journal)
-    assert runner._Run._heal_by_hand(run, faults, CLOCK) == bool(restarted)  # type: ignore[arg-type]
+    assert runner._Run._heal_by_hand(run, faults, CLOCK, whole=whole) == bool(restarted)
     assert [name for name, node in nodes.items() if "TERM" in node.commands] == [*restarted]
