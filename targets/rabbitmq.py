@@ -319,9 +319,11 @@ EVENTS: Final = (
     ),
     LogRow("leads", "Promoting mirror <", "promoted its mirror", epoch=-1),
     LogRow("counts", "rabbit on node '[^']*' down", "went on without another server"),
+    LogRow("returns", "rabbit on node '[^']*' up"),
     LogRow("cut", "Autoheal: we were selected", "was restarted by autoheal", cause=HEALED),
     LogRow("split", "inconsistent_database, running_partitioned_network", cause=BY_HAND),
     LogRow("stops", "stopped TCP listener", "stopped"),
+    LogRow("boots", r"Starting RabbitMQ \d"),
 )
 
 
@@ -352,9 +354,9 @@ class RabbitMQ(ServerSystem[RabbitPlan]):
         **MAJORITY_CAUSES,
         UNSYNCED: "A mirror was promoted that had joined after they were enqueued, and had copied "
         "nothing of what was in the queue",
-        HEALED: "A server acknowledged them alone while a mirror led on the other side of a "
+        HEALED: "A server acknowledged them alone while another led on the other side of a "
         "partition, and gave up its side when autoheal restarted it",
-        BY_HAND: "A server acknowledged them alone while a mirror led on the other side of a "
+        BY_HAND: "A server acknowledged them alone while another led on the other side of a "
         "partition, and gave up its side when it was restarted by hand to heal it",
     }
     events: ClassVar[Sequence[LogRow]] = EVENTS
@@ -524,14 +526,17 @@ name = "queue"
     def happened(self, lines: Iterable[Line]) -> Iterator[Happened]:
         """Elections of a quorum queue. A mirror that joins has nothing of what is in the queue; a
         promotion has no number. A server acknowledges until it stops to be healed."""
-        healing = dict[str, str]()
-        for event in super().happened(lines):
+        healing, healed = dict[str, str](), set[str]()
+        for event in sorted(super().happened(lines), key=lambda event: event.at_s):
             node = event.line.node
             if event.kind == "stops" and node in healing:
+                healed.add(node)
                 yield replace(event, kind="cut", cause=healing.pop(node))
             elif event.kind in ("cut", "split"):
                 healing[node] = event.cause
-            if event.kind not in ("split", "stops"):
+            elif event.kind == "boots" and node in healed:
+                healing.clear()  # one that stops later has nothing to give up
+            if event.kind not in ("split", "stops", "boots"):
                 yield event
 
     def waits(self, plan: Mapping[str, Any]) -> Waits:

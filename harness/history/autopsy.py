@@ -435,7 +435,7 @@ class Autopsy:
             if event.kind in ("elects", "leads"):
                 if event.epoch in (loss.epoch, loss.dropped_by):
                     yield event.fact("elected")
-            elif event.kind in _SHOWN and loss.dropped_by is not None and event.at_s > begun_s:
+            elif event.kind in _SHOWN and loss.cause != UNEXPLAINED and event.at_s > begun_s:
                 yield event.fact(_SHOWN[event.kind])
 
     def _enough(self, loss: Loss, writes: Sequence[Write]) -> tuple[Any, str]:
@@ -493,7 +493,8 @@ class Promotions(Autopsy):
 
     A server lacks what began after it joined with nothing; what one acknowledged that was started
     again, and that it had not followed since (whose positions are of another log); and what one
-    acknowledged alone, or once it led itself, that threw its own away later."""
+    acknowledged alone, or once it led itself, that threw its own away later: one that had promoted
+    itself while another went on leading is elected nowhere else."""
 
     def explanations(self) -> list[Explanation]:
         groups: dict[Loss, list[Write]] = {}
@@ -509,6 +510,9 @@ class Promotions(Autopsy):
         own = [event for event in self.events if event.line.node == write.node]
         led = [e for e in own if e.kind == "leads" and e.at_s <= write.acknowledged_s]
         since_s, epoch = (led[-1].at_s, led[-1].epoch) if led else (float("-inf"), 0)
+        others = [e for e in own if e.kind in ("counts", "returns")]
+        last = [e.kind for e in others if e.at_s <= write.acknowledged_s][-1:]
+        promoted_alone = led and last == ["counts"]
         for event in (event for event in self.events if since_s <= event.at_s < float("inf")):
             is_own, after = event.line.node == write.node, event.at_s > write.acknowledged_s
             late = DEPOSED if write.begun_s > event.at_s else ""
@@ -522,6 +526,8 @@ class Promotions(Autopsy):
                     return Loss(behind, epoch, event.epoch)
                 if not is_own and (cause := self._apart(write, event, since_s)) is not None:
                     return Loss(cause or behind, None if cause else epoch, event.epoch)
+            if event.kind == "cut" and event.cause and is_own and after and promoted_alone:
+                return Loss(event.cause, epoch)
             if event.kind == "starts" and is_own and after:
                 cause = EMPTIED if lacks else self.disk(write, event)
                 if lacks or (event.end is None and cause != UNDISTURBED):

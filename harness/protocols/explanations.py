@@ -300,11 +300,11 @@ class Happened:
     """What a server logged about its copy of the log, which holds no position above `end` (`None`:
     not known): it `starts` with it, `leads` an epoch with it (-1: the log has none, and elections
     are numbered in the order of time), or has `cut` it; or that it `elects` another, or `counts`
-    only some; that it `joins` with nothing and copies only what comes then, or `follows` what it
-    had anyway. `text`: the rest of a sentence that begins with its name; `cause`: what such an
-    event loses a write by, if it has its own cause. Where a server that `begins` says only later
-    where its log `ends` (`text`: that place), the two are a start, and a later `leads` has the
-    place too. It keeps its own `end` where it says nothing of that, or `follows` before."""
+    only some, until one `returns`; that it `joins` with nothing and copies only what comes then, or
+    `follows` what it had anyway. `text`: the rest of a sentence that begins with its name; `cause`:
+    what such an event loses a write by, if it has its own cause. Where a server that `begins` says
+    only later where its log `ends` (`text`: that place), the two are a start, and a later `leads`
+    has the place too. It keeps its own `end` where it says nothing of that, or `follows` before."""
 
     kind: str
     line: Line

@@ -369,6 +369,30 @@ def test_what_a_server_acknowledged_alone_is_lost_by_autoheal(tmp_path: Path) ->
         assert counted(found) == {UNEXPLAINED: 26}
 
 
+def test_what_a_server_acknowledged_that_promoted_itself_is_lost_when_it_is_restarted(
+    tmp_path: Path,
+) -> None:
+    """While the old leader went on leading the others: no election says so. Later all are restarted
+    by hand, and the old leader has nothing to give up then. The last write came after a server had
+    joined both sides, so that it is not known who had it."""
+    name = "rabbitmq-led-alone"
+    found = explained(name, tmp_path / "all")
+    assert counted(found) == {"restarted-by-hand": 25, UNEXPLAINED: 1}
+    (facts,) = (each.facts for each in found if each.cause != UNEXPLAINED)
+    assert [fact.node for fact in facts if fact.kind == "truncated"] == ["n2"]
+
+    def by_the_old_leader(case: dict[str, Any]) -> None:
+        for row in case["acknowledged"]:
+            row[4] = "n1"
+
+    def undetected(case: dict[str, Any]) -> None:
+        lines = case["logs"]["n2/console.log"]
+        lines[:] = [line for line in lines if "running_partitioned_network" not in line]
+
+    for change in (by_the_old_leader, undetected):
+        assert counted(explained(name, tmp_path / change.__name__, change)) == {UNEXPLAINED: 26}
+
+
 def test_a_standby_that_had_no_power_then_never_had_them(tmp_path: Path) -> None:
     """Its disk lost nothing of what was acknowledged since, without it."""
     counts = counted(explained("postgresql-lag-power-loss", tmp_path))
