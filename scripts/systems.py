@@ -281,7 +281,7 @@ def runs_in_words(runs: pd.DataFrame) -> list[str]:
 def page(tables: dict[str, pd.DataFrame]) -> str:
     """What the page has between its marks, of campaigns: for each system sentences, and a matrix
     with a row for each settings and a column for each schedule."""
-    lines = [bounds_of_none(tables), ""] if tables else []
+    lines = [bounds_of_none(), ""] if tables else []
     for system, cells in tables.items():
         ran = set(cells["key.schedule"])
         known = [name for name in SCHEDULES if name in ran]
@@ -546,21 +546,12 @@ def _listed(names: pd.Series[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def bounds_of_none(known: Mapping[str, pd.DataFrame]) -> str:
+def bounds_of_none() -> str:
     """What `0 of n` leaves open, once for all cells."""
-    none = {
-        share.whole
-        for each in known.values()
-        for row in each.to_dict("records")
-        for share, others in [counts(row)]
-        if share.whole and not share.part and not others.part
-    }
-    high = {
-        n: bounds(Share(0, n), method=CLOPPER_PEARSON, confidence=CONFIDENCE)[1]
-        for n in sorted(none)
-    }
-    limits = ", ".join(f"{math.ceil(100 * most)} % (n = {n})" for n, most in high.items())
-    return f"`0/n` leaves open (95 %) that a share of runs loses: at most {limits}."
+    of = (1, 2, 3, 5, 10, 20)
+    high = [bounds(Share(0, n), method=CLOPPER_PEARSON, confidence=CONFIDENCE)[1] for n in of]
+    limits = ", ".join(f"{math.ceil(100 * most)} % ({n})" for n, most in zip(of, high, strict=True))
+    return f"`0/n` leaves open (95 %) that a share of runs loses: at most (n) {limits}."
 
 
 def _in_words(row: Mapping[Any, Any]) -> str:

@@ -136,7 +136,8 @@ class Connection:
 
     def ask(self, subject: str, payload: bytes) -> Iterator[tuple[str, bytes]]:
         """The answers to one message, each with its reply subject, for the time limit at most.
-        Raises ErrorAnswer for one that has only a status; OSError."""
+        Raises ErrorAnswer for one that has only a status; OSError. What answers an earlier one is
+        skipped: a leader that is elected acknowledges again what it has applied before."""
         inbox = f"_INBOX.{self._inbox}.{next(self._numbers)}"
         deadline = time.monotonic() + self._timeout_s
         self._socket.settimeout(self._timeout_s)
@@ -152,6 +153,8 @@ class Connection:
             elif words[0] in (b"MSG", b"HMSG"):
                 size, headers = int(words[-1]), int(words[-2]) if words[0] == b"HMSG" else 0
                 body = self._lines.read(size + 2)[:size]
+                if words[1].startswith(b"_INBOX.") and words[1] != inbox.encode():
+                    continue
                 if words[0] == b"HMSG" and (status := body.split(maxsplit=2)[1]).isdigit():
                     text = body.split(b"\r\n", 1)[0].decode(errors="replace")
                     raise ErrorAnswer(int(status), text)

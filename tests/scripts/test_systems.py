@@ -144,8 +144,9 @@ def test_the_picture_has_a_tile_for_each_cell() -> None:
 def test_a_matrix_has_shares_with_the_end_of_the_interval_that_decides() -> None:
     page = systems.page({"redis": CELLS})
     assert "| settings | `isolate-leader` | `kill-all` | `lag-kill` |\n|---|---|---|---|" in page
-    open_ = "`0/n` leaves open (95 %) that a share of runs loses: at most "
-    assert page.startswith(open_ + "31 % (n = 10).\n")
+    open_ = "`0/n` leaves open (95 %) that a share of runs loses: at most (n) "
+    limits = "98 % (1), 85 % (2), 71 % (3), 53 % (5), 31 % (10), 17 % (20).\n"
+    assert page.startswith(open_ + limits)
     for row in (
         "| `default` | **9/10** (55–100 %), 80 % lost | 0/10 | **10/10** (≥ 69 %), 80 % lost |",
         "| `broken` | none + **1/2** others | 0/10 | - |",

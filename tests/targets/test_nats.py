@@ -20,7 +20,7 @@ from harness.servers import Log, NotSent, Report, Server
 from targets import nats
 from targets.nats import ERRORS, Connection, Nats, NatsClient, NatsPlan, read_replica
 from tests.fixtures.dry_run import DryRunNode
-from tests.fixtures.fake_nats import FakeNats
+from tests.fixtures.fake_nats import FakeNats, message
 from tests.fixtures.fake_server import HERE
 
 NOTHING = "127.0.0.2"
@@ -69,6 +69,24 @@ def test_a_message_is_sent_once_and_its_error_decides(
     assert appended(1)[::2][:2] == (ends, error)
     assert server.stored == [b"1"]
     assert all(row.ends == FAIL and row.why for row in ERRORS)
+
+
+@pytest.mark.parametrize("answering", [True, False])
+def test_what_answers_an_earlier_message_acknowledges_no_other(
+    server: FakeNats, answering: bool
+) -> None:
+    """As stored runs have it: an elected leader acknowledged the message before once more, and what
+    was sent next was lost."""
+    client = NatsClient(HERE, plan_of())
+    inbox = client._connection._inbox
+    assert client.append(0, 1) == 0
+    server.again, server.answering = message(f"_INBOX.{inbox}.0", b'{"seq":1}'), answering
+    if answering:
+        assert client.append(0, 2) == 1
+    else:
+        with pytest.raises(TimeoutError):
+            client.append(0, 2)
+    client.close()
 
 
 def test_a_message_without_an_answer_is_unknown(server: FakeNats) -> None:
