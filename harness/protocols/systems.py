@@ -299,8 +299,8 @@ class Target(ABC, Generic[PlanOf]):
         """
 
     def to_restart(self, cluster: Cluster, plan: PlanOf) -> Sequence[str]:
-        """The nodes that its manual tells an operator to restart, all at once, where a cluster that
-        had the time to has not recovered by itself before the final read."""
+        """The nodes that its manual tells an operator to restart, all at once, where a cluster has
+        not recovered by itself although its replicas were waited for before the final read."""
         return ()
 
     def observe(self, node: Node, plan: PlanOf, *, timeout_s: float) -> NodeView | None:

@@ -75,8 +75,8 @@ def test_a_message_is_sent_once_and_its_error_decides(
 def test_what_answers_an_earlier_message_acknowledges_no_other(
     server: FakeNats, answering: bool
 ) -> None:
-    """As stored runs have it: an elected leader acknowledged the message before once more, and what
-    was sent next was lost."""
+    """As a stored run has it: an elected leader acknowledged the message before once more, and
+    what was sent next was lost."""
     client = NatsClient(HERE, plan_of())
     inbox = client._connection._inbox
     assert client.append(0, 1) == 0
