@@ -621,7 +621,8 @@ class ServerSystem(Target[PlanT]):
                 if (found := re.search(row.pattern, line.text)) is None:
                     continue
                 known: dict[str, Any] = {"end": row.end, "epoch": row.epoch}
-                known |= {name: self.number(text) for name, text in found.groupdict().items()}
+                for name, text in found.groupdict().items():
+                    known[name] = text if name in ("of", "peer") else self.number(text)
                 text = row.text.format(*found.groups(), **known)
                 yield Happened(kind=row.kind, line=line, text=text, cause=row.cause, **known)
                 break

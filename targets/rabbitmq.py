@@ -34,6 +34,7 @@ from harness.protocols import (
     NODE_DATA,
     STORED,
     Cluster,
+    FaultWindow,
     Happened,
     Line,
     Node,
@@ -61,6 +62,8 @@ from harness.servers import (
 
 if TYPE_CHECKING:
     from pika.adapters.blocking_connection import BlockingChannel
+
+    from harness.history.run_folder import RunDir
 
 AMQP_PORT, HTTP_PORT, PEER_PORT, NAMES_PORT = 5672, 15672, 25672, 4369
 METRICS_PORT = 15692
@@ -298,6 +301,11 @@ def _erlang_name(address: str) -> str:
 
 UNSYNCED, HEALED = "promoted-unsynchronised", "restarted-by-autoheal"
 BY_HAND: Final = "restarted-by-hand"
+PAUSED: Final = "paused-in-minority"
+JOINED: Final = "joined-another-leader"
+_APART: Final = (
+    "Another server led the queue without them, apart from one that had them, which gave them up"
+)
 _WHEN_SYNCED: Final = Prevention(
     key="queue.promote_on_failure",
     value="when-synced",
@@ -313,16 +321,18 @@ EVENTS: Final = (
     LogRow("leads", r"candidate -> leader in term: (?P<epoch>\d+)", "was elected in term {epoch}"),
     LogRow(
         "joins",
-        r"Adding mirror on node '[^']*': <0\.",  # its own, not another's
-        "added its mirror, which had nothing of what was in the queue",
+        r"Adding mirror on node 'rabbit@(?P<of>[^']*)'",
+        "got a mirror, which had nothing of what was in the queue",
         cause=UNSYNCED,
     ),
+    LogRow("fills", "Synchronising: complete"),
     LogRow("leads", "Promoting mirror <", "promoted its mirror", epoch=-1),
-    LogRow("counts", "rabbit on node '[^']*' down", "went on without another server"),
-    LogRow("returns", "rabbit on node '[^']*' up"),
-    LogRow("cut", "Autoheal: we were selected", "was restarted by autoheal", cause=HEALED),
-    LogRow("split", "inconsistent_database, running_partitioned_network", cause=BY_HAND),
-    LogRow("stops", "stopped TCP listener", "stopped"),
+    LogRow("counts", "rabbit on node 'rabbit@(?P<peer>[^']*)' down"),
+    LogRow("returns", "rabbit on node 'rabbit@(?P<peer>[^']*)' up"),
+    LogRow("split", "Autoheal: we were selected", "was restarted by autoheal", cause=HEALED),
+    LogRow("split", "Cluster minority/sec", "had paused, as it was in a minority", cause=PAUSED),
+    LogRow("split", "running_partitioned_network", "was restarted by hand", cause=BY_HAND),
+    LogRow("stops", "stopped TCP listener"),
     LogRow("boots", r"Starting RabbitMQ \d"),
 )
 
@@ -354,10 +364,10 @@ class RabbitMQ(ServerSystem[RabbitPlan]):
         **MAJORITY_CAUSES,
         UNSYNCED: "A mirror was promoted that had joined after they were enqueued, and had copied "
         "nothing of what was in the queue",
-        HEALED: "A server acknowledged them alone while another led on the other side of a "
-        "partition, and gave up its side when autoheal restarted it",
-        BY_HAND: "A server acknowledged them alone while another led on the other side of a "
-        "partition, and gave up its side when it was restarted by hand to heal it",
+        HEALED: f"{_APART} when autoheal restarted it",
+        BY_HAND: f"{_APART} when it was restarted by hand to heal the cluster",
+        PAUSED: f"{_APART} when it was back from a pause, as it had been in a minority",
+        JOINED: f"{_APART} when it got an empty mirror of the other's queue",
     }
     events: ClassVar[Sequence[LogRow]] = EVENTS
     connect = RabbitClient
@@ -523,19 +533,33 @@ name = "queue"
         members = {name for view in views if view for name in view.partitions[0].members}
         return [*names.values()] if members and len(members) < len(names) else []
 
+    def lines(self, rundir: RunDir, faults: Sequence[FaultWindow]) -> Iterator[Line]:
+        """With the servers' own names."""
+        nodes = rundir.of_run.read_json(rundir.of_run.run).get("nodes") or ()
+        names = {_erlang_name(each.get("address", "")): f"rabbit@{each['name']}" for each in nodes}
+        for line in super().lines(rundir, faults):
+            text = re.sub(r"rabbit@[\w.-]+", lambda found: names.get(found[0], found[0]), line.text)
+            yield replace(line, text=text)
+
     def happened(self, lines: Iterable[Line]) -> Iterator[Happened]:
         """Elections of a quorum queue. A mirror that joins has nothing of what is in the queue; a
-        promotion has no number. A server acknowledges until it stops to be healed."""
-        healing, healed = dict[str, str](), set[str]()
+        promotion has no number, and a leader adds mirrors on others when it is back. A server has
+        its side until it gets a mirror; one that finds no leader when it is back leads with it."""
+        apart, stopped = dict[str, Happened](), dict[str, Happened]()
         for event in sorted(super().happened(lines), key=lambda event: event.at_s):
-            node = event.line.node
-            if event.kind == "stops" and node in healing:
-                healed.add(node)
-                yield replace(event, kind="cut", cause=healing.pop(node))
-            elif event.kind in ("cut", "split"):
-                healing[node] = event.cause
-            elif event.kind == "boots" and node in healed:
-                healing.clear()  # one that stops later has nothing to give up
+            if event.kind == "split":
+                apart[event.node] = event
+            elif event.kind == "stops" and event.node in apart:
+                stopped[event.node] = apart.pop(event.node)
+            elif event.kind == "boots" and event.node in stopped:
+                apart.clear()  # one that stops later has nothing to give up
+            elif event.kind == "joins":
+                if event.node != event.line.node:
+                    yield replace(
+                        event, kind="leads", text="led, and added mirrors", of="", epoch=-1
+                    )
+                split = stopped.pop(event.node, replace(event, text="", cause=JOINED))
+                yield replace(event, kind="cut", text=split.text, cause=split.cause)
             if event.kind not in ("split", "stops", "boots"):
                 yield event
 

@@ -194,7 +194,7 @@ def in_order(events: Iterable[Happened]) -> list[Happened]:
     with where it ended and with a number."""
     found, begun, ends = list[Happened](), dict[str, Happened](), dict[str, Happened]()
     for event in events:
-        node = event.line.node
+        node = event.node
         start = begun.pop(node, None) if event.kind in _AFTER_BEGINNING else None
         if event.kind == "begins":
             found += [start] if start is not None and start.end is not None else []
@@ -351,7 +351,7 @@ class Autopsy:
     def _nobody_had(self, write: Write, election: Happened) -> bool:
         """Whether all servers had started again without a write before an election."""
         starts = self._between("starts", write.acknowledged_s, election.at_s)
-        ends = {event.line.node: event.end for event in starts}
+        ends = {event.node: event.end for event in starts}
         known = write.position or 0
         without = {node for node, end in ends.items() if end is not None and end < known}
         return bool(without) and without >= self.servers
@@ -362,10 +362,10 @@ class Autopsy:
         starts = self._between("starts", write.acknowledged_s, election.at_s + _SLACK_S)
         known = max(write.position or 0, 1 + (election.end or 0))
         causes = {
-            event.line.node: self.disk(write, event)
+            event.node: self.disk(write, event)
             for event in starts
             if event.end is not None and event.end < known
-            if not self.lags or not self._was_down(event.line.node, write.acknowledged_s)
+            if not self.lags or not self._was_down(event.node, write.acknowledged_s)
         }
         if ours := [each for each in (POWER, WIPED, DISK) if each in causes.values()]:
             return ours[0], ""
@@ -373,8 +373,8 @@ class Autopsy:
             return BEHIND, ""
         if len(causes) > (len(self.servers) - 1) // 2:
             return UNDISTURBED, ""
-        silent = self.servers - {event.line.node for event in self.events}
-        silent |= {event.line.node for event in starts if event.end is None} | {*causes}
+        silent = self.servers - {event.node for event in self.events}
+        silent |= {event.node for event in starts if event.end is None} | {*causes}
         silent -= {e.node for e in self.holdings if self.positions.get(write.value) in e.places}
         if silent:
             return UNEXPLAINED, f"no log says what {', '.join(sorted(silent))} had before"
@@ -392,7 +392,7 @@ class Autopsy:
 
     def disk(self, write: Write, start: Happened) -> str:
         """What of ours had met the disk of a server that started again."""
-        since_s, node = write.acknowledged_s, start.line.node
+        since_s, node = write.acknowledged_s, start.node
         return disk_cause(self.faults, self.plan, node, since_s, start.at_s)
 
     def _between(self, kind: str, after_s: float, until_s: float) -> list[Happened]:
@@ -427,6 +427,7 @@ class Autopsy:
 
     def _facts(self, loss: Loss, begun_s: float) -> Iterator[Fact]:
         """Up to the election after the one that dropped them."""
+        shown = {} if loss.cause == UNEXPLAINED else _SHOWN
         for event in self.events:
             if event.partition != loss.partition:
                 continue
@@ -435,8 +436,8 @@ class Autopsy:
             if event.kind in ("elects", "leads"):
                 if event.epoch in (loss.epoch, loss.dropped_by):
                     yield event.fact("elected")
-            elif event.kind in _SHOWN and loss.cause != UNEXPLAINED and event.at_s > begun_s:
-                yield event.fact(_SHOWN[event.kind])
+            elif event.text and event.kind in shown and event.at_s > begun_s:
+                yield event.fact(shown[event.kind])
 
     def _enough(self, loss: Loss, writes: Sequence[Write]) -> tuple[Any, str]:
         """The value with which a leader would have waited in vain, and why. A number need not be
@@ -444,11 +445,11 @@ class Autopsy:
         (key, most), first = self.waits.others, min(write.position or 0 for write in writes)
         led = [e for e in self.events if e.kind == "leads" and e.epoch == loss.dropped_by][:1]
         asked = [e for e in self.events if e.kind == "asks" and led and e.at_s >= led[0].at_s]
-        nodes = [event.line.node for event in asked]  # who asks again may have had another's
-        short = [e for e in asked if nodes.count(e.line.node) == 1 and (e.end or 0) < first]
+        nodes = [event.node for event in asked]  # who asks again may have had another's
+        short = [e for e in asked if nodes.count(e.node) == 1 and (e.end or 0) < first]
         own = {write.node for write in writes}
-        lacked = {e.line.node for e in (*led, *short)} - own
-        restarted = own & {e.line.node for e in self._between("starts", 0, float("inf"))}
+        lacked = {e.node for e in (*led, *short)} - own
+        restarted = own & {e.node for e in self._between("starts", 0, float("inf"))}
         if type(most) is not int or len(lacked) < 2 or restarted:  # then positions are of two logs
             return most, "the leader that was elected never had them"
         enough = max(most + 1 - len(lacked), 1 + int(self.at(key) or 0))
@@ -493,8 +494,7 @@ class Promotions(Autopsy):
 
     A server lacks what began after it joined with nothing; what one acknowledged that was started
     again, and that it had not followed since (whose positions are of another log); and what one
-    acknowledged alone, or once it led itself, that threw its own away later: one that had promoted
-    itself while another went on leading is elected nowhere else."""
+    acknowledged that went on without it, and that has thrown its own away since."""
 
     def explanations(self) -> list[Explanation]:
         groups: dict[Loss, list[Write]] = {}
@@ -507,56 +507,70 @@ class Promotions(Autopsy):
         confirms = self.waits.others[0]
         if write.node is None or (confirms and write.position is None):
             return Loss(UNEXPLAINED, why="no answer had the position of a write")
-        own = [event for event in self.events if event.line.node == write.node]
+        own = [event for event in self.events if event.node == write.node]
         led = [e for e in own if e.kind == "leads" and e.at_s <= write.acknowledged_s]
         since_s, epoch = (led[-1].at_s, led[-1].epoch) if led else (float("-inf"), 0)
-        others = [e for e in own if e.kind in ("counts", "returns")]
-        last = [e.kind for e in others if e.at_s <= write.acknowledged_s][-1:]
-        promoted_alone = led and last == ["counts"]
         for event in (event for event in self.events if since_s <= event.at_s < float("inf")):
-            is_own, after = event.line.node == write.node, event.at_s > write.acknowledged_s
+            is_own, after = event.node == write.node, event.at_s > write.acknowledged_s
             late = DEPOSED if write.begun_s > event.at_s else ""
             behind = (STALE if self.at(confirms) else BEHIND) + late
             lacks = event.end is not None and event.end < max(1, write.position or 0)
             if event.kind == "leads":
-                joined = self._last("joins", event.line.node, write.begun_s, event.at_s)
-                if joined is not None and after:
+                joined = self._last("joins", event.node, write.begun_s, event.at_s)
+                filled = joined and self._between("fills", joined.at_s, event.at_s)
+                if joined is not None and after and not filled:
                     return Loss(joined.cause, None, event.epoch)
-                if lacks and not is_own:
+                if not is_own and (lacks or self._apart(write, event, since_s)):
                     return Loss(behind, epoch, event.epoch)
-                if not is_own and (cause := self._apart(write, event, since_s)) is not None:
-                    return Loss(cause or behind, None if cause else epoch, event.epoch)
-            if event.kind == "cut" and event.cause and is_own and after and promoted_alone:
-                return Loss(event.cause, epoch)
+            given_up = event.kind == "cut" and event.cause and is_own and after
+            if given_up and (other := self._led_without(write, event.at_s)) is not None:
+                return Loss(event.cause, other.epoch)
             if event.kind == "starts" and is_own and after:
                 cause = EMPTIED if lacks else self.disk(write, event)
                 if lacks or (event.end is None and cause != UNDISTURBED):
                     return Loss(cause, epoch, event.epoch)
         return Loss(UNEXPLAINED, epoch, why="no log says that a leader came without them")
 
-    def _apart(self, write: Write, election: Happened, since_s: float) -> str | None:
-        """Whether a server was elected that had no part in what the write's server then had, and
-        the cause of it, if it has its own. It may have copied that until it was elected, or, if it
-        led already, until that threw its own away."""
-        node, at_s = election.line.node, election.at_s
-        cuts = self._between("cut", write.acknowledged_s, float("inf"))
-        cut = next((event for event in cuts if event.line.node == write.node), None)
-        until_s = float("inf") if cut is None else cut.at_s
+    def _apart(self, write: Write, election: Happened, since_s: float) -> bool:
+        """Whether a server was elected that had not copied, since the write's server was started
+        again, what that had: until it was elected, or, if it led already, until that threw its own
+        away."""
         start = self._last("starts", write.node, since_s, write.begun_s)
-        if start is not None:
-            window = (start.at_s, at_s) if at_s > start.at_s else (at_s, until_s)
-            return None if self._copied(node, *window) else ""
-        alone = self._last("counts", write.node, since_s, write.acknowledged_s)
-        is_apart = at_s <= write.begun_s or (alone is not None and at_s < until_s)
-        if cut is None or election.end is not None or not is_apart:
+        if start is None:
+            return False
+        cuts = self._between("cut", write.acknowledged_s, float("inf"))
+        until_s = next((cut.at_s for cut in cuts if cut.node == write.node), float("inf"))
+        window = (start.at_s, election.at_s)
+        if election.at_s <= start.at_s:
+            window = (election.at_s, until_s)
+        return not self._copied(election.node, *window)
+
+    def _led_without(self, write: Write, until_s: float) -> Happened | None:
+        """The last election of a server that the write's server went on without when it
+        acknowledged it, and that has copied nothing since, where all that it went on with have
+        thrown theirs away. Once another is back, which may have joined both sides, it is not known
+        whom it follows."""
+        without = dict[str, float]()
+        for event in self.events:
+            if event.node == write.node and event.at_s <= write.acknowledged_s:
+                if event.kind == "counts":
+                    without[event.peer] = event.at_s
+                elif event.kind == "returns":
+                    without.clear()
+        cuts = self._between("cut", write.acknowledged_s, float("inf"))
+        if self.servers - without.keys() - {cut.node for cut in cuts}:
             return None
-        return None if self._copied(node, at_s, until_s) else cut.cause
+        for election in self._between("leads", float("-inf"), until_s)[::-1]:
+            node, at_s = election.node, election.at_s
+            if node in without and not self._copied(node, min(at_s, without[node]), until_s):
+                return election
+        return None
 
     def _copied(self, node: str, after_s: float, until_s: float) -> bool:
         return any(self._last(kind, node, after_s, until_s) for kind in ("cut", "follows"))
 
     def _last(self, kind: str, node: str | None, after_s: float, until_s: float) -> Happened | None:
-        found = (e for e in self._between(kind, after_s, until_s) if e.line.node == node)
+        found = (e for e in self._between(kind, after_s, until_s) if e.node == node)
         return max(found, key=lambda event: event.at_s, default=None)
 
     def _preventions(self, loss: Loss, writes: Sequence[Write]) -> Iterator[Prevention]:

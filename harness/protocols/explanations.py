@@ -284,8 +284,8 @@ class Line:
 
 class LogRow(NamedTuple):
     """One row of a table of what servers log: a line that `pattern` matches, and what it says, see
-    `Happened`. `text`: `{0}` is the pattern's first group as it stands; `{end}` and `{epoch}` are
-    numbers, of the groups of these names if there are any."""
+    `Happened`. Of its groups, `of` and `peer` are names, and `end` and `epoch` numbers. `text` may
+    have these, and `{0}`: the first group as it stands."""
 
     kind: str
     pattern: str
@@ -300,11 +300,12 @@ class Happened:
     """What a server logged about its copy of the log, which holds no position above `end` (`None`:
     not known): it `starts` with it, `leads` an epoch with it (-1: the log has none, and elections
     are numbered in the order of time), or has `cut` it; or that it `elects` another, or `counts`
-    only some, until one `returns`; that it `joins` with nothing and copies only what comes then, or
-    `follows` what it had anyway. `text`: the rest of a sentence that begins with its name; `cause`:
-    what such an event loses a write by, if it has its own cause. Where a server that `begins` says
-    only later where its log `ends` (`text`: that place), the two are a start, and a later `leads`
-    has the place too. It keeps its own `end` where it says nothing of that, or `follows` before."""
+    without its `peer`, until one `returns`; that it `joins` with nothing and copies only what comes
+    then, until a leader `fills` it, or `follows` what it had anyway. `of`: whom it is about, if it
+    is another. `text`: the rest of a sentence that begins with that name; `cause`: what such an
+    event loses a write by, if it has its own cause. Where a server that `begins` says only later
+    where its log `ends` (`text`: that place), the two are a start, and a later `leads` has that
+    place. It keeps its own `end` where it says nothing of that, or `follows` before."""
 
     kind: str
     line: Line
@@ -313,18 +314,24 @@ class Happened:
     epoch: int = 0
     partition: int | None = None
     cause: str = ""
+    of: str = ""
+    peer: str = ""
 
     @property
     def at_s(self) -> float:
         return float("inf") if self.line.at_s is None else self.line.at_s
+
+    @property
+    def node(self) -> str:
+        return self.of or self.line.node
 
     def fact(self, kind: Any) -> Fact:
         line = self.line
         return Fact(
             kind=kind,
             at_s=line.at_s,
-            node=line.node,
-            text=f"{line.node} {self.text}",
+            node=self.node,
+            text=f"{self.node} {self.text}",
             source=f"log of {line.node}",
             place=line.place,
         )

@@ -436,7 +436,7 @@ def test_parts_of_a_cluster_do_not_say_how_much_there_is(monkeypatch: pytest.Mon
     assert messages_of("198.18.0.11", "ackloss", timeout_s=1) == 7
 
 
-ADDS = "[info] <0.498.0> Mirrored queue 'ackloss' in vhost '/': Adding mirror on node 'rabbit@x': "
+ADDS = "[info] <0.498.0> Mirrored queue 'ackloss' in vhost '/': Adding mirror on node 'rabbit@n1': "
 PROMOTES = "[info] <0.527.0> Mirrored queue 'ackloss' in vhost '/': Promoting mirror <x> to leader"
 
 
@@ -446,7 +446,7 @@ def line(node: str, at_s: float, text: str) -> Line:
 
 def test_what_a_promoted_mirror_had_not_copied_is_lost_by_its_promotion(tmp_path: Path) -> None:
     lines = [
-        line("n1", 1.0, f"{ADDS}<12987.1221.0>"),  # of another server
+        line("n2", 1.0, f"{ADDS}<12987.1221.0>"),  # its leader says so
         line("n1", 30.0, f"{ADDS}<0.527.0>"),
         line("n1", 60.0, PROMOTES),
         line("n3", 10.0, PROMOTES),  # it was there from the start
