@@ -303,9 +303,7 @@ UNSYNCED, HEALED = "promoted-unsynchronised", "restarted-by-autoheal"
 BY_HAND: Final = "restarted-by-hand"
 PAUSED: Final = "paused-in-minority"
 JOINED: Final = "joined-another-leader"
-_APART: Final = (
-    "Another server led the queue without them, apart from one that had them, which gave them up"
-)
+_APART: Final = "Another server led without them, apart from one that had them, which gave them up"
 _WHEN_SYNCED: Final = Prevention(
     key="queue.promote_on_failure",
     value="when-synced",

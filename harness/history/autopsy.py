@@ -510,6 +510,7 @@ class Promotions(Autopsy):
         own = [event for event in self.events if event.node == write.node]
         led = [e for e in own if e.kind == "leads" and e.at_s <= write.acknowledged_s]
         since_s, epoch = (led[-1].at_s, led[-1].epoch) if led else (float("-inf"), 0)
+        still_leads = True
         for event in (event for event in self.events if since_s <= event.at_s < float("inf")):
             is_own, after = event.node == write.node, event.at_s > write.acknowledged_s
             late = DEPOSED if write.begun_s > event.at_s else ""
@@ -522,10 +523,11 @@ class Promotions(Autopsy):
                     return Loss(joined.cause, None, event.epoch)
                 if not is_own and (lacks or self._apart(write, event, since_s)):
                     return Loss(behind, epoch, event.epoch)
+                still_leads = is_own
             given_up = event.kind == "cut" and event.cause and is_own and after
             if given_up and (other := self._led_without(write, event.at_s)) is not None:
                 return Loss(event.cause, other.epoch)
-            if event.kind == "starts" and is_own and after:
+            if event.kind == "starts" and is_own and after and still_leads:
                 cause = EMPTIED if lacks else self.disk(write, event)
                 if lacks or (event.end is None and cause != UNDISTURBED):
                     return Loss(cause, epoch, event.epoch)
