@@ -182,7 +182,7 @@ def test_the_checker_finds_late_writes_and_only_those(outcomes: dict[str, Outcom
     loss = outcomes["safe"].counts("loss")
     counted = (safe["attempted"], safe["acknowledged"], safe["late"])
     assert counted == (loss["attempted"], loss["acknowledged"], 0)
-    assert late["late"] == late["acknowledged"] == len(outcomes["late"].run.findings()) > 100
+    assert late["late"] == late["acknowledged"] == len(outcomes["late"].run.findings()) > 0
     assert outcomes["late"].run.result.verdict == "invalid"
     assert str(outcomes["late"].run.result.reason) in outcomes["late"].page
 

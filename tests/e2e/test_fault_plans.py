@@ -43,7 +43,7 @@ FOLDERS = (
 STOPS, GOES_ON = {"minority-stops", "four-of-seven-servers"}, {"majority-goes-on", "observers"}
 """Plans that claim more than that nothing is lost: that nothing is acknowledged while there is no
 majority, and then writes resume; or that they go on."""
-SWAPPED = {"swapped": True, "swapped-idempotent": False}
+SWAPPED = {"swapped": True, "swapped-idempotent": False, "swapped-one-in-flight": True}
 """Whether the log has records in another order than that of their sending."""
 UNACKNOWLEDGED: dict[str, tuple[set[str], set[str] | None] | None] = {
     "faults/unacknowledged-count": None,
