@@ -47,6 +47,7 @@ from harness.protocols import (
     Unsupported,
     with_role,
 )
+from harness.protocols.checkers import counted
 from harness.protocols.clock import RunClock
 from harness.protocols.groups import Consumers, GroupSettings, Record
 from harness.protocols.systems import EXEC, BallastChanges, LogLines, SettingHelp
@@ -424,10 +425,11 @@ class Kafka(KafkaLog):
         return LOG_LINES
 
     def size(self, plan: Mapping[str, Any]) -> list[str]:
-        ours = plan.get("cluster", {}).get("kind") != "external"
-        brokers = plan.get("target", {}).get("brokers") if ours else None
+        brokers = plan.get("target", {}).get("brokers")
         factor = plan.get("topic", {}).get("replication_factor")
-        facts = [f"{brokers} brokers"] if brokers else [] if ours else ["a cluster of the user's"]
+        facts = [counted(brokers, "{n} [broker|brokers]")] if brokers else []
+        if plan.get("cluster", {}).get("kind") == "external":
+            facts = ["a cluster of the user's"]
         return [*facts, f"replication factor {factor}"] if factor else facts
 
     def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:

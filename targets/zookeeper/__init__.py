@@ -25,6 +25,7 @@ from harness.images.recipe import Source
 from harness.levers.protocol import ProtocolLever
 from harness.models import LOCK, REGISTER, SEQUENCE, SET, WATCH
 from harness.protocols import Client, Cluster, Ingredients, Lever, Node, NodeSpec, NodeView
+from harness.protocols.checkers import counted
 from harness.protocols.explanations import Holding, LogRow
 from harness.protocols.systems import COMMAND, EXEC, JSON, LogLines
 from harness.servers import CLIENT_KEYS, Server, ServerSystem, in_turn
@@ -160,11 +161,8 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
 
     def size(self, plan: Mapping[str, Any]) -> list[str]:
         ensemble = plan.get("ensemble") or {}
-        servers, observers = ensemble.get("servers"), ensemble.get("observers")
-        facts = [f"{servers} servers" if servers != 1 else "1 server"] if servers else []
-        if observers:
-            facts.append(f"{observers} observer{'s' if observers != 1 else ''}")
-        return facts
+        numbers = {each: ensemble.get(each) for each in ("servers", "observers")}
+        return [counted(n, f"{{n}} [{each[:-1]}|{each}]") for each, n in numbers.items() if n]
 
     def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
         ensemble = plan.get("ensemble") or {}

@@ -18,6 +18,7 @@ def test_a_stored_plan_is_described_by_its_system() -> None:
     assert kafka is not None
     assert kafka.size(plan) == ["3 brokers", "replication factor 2"]
     assert kafka.stored_request(plan) == {"producer": {}, "topic": {"b": 2}, "broker": {"a": 1}}
+    assert kafka.size({"target": {"brokers": 1}}) == ["1 broker"]
     theirs = {**plan, "cluster": {"kind": "external"}}  # the plan's brokers are not the cluster's
     assert kafka.size(theirs) == ["a cluster of the user's", "replication factor 2"]
     assert (kafka.size({}), list(kafka.stored_request({}))) == ([], ["producer", "topic", "broker"])
