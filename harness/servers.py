@@ -63,6 +63,7 @@ from harness.protocols import (
     completion,
     raised,
 )
+from harness.protocols.checkers import counted
 from harness.protocols.explanations import (
     MAJORITY_CAUSES,
     WITHOUT,
@@ -993,7 +994,7 @@ class ServerSystem(Target[PlanT]):
     def size(self, plan: Mapping[str, Any]) -> list[str]:
         """The servers."""
         nodes = (plan.get("target") or {}).get("nodes")
-        return [f"{nodes} servers" if nodes != 1 else "1 server"] if nodes else []
+        return [counted(nodes, "{n} [server|servers]")] if nodes else []
 
     def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
         """The settings of every server."""

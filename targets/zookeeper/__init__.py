@@ -160,9 +160,8 @@ class ZooKeeper(ServerSystem[ZooKeeperPlan]):
         return LOG_LINES
 
     def size(self, plan: Mapping[str, Any]) -> list[str]:
-        ensemble = plan.get("ensemble") or {}
-        numbers = {each: ensemble.get(each) for each in ("servers", "observers")}
-        return [counted(n, f"{{n}} [{each[:-1]}|{each}]") for each, n in numbers.items() if n]
+        roles, ensemble = ("servers", "observers"), plan.get("ensemble") or {}
+        return [counted(n, f"{{n}} [{r[:-1]}|{r}]") for r in roles if (n := ensemble.get(r))]
 
     def stored_request(self, plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
         ensemble = plan.get("ensemble") or {}
