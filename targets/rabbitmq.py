@@ -65,8 +65,7 @@ if TYPE_CHECKING:
 
     from harness.history.run_folder import RunDir
 
-AMQP_PORT, HTTP_PORT, PEER_PORT, NAMES_PORT = 5672, 15672, 25672, 4369
-METRICS_PORT = 15692
+AMQP_PORT, HTTP_PORT, PEER_PORT, NAMES_PORT, METRICS_PORT = 5672, 15672, 25672, 4369, 15692
 COOKIE: Final = "ackloss"
 
 
@@ -127,9 +126,7 @@ ERRORS: Final = (
 )
 """Errors that prove that nothing was changed. A nack says only that the server is not sure."""
 
-_DRAIN_S: Final = 60.0
-_IDLE_S: Final = 0.3
-_CREDIT: Final = 500
+_DRAIN_S, _IDLE_S, _CREDIT = 60.0, 0.3, 500
 _MOST: Final = 65_535
 """As many elements may be out with a client, and so be drained; without a number it is 2,000 of a
 quorum queue."""
@@ -300,9 +297,7 @@ def _erlang_name(address: str) -> str:
 
 
 UNSYNCED, HEALED = "promoted-unsynchronised", "restarted-by-autoheal"
-BY_HAND: Final = "restarted-by-hand"
-PAUSED: Final = "paused-in-minority"
-JOINED: Final = "joined-another-leader"
+BY_HAND, PAUSED, JOINED = "restarted-by-hand", "paused-in-minority", "joined-another-leader"
 _APART: Final = "Another server led without them, apart from one that had them, which gave them up"
 _WHEN_SYNCED: Final = Prevention(
     key="queue.promote_on_failure",
@@ -344,6 +339,7 @@ class RabbitMQ(ServerSystem[RabbitPlan]):
     models: ClassVar[frozenset[str]] = frozenset({"queue", "log"})
     up_within_s: ClassVar[float] = 300.0
     observed_every_s: ClassVar[float] = 0.8  # each asks all others, whose figures are 1 s old
+    observed_within_s: ClassVar[float] = 3.0  # it gives each that it does not reach 1 s
     source: ClassVar[Source] = Debian("rabbitmq-server", program="rabbitmq-server")
     version_commands: ClassVar[Mapping[str, Sequence[str]]] = {
         "": ("dpkg-query", "--show", "rabbitmq-server")

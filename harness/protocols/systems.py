@@ -149,6 +149,8 @@ class Target(ABC, Generic[PlanOf]):
     """How long its nodes may take to come up, on a busy machine."""
     observed_every_s: ClassVar[float] = 0.2
     """How long the observer waits after a node's answer: more, where a query costs it much."""
+    observed_within_s: ClassVar[float] = 1.0
+    """How long the observer waits for a node's answer: more, where the node waits for others."""
     starters: ClassVar[Mapping[str, str]] = {}
     """What `ackloss new` lets its user choose from: by name the rest of [target] and further
     sections of a plan, as TOML with comments, up to the first keys of [workload]."""

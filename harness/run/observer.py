@@ -89,7 +89,7 @@ class Observer:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         for task in self._tasks:
-            task.join(timeout_s=_TIMEOUT_S + 1)
+            task.join(timeout_s=max(_TIMEOUT_S, self.target.observed_within_s) + 1)
 
     def new_reports(self) -> list[str]:
         """A sentence for each node that could not be observed at times, or not to the end, unless
@@ -166,11 +166,12 @@ class Observer:
     def _look(self, node: Node) -> None:
         """Query a node once, about every cell."""
         target, plans = self.target, [cell.plan for cell in self.cells]
+        limit_s = target.observed_within_s
         with own_traffic():
             if len(plans) == 1:
-                given: object = [target.observe(node, plans[0], timeout_s=_TIMEOUT_S)]
+                given: object = [target.observe(node, plans[0], timeout_s=limit_s)]
             else:
-                given = [*target.observe_cells(node, plans, timeout_s=_TIMEOUT_S)]
+                given = [*target.observe_cells(node, plans, timeout_s=limit_s)]
         views = validated("observe()", given, list[NodeView | None])
         now_ns, of_cells = self.clock.now_ns(), list(zip(self.cells, views, strict=True))
         for cell, view in of_cells:

@@ -82,7 +82,7 @@ class Answering(BareTarget):
 
     def observe(self, node: Any, plan: object, *, timeout_s: float) -> NodeView | None:
         script = self.scripts[node.name]
-        answer = script.pop(0) if script else None
+        answer = script.pop(0) if script and self.takes_s <= timeout_s else None
         self.time.passed_ns += round((self.takes_s if answer else timeout_s) * S)
         return answer
 
@@ -163,6 +163,21 @@ def test_what_is_reported_late_was_so_when_the_run_began() -> None:
 def test_a_node_is_asked_five_times_a_second() -> None:
     _, rows = watched(1, b1=[said("b1", "b1", 3)] * 20)
     assert [row[0] for row in rows] == [at * 200_000_000 for at in range(5)]
+
+
+@dataclass
+class Patient(Answering):
+    observed_within_s = 3.0
+
+
+@pytest.mark.parametrize(("system", "seen"), [(Answering, 0), (Patient, 4)])
+def test_a_node_has_the_time_that_its_system_needs(system: type[Answering], seen: int) -> None:
+    """A server that asks one that is cut off waits for it, and knows who leads all the same."""
+    time, rows = VirtualTime(ends_s=5), list[Any]()
+    target = system({"b1": [said("b1", "b1", 3)] * 20}, time, takes_s=1.2)
+    node = DryRunNode("b1", frozenset({"broker"}), "198.18.0.11")
+    Observer(target, {}, [Watched(PLAN, rows.extend)], clock=time, _stop=time)._watch(node)
+    assert len(rows) == seen
 
 
 def test_an_answer_counts_for_three_seconds_and_no_longer() -> None:
