@@ -197,7 +197,7 @@ def try_preventions(
             trial = Trial(change=prevention.change, sentence=sentence, before="", why=str(error))
         trials.append(trial)
     if trials:
-        names = ("what is stated", "lost of acknowledged", "with it", "it")
+        names = ("what is stated", "lost of acknowledged", "with the change", "the statement")
         out.table(names, ((t.sentence, t.before, t.after, t.in_words) for t in trials))
     else:
         out.say("nothing is stated that would have kept writes from being lost")
