@@ -237,8 +237,8 @@ class Watched:
         """How an execution ended, in one line."""
         runs = self.progress.of_execution(execution)
         ends = Counter(run.verdict or f"{run.state}: {run.error}" for run in runs)
-        took, many = max(run.seconds or 0 for run in runs), len(runs) > 1
-        words = ", ".join(f"{number} {end}" if many else end for end, number in ends.items())
+        took = max(run.seconds or run.lasted_s(datetime.now(UTC)) for run in runs)
+        words = ", ".join(f"{n} {end}" if len(runs) > 1 else end for end, n in ends.items())
         return f"worker {runs[0].worker}  {self.named(execution)}  {words} in {took:.0f} s"
 
     def table(self, console: Console) -> Table:

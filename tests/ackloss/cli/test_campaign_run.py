@@ -13,7 +13,7 @@ from rich.console import Console
 
 from ackloss.cli.campaign_status import Watched
 from harness.campaigns.folder import CampaignDir
-from harness.campaigns.journal import Entry, Journal, Progress, RunBegun, RunDone
+from harness.campaigns.journal import Entry, Journal, Progress, RunBegun, RunDone, RunFailed
 from harness.campaigns.loading import load_campaign
 from harness.campaigns.scheduler import estimate, left_s
 from tests.fixtures.campaign_folder import build
@@ -91,6 +91,15 @@ def test_a_campaign_shows_its_cells_the_runs_under_way_and_the_time_left(tmp_pat
         done = ackloss("campaign", "status", folder.path)
     assert "worker 3  (2 cells), no. 2" in done.stdout
     assert "1 of 2 runs; about " in done.stdout
+
+
+def test_a_run_that_failed_shows_how_long_it_took() -> None:
+    campaign, progress = load_campaign(ROOT / "campaigns/aphyr-2013.toml"), Progress()
+    cell, at = campaign.possible[0].name, "2026-11-27T10:00:{}+00:00".format
+    progress.add(RunBegun(cell=cell, repetition=0, worker=2, run_id="r", at=at("00")))
+    progress.add(RunFailed(run_id="r", error="it took longer than its limit", at=at("40")))
+    words = f"worker 2  {cell}  failed: it took longer than its limit in 40 s"
+    assert Watched(campaign, progress, 1).ended("r") == words
 
 
 def test_the_time_left_is_that_of_the_runs_so_far() -> None:
