@@ -212,8 +212,8 @@ _Answer = tuple[bool, int, PartitionView]
 def _believed(views: list[_Answer]) -> PartitionView:
     epoch = max(view.leader_epoch for _, _, view in views)
     newest = [answer for answer in views if answer[2].leader_epoch == epoch]
-    backing = Counter(view for _, _, view in newest)
-    return max(newest, key=lambda answer: (answer[0], backing[answer[2]], answer[1]))[2]
+    backing = Counter(each for _, _, view in newest for each in (view.leader, view))
+    return max(newest, key=lambda a: (a[0], backing[a[2].leader], backing[a[2]], a[1]))[2]
 
 
 def _rows(time_ns: int, view: NodeView) -> Iterable[tuple[object, ...]]:

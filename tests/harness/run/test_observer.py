@@ -59,6 +59,16 @@ def test_among_authorities_most_win_then_the_latest() -> None:
     assert leader(other, one) == "b1"
 
 
+def test_who_reports_the_same_leader_with_other_members_backs_it() -> None:
+    """As in a stored run of RabbitMQ: a server that was cut off led as well, and its answer came
+    last; one of the two others had not noticed yet that it was gone."""
+    one, other = (said(who, who, 0, authority=True) for who in ("n1", "n3"))
+    (seen,) = said("n2", "n1", 0).partitions
+    smaller = NodeView(answered_by="n2", partitions=(replace(seen, members=("n1",)),))
+    assert leader(one, smaller, other) == "n1"
+    assert leader(one, other) == "n3"
+
+
 def test_the_highest_controller_epoch_tells_who_controls() -> None:
     reported = (
         NodeView(answered_by="b1", controller="c2", controller_epoch=4),
