@@ -65,7 +65,8 @@ if TYPE_CHECKING:
 
     from harness.history.run_folder import RunDir
 
-AMQP_PORT, HTTP_PORT, PEER_PORT, NAMES_PORT, METRICS_PORT = 5672, 15672, 25672, 4369, 15692
+AMQP_PORT, HTTP_PORT, METRICS_PORT = 5672, 15672, 15692
+PEER_PORT, NAMES_PORT = 25672, 4369
 COOKIE: Final = "ackloss"
 
 
@@ -126,7 +127,9 @@ ERRORS: Final = (
 )
 """Errors that prove that nothing was changed. A nack says only that the server is not sure."""
 
-_DRAIN_S, _IDLE_S, _CREDIT = 60.0, 0.3, 500
+_DRAIN_S: Final = 60.0
+_IDLE_S: Final = 0.3
+_CREDIT: Final = 500
 _MOST: Final = 65_535
 """As many elements may be out with a client, and so be drained; without a number it is 2,000 of a
 quorum queue."""

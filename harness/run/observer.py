@@ -168,10 +168,7 @@ class Observer:
         target, plans = self.target, [cell.plan for cell in self.cells]
         limit_s = target.observed_within_s
         with own_traffic():
-            if len(plans) == 1:
-                given: object = [target.observe(node, plans[0], timeout_s=limit_s)]
-            else:
-                given = [*target.observe_cells(node, plans, timeout_s=limit_s)]
+            given = [*target.observe_cells(node, plans, timeout_s=limit_s)]
         views = validated("observe()", given, list[NodeView | None])
         now_ns, of_cells = self.clock.now_ns(), list(zip(self.cells, views, strict=True))
         for cell, view in of_cells:

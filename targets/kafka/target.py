@@ -323,16 +323,16 @@ class Kafka(KafkaLog):
         return own_levers(cluster, plan)
 
     def observe(self, node: Node, plan: KafkaPlan, *, timeout_s: float) -> NodeView | None:
-        """A node's own view of leaders and in-sync replicas, or of the active controller; a
-        client's node has none."""
-        if CLIENT_ROLE in node.roles:
-            return None
+        """A node's own view of leaders and in-sync replicas, or of the active controller."""
         return self.observe_cells(node, [plan], timeout_s=timeout_s)[0]
 
     def observe_cells(
         self, node: Node, plans: Sequence[KafkaPlan], *, timeout_s: float
     ) -> list[NodeView | None]:
-        """A node's own view of the topics, and with groups of who coordinates each of them."""
+        """A node's own view of the topics, and with groups of who coordinates each of them; a
+        client's node has none."""
+        if CLIENT_ROLE in node.roles:
+            return [None] * len(plans)
         mode = mode_of(plans[0])
         if definitions.model_of(plans[0].workload.name) != GROUP.name:
             return mode.observe_each(node, plans, timeout_s=timeout_s)

@@ -268,8 +268,9 @@ class Answers(BareTarget):
     def of_cell(self, plan: object, name: str, number: int) -> Any:
         return plan
 
-    def observe_cells(self, node: Any, plans: object, *, timeout_s: float) -> Any:
-        return self.observe(node, plans, timeout_s=timeout_s)
+    def observe_cells(self, node: Any, plans: Any, *, timeout_s: float) -> Any:
+        answer = self.observe(node, plans, timeout_s=timeout_s)
+        return answer if len(plans) > 1 else [answer]
 
 
 def watch(*given: Any, cells: int = 1) -> tuple[Observer, list[Any], Answers]:

@@ -10,6 +10,7 @@ from kafka.protocol.metadata import MetadataResponse
 from harness.errors import PlanError
 from harness.faults.own_traffic import NoAnswer
 from harness.plan import parse_plan
+from harness.protocols import CLIENT_ROLE
 from harness.run.resolving import resolve
 from targets.kafka import brokers
 from targets.kafka.target import Kafka
@@ -93,6 +94,12 @@ def test_a_broker_that_does_not_answer_says_nothing_of_any_cell(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert observed(monkeypatch, NoAnswer("gone"))[0] == [None, None]
+
+
+def test_a_clients_node_reports_nothing_with_one_cell_as_with_several() -> None:
+    node = DryRunNode("c1", frozenset({CLIENT_ROLE}), "198.18.0.12")
+    assert Kafka().observe_cells(node, PLANS, timeout_s=1) == [None, None]
+    assert Kafka().observe(node, PLANS[0], timeout_s=1) is None
 
 
 def test_a_first_leader_that_does_not_exist_is_refused() -> None:
