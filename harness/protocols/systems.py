@@ -312,7 +312,7 @@ class Target(ABC, Generic[PlanOf]):
     def observe_cells(
         self, node: Node, plans: Sequence[PlanOf], *, timeout_s: float
     ) -> Sequence[NodeView | None]:
-        """This node's own view of the object of each cell's plan, in one look."""
+        """This node's view of the object of each cell's plan, in one look: what a run queries."""
         return [self.observe(node, plan, timeout_s=timeout_s) for plan in plans]
 
     def ballast(self, node: Node, plan: PlanOf) -> BallastChanges | None:
