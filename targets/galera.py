@@ -266,21 +266,18 @@ name = "set"
                     _asked(connection, f"CREATE TABLE IF NOT EXISTS `{name}`.{table}")
 
     def report(self, address: str, *, timeout_s: float) -> Report | None:
-        """Of a server in the primary component, its first member; in sync is one that is Synced, by
-        its own word."""
-        status = _status(address, timeout_s=timeout_s)
-        if status is None:
-            return None
-        if status["wsrep_cluster_status"] != "Primary":
-            return Report(leader=None, epoch=0)
-        first = status["wsrep_incoming_addresses"].partition(",")[0].partition(":")[0]
-        epoch = _signed(status["wsrep_cluster_conf_id"])
-        is_synced = status["wsrep_local_state_comment"] == "Synced"
-        return Report(
-            leader=first or None if epoch >= 0 else None,
-            epoch=max(epoch, 0),
-            position=_signed(status["wsrep_last_committed"]) if is_synced else -1,
-        )
+        """Of one in the primary component, its first member, by its table: after it joined, its
+        `wsrep_incoming_addresses` may lack another one. In sync is one that is Synced."""
+        with suppress(Exception):
+            status = _shown(address, "STATUS", _STATUS, timeout_s=timeout_s)
+            if status["wsrep_cluster_status"] != "Primary":
+                return Report(leader=None, epoch=0)
+            first = _rows(address, _FIRST_MEMBER, timeout_s=timeout_s)[0][0].partition(":")[0]
+            epoch = _signed(status["wsrep_cluster_conf_id"])
+            is_synced = status["wsrep_local_state_comment"] == "Synced"
+            position = _signed(status["wsrep_last_committed"]) if is_synced else -1
+            return Report(first if epoch >= 0 else None, max(epoch, 0), position)
+        return None
 
     def waits(self, plan: Mapping[str, Any]) -> Waits:
         """With 0 a server's log is in its memory for a second, so that killing it is enough."""
@@ -288,8 +285,10 @@ name = "set"
 
     def is_ready(self, node: Node, plan: GaleraPlan) -> bool:
         """Whether it is Synced and takes statements."""
-        status = _status(node.address, timeout_s=2) or {}
-        return [status.get(f"wsrep_{name}") for name in ("local_state", "ready")] == ["4", "ON"]
+        with suppress(Exception):
+            status = _shown(node.address, "STATUS", _STATUS, timeout_s=2)
+            return (status["wsrep_local_state"], status["wsrep_ready"]) == ("4", "ON")
+        return False
 
     def metrics(self, node: Node, plan: GaleraPlan, *, timeout_s: float) -> Mapping[str, float]:
         """What its status has, by the names and numbers that mysqld_exporter gives."""
@@ -320,7 +319,10 @@ _METRICS: Final = (
     *("wsrep_ready", "wsrep_cluster_status", "wsrep_cluster_size", "wsrep_cluster_conf_id"),
     *("wsrep_local_state", "wsrep_local_recv_queue", "wsrep_last_committed"),
 )
-_STATUS: Final = (*_METRICS, "wsrep_local_state_comment", "wsrep_incoming_addresses")
+_STATUS: Final = (*_METRICS, "wsrep_local_state_comment")
+_FIRST_MEMBER: Final = (
+    "SELECT node_incoming_address FROM mysql.wsrep_cluster_members ORDER BY node_uuid LIMIT 1"
+)
 _NUMBERS: Final = {"ON": 1, "OFF": 0, "Primary": 1, "non-Primary": 0, "Disconnected": 0}
 _TABLES: Final = (
     "elements (element BIGINT PRIMARY KEY)",
@@ -328,16 +330,14 @@ _TABLES: Final = (
 )
 
 
+def _rows(address: str, statement: str, *, timeout_s: float) -> list[Any]:
+    """What a server answers to a statement of the harness. Raises."""
+    with closing(_opened(address, timeout_s=timeout_s, own=True)) as connection:
+        return [*_asked(connection, statement).fetchall()]
+
+
 def _shown(address: str, what: str, names: Sequence[str], *, timeout_s: float) -> dict[str, str]:
     """What a server shows to the harness of its STATUS or its VARIABLES, by these names. Raises."""
     listed = ", ".join(f"'{name}'" for name in names)
-    with closing(_opened(address, timeout_s=timeout_s, own=True)) as connection:
-        shown = _asked(connection, f"SHOW GLOBAL {what} WHERE Variable_name IN ({listed})")
-        return dict(shown.fetchall())
-
-
-def _status(address: str, *, timeout_s: float) -> dict[str, str] | None:
-    """The status of a server; `None` if it does not answer."""
-    with suppress(Exception):
-        return _shown(address, "STATUS", _STATUS, timeout_s=timeout_s)
-    return None
+    shown = f"SHOW GLOBAL {what} WHERE Variable_name IN ({listed})"
+    return dict(_rows(address, shown, timeout_s=timeout_s))

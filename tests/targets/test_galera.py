@@ -32,7 +32,6 @@ NOTHING = "127.0.0.2"
 PLAN: dict[str, Any] = {"schema": 1, "name": "p", "target": {"system": "galera"}}
 STATUS = {
     "wsrep_cluster_status": "Primary",
-    "wsrep_incoming_addresses": "198.18.0.12:3306,198.18.0.11:3306",
     "wsrep_local_state": "4",
     "wsrep_local_state_comment": "Synced",
     "wsrep_cluster_conf_id": "3",
@@ -145,11 +144,14 @@ def test_only_a_commit_without_an_answer_leaves_it_open(server: FakeMariadb, whe
 
 def reported(server: FakeMariadb, **status: str) -> Report | None:
     server.rows["GLOBAL STATUS"] = [*(STATUS | status).items()]
+    server.rows["node_incoming_address FROM mysql.wsrep_cluster_members"] = [("198.18.0.12:3306",)]
     return Galera().report(HERE, timeout_s=2)
 
 
 def test_the_first_member_of_the_primary_component_is_the_leader(server: FakeMariadb) -> None:
-    assert reported(server) == Report("198.18.0.12", 3, 90)
+    stale = {"wsrep_incoming_addresses": "198.18.0.13:3306,198.18.0.11:3306"}
+    assert reported(server, **stale) == reported(server) == Report("198.18.0.12", 3, 90)
+    assert "ORDER BY node_uuid LIMIT 1" in server.asked[-1]
     assert reported(server, wsrep_local_state_comment="Joined") == Report("198.18.0.12", 3, -1)
     alone = {"wsrep_cluster_status": "non-Primary", "wsrep_cluster_conf_id": f"{2**64 - 1}"}
     assert reported(server, **alone) == Report(None, 0)
