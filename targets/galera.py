@@ -269,12 +269,12 @@ name = "set"
         """Of one in the primary component, its first member, by its table: after it joined, its
         `wsrep_incoming_addresses` may lack another one. In sync is one that is Synced."""
         with suppress(Exception):
-            status = _shown(address, "STATUS", _STATUS, timeout_s=timeout_s)
+            status = _shown(address, "STATUS", _METRICS, timeout_s=timeout_s)
             if status["wsrep_cluster_status"] != "Primary":
                 return Report(leader=None, epoch=0)
             first = _rows(address, _FIRST_MEMBER, timeout_s=timeout_s)[0][0].partition(":")[0]
             epoch = _signed(status["wsrep_cluster_conf_id"])
-            is_synced = status["wsrep_local_state_comment"] == "Synced"
+            is_synced = status["wsrep_local_state"] == _SYNCED
             position = _signed(status["wsrep_last_committed"]) if is_synced else -1
             return Report(first if epoch >= 0 else None, max(epoch, 0), position)
         return None
@@ -286,8 +286,8 @@ name = "set"
     def is_ready(self, node: Node, plan: GaleraPlan) -> bool:
         """Whether it is Synced and takes statements."""
         with suppress(Exception):
-            status = _shown(node.address, "STATUS", _STATUS, timeout_s=2)
-            return (status["wsrep_local_state"], status["wsrep_ready"]) == ("4", "ON")
+            status = _shown(node.address, "STATUS", _METRICS, timeout_s=2)
+            return (status["wsrep_local_state"], status["wsrep_ready"]) == (_SYNCED, "ON")
         return False
 
     def metrics(self, node: Node, plan: GaleraPlan, *, timeout_s: float) -> Mapping[str, float]:
@@ -319,7 +319,7 @@ _METRICS: Final = (
     *("wsrep_ready", "wsrep_cluster_status", "wsrep_cluster_size", "wsrep_cluster_conf_id"),
     *("wsrep_local_state", "wsrep_local_recv_queue", "wsrep_last_committed"),
 )
-_STATUS: Final = (*_METRICS, "wsrep_local_state_comment")
+_SYNCED: Final = "4"
 _FIRST_MEMBER: Final = (
     "SELECT node_incoming_address FROM mysql.wsrep_cluster_members ORDER BY node_uuid LIMIT 1"
 )

@@ -33,7 +33,6 @@ PLAN: dict[str, Any] = {"schema": 1, "name": "p", "target": {"system": "galera"}
 STATUS = {
     "wsrep_cluster_status": "Primary",
     "wsrep_local_state": "4",
-    "wsrep_local_state_comment": "Synced",
     "wsrep_cluster_conf_id": "3",
     "wsrep_cluster_size": "2",
     "wsrep_local_recv_queue": "0",
@@ -152,7 +151,7 @@ def test_the_first_member_of_the_primary_component_is_the_leader(server: FakeMar
     stale = {"wsrep_incoming_addresses": "198.18.0.13:3306,198.18.0.11:3306"}
     assert reported(server, **stale) == reported(server) == Report("198.18.0.12", 3, 90)
     assert "ORDER BY node_uuid LIMIT 1" in server.asked[-1]
-    assert reported(server, wsrep_local_state_comment="Joined") == Report("198.18.0.12", 3, -1)
+    assert reported(server, wsrep_local_state="3") == Report("198.18.0.12", 3, -1)
     alone = {"wsrep_cluster_status": "non-Primary", "wsrep_cluster_conf_id": f"{2**64 - 1}"}
     assert reported(server, **alone) == Report(None, 0)
     assert reported(server, wsrep_last_committed=f"{2**64 - 1}") == Report("198.18.0.12", 3, -1)
